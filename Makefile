@@ -14,7 +14,7 @@ BUILD_TOOLS := pip setuptools wheel 'Cython>=3.1'
 EXTRAS := test,bench
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup lock run cluster format unit unit-times test test-containers check fuzz mutants sim sim-long chaos bench proto docs clean
+.PHONY: setup lock run cluster format unit unit-times test test-containers test-spark check fuzz mutants sim sim-long chaos crash bench proto docs clean
 
 setup: $(STAMP)
 
@@ -61,6 +61,12 @@ test: setup
 test-containers: setup
 	$(BIN)/python -m tests.containers
 
+# What leveret-analytics answers, on a Spark in this process. Needs Java 17; the extra is installed.
+test-spark: setup
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["analytics"], sep="\n")' | \
+		xargs -d '\n' $(BIN)/python $(PIP_INSTALL) --constraint constraints.txt
+	$(BIN)/python -m pytest tests/spark -q -m spark
+
 format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -88,6 +94,11 @@ sim: setup
 # More than an hour of both cores.
 sim-long: setup
 	$(BIN)/python -m tests.sim --layer brokers --fresh --seeds 10000 --faults 300000 --jobs 2
+
+# A node that ends without warning while clients publish over AMQP and the stream protocol: an hour. Power cuts want root.
+crash: setup
+	$(BIN)/python -m tests.crash.cycles --end kill --cycles 200
+	$(BIN)/python -m tests.crash.cycles --end power --cycles 100
 
 # Faults on clusters of real nodes while clients work: docs/chaos.md. As root, or some scenarios are left out.
 chaos: setup

@@ -5,6 +5,7 @@ this turn's budget lasts; what is left is done in later turns, each of which giv
 small work is done when `do` returns, as if there were no slices, and a large one holds up nobody.
 
     in_turn     whether this turn may go on with something that can also be done later
+    is_full     whether it may not, as far as is known without another look at the clock
     do          begin a work
     begin       the same, but its first step is taken even in a turn that has no budget left
     turn_ended  the next turn has a budget of its own
@@ -28,7 +29,11 @@ Steps = Iterator[None]
 class Work(Protocol):
     """As those see it that have work to do."""
 
-    def in_turn(self) -> bool: ...
+    def in_turn(self, at_least: int = 0) -> bool:
+        """Whether one more step fits into this turn. So many fit in any case, however long they take."""
+
+    def is_full(self, at_least: int = 0) -> bool:
+        """Whether that is known to be False."""
 
     def do(self, work: Steps) -> None: ...
 
@@ -69,20 +74,19 @@ class BackgroundWork:
         """How many works are not at their end."""
         return len(self._works)
 
-    def in_turn(self) -> bool:
-        """Whether one more step fits into this turn."""
-        if self._over:
-            return False
+    def in_turn(self, at_least: int = 0) -> bool:
         if not self._steps:
             self._until = self._clock() + self._turn_s
-        elif self._clock() >= self._until:
-            self._over = True
-            return False
-        if self._steps == self._steps_max:
+        elif self._steps >= at_least and not self._over:
+            self._over = self._clock() >= self._until
+        if self.is_full(at_least):
             self._over = True
             return False
         self._steps += 1
         return True
+
+    def is_full(self, at_least: int = 0) -> bool:
+        return self._steps == self._steps_max or (self._over and self._steps >= at_least)
 
     def turn_ended(self) -> None:
         self._steps, self._over = 0, False
@@ -129,8 +133,11 @@ class BackgroundWork:
 class Unsliced:
     """All of it where it is asked for: for tests and for hosts that have no turns. Fulfils Work."""
 
-    def in_turn(self) -> bool:
+    def in_turn(self, at_least: int = 0) -> bool:
         return True
+
+    def is_full(self, at_least: int = 0) -> bool:
+        return False
 
     def do(self, work: Steps) -> None:
         for _ in work:

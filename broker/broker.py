@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+from broker.actors import GoneReason
 from broker.alarms import Alarms
 from broker.background_work import Steps, begin
 from broker.catalog import catalog_commands as commands
@@ -18,6 +19,7 @@ from broker.client_connection import Connection
 from broker.consumer import Consumer
 from broker.counters import Counters
 from broker.errors import AccessRefused, ConnectionForced, NotAllowed
+from broker.history_level import HistoryLevel
 from broker.limits import Limits
 from broker.login.audit import Audit
 from broker.login.client_address import ClientAddress
@@ -64,10 +66,12 @@ class Broker(NodeQueues):
         limits: Limits | None = None,
         owner_prefix: str = "here.",
         audit: Audit | None = None,
+        history: HistoryLevel = HistoryLevel.BASIC,
         queues_per_step: int = QUEUES_PER_STEP,
     ) -> None:
         """`owner_prefix` makes a connection's id unique over the cluster, and over the processes of this node."""
         self.audit = audit or Audit(note=ignore, warn=ignore)
+        self.history = history  # how much the log says of what clients do
         self.closed_because = ""  # why no client is let in now
         self._authenticator = authenticator
         self._connections: dict[str, Connection] = {}
@@ -132,6 +136,7 @@ class Broker(NodeQueues):
     def end_connections(self, now: int) -> None:
         """The node stops, and no front serves anybody any more: what clients still hold goes back to its queues."""
         for connection in list(self._connections.values()):
+            connection.left = GoneReason.FORCED
             self.connection_closed(connection, now)
         self.work.finish()
 
@@ -174,15 +179,16 @@ class Broker(NodeQueues):
         sessions = self._sessions[connection.id]
         if not sessions:
             del self._sessions[connection.id]
-        closing = [session.close_in_steps() for session in sessions if not session.closed]
-        begin(self.work, self._leave(closing, self.owner_of(connection)))
+        closing = [session.close_in_steps(connection.left) for session in sessions if not session.closed]
+        begin(self.work, self._leave(connection, closing, self.owner_of(connection)))
 
-    def _leave(self, closing: list[Steps], owner: str) -> Steps:
+    def _leave(self, connection: Connection, closing: list[Steps], owner: str) -> Steps:
         """Of a client that is gone: its sessions, then the exclusive queues, which have no consumers of its own any more."""
         for count, steps in enumerate(closing, 1):
             yield from steps
             if count % SESSIONS_PER_STEP == 0:
                 yield
+        connection.actor.gone(connection.left)
         yield from self.delete_exclusive(owner)
 
     def open_session(self, connection: Connection, sink: SessionSink, now: int) -> Session:
@@ -194,6 +200,10 @@ class Broker(NodeQueues):
         sessions[session] = None
         self.totals.channels_opened += 1
         return session
+
+    def tick(self, now: int) -> None:
+        super().tick(now)
+        self.streams.groups.tick(now)
 
     def open_streams(self, connection: Connection, sink: StreamSink, now: int) -> StreamClient:
         """For a connection that is open."""
@@ -263,6 +273,7 @@ class Broker(NodeQueues):
         concerned = [one for one in self._connections.values() if one.user == user and one.vhost == vhost]
         if not permissions.may_enter(self.catalog, user, vhost):
             for connection in concerned:
+                connection.left = GoneReason.FORCED
                 connection.close(ConnectionForced(f"access to vhost '{vhost}' was taken from user '{user}'"))
             return
         for connection in concerned:
@@ -275,6 +286,7 @@ class Broker(NodeQueues):
 
     def _close_connections(self, concerned: Callable[[Connection], bool], why: str) -> None:
         for connection in [one for one in self._connections.values() if concerned(one)]:
+            connection.left = GoneReason.FORCED
             connection.close(ConnectionForced(why))
 
     def connections(self) -> Iterable[Connection]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from broker.actors import ActorKind, GoneReason, LogActor
 from broker.errors import BrokerError
 from broker.records import UserRecord
 
@@ -24,9 +25,23 @@ class Connection:
     close: Callable[[BrokerError], None]  # the broker ends it: its vhost or user went, an operator wants it
     set_blocked: Callable[[str | None], None]  # it published during an alarm: why, or None when that is over
     statistics: Callable[[], dict[str, Any]]
+    tls: bool = False
     login: UserRecord | None = None  # the user as it was when it was verified; None: verified just now
     publishes: bool = False  # ever
     blocked: bool = False
+    left: GoneReason = GoneReason.CONNECTION_LOST  # how it ends, unless somebody says otherwise before
+    actor: LogActor = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        properties = self.client_properties
+        self.actor = LogActor(
+            ActorKind.CONNECTION,
+            user=self.user,
+            vhost=self.vhost,
+            address=self.name,
+            connection_name=str(properties.get("connection_name", "")),
+            product=str(properties.get("product", "")),
+        )
 
     def note_publishing(self, alarm: str | None) -> None:
         """Called when it publishes for the first time, and whenever it does so during an alarm."""

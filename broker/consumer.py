@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from broker.actors import LogActor
 from broker.queue_type import Queue, Slice
 from broker.shared_limit import SharedLimit
 
@@ -34,7 +35,7 @@ class Consumer:
     """One subscription."""
 
     __slots__ = (
-        "active", "arguments", "exclusive", "no_ack", "outstanding", "prefetch", "priority", "queue", "shared", "sink",
+        "active", "actor", "arguments", "exclusive", "no_ack", "outstanding", "prefetch", "priority", "queue", "shared", "sink",
         "tag", "timed_out",
     )  # fmt: skip
 
@@ -50,8 +51,10 @@ class Consumer:
         priority: int = 0,
         arguments: dict[str, Any] | None = None,
         shared: SharedLimit | None = None,
+        actor: LogActor | None = None,
     ) -> None:
         self.tag = tag
+        self.actor = actor
         self.queue = queue
         self.sink = sink
         self.no_ack = no_ack

@@ -12,6 +12,10 @@ letters, browse). The same buffer goes to the log, to segments and from there in
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from broker.actors import LogActor
 
 # Bits of Run.look: what the splitter saw that needs a look of its own.
 LOOK_CC = 1  # a header CC or BCC: further routing keys. Such a run holds one message.
@@ -22,11 +26,20 @@ LOOK_HEADERS = 4  # at least one message carries headers
 PROPERTIES_BYTES_MAX = 131_052
 
 
+@dataclass(slots=True, frozen=True)
+class DiedIn:
+    """Where a message has died that is published again: as the log names it."""
+
+    queue_id: int
+    position: tuple[int, int, int]  # see classic/store/log_records.py
+    reason: int  # broker/queue_type.py, DeathReason
+
+
 @dataclass(slots=True)
 class Run:
     """Messages that travel together. Everything said here holds for each of them.
 
-    Nobody changes a run: whoever needs another one makes it with `dataclasses.replace`. That is not left to
+    Nobody changes a run that is on its way: whoever needs another one makes it with `dataclasses.replace`. That is not left to
     `frozen=True` because one is made for each run published, and a frozen one takes 1.2 us instead of 0.3.
     """
 
@@ -42,3 +55,7 @@ class Run:
     user_id: str | None = None
     look: int = 0
     redelivered: bool = False  # clients have had them before, in the queue that dead-lettered them: said on delivery
+    # Who published it, and which of all its messages the first one is; set when it is handed over to the queues.
+    publisher: LogActor | None = None
+    number: int = 0
+    died_in: DiedIn | None = None

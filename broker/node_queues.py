@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from broker import names
+from broker.actors import LogActor, submitting
 from broker.alarms import Alarms
 from broker.background_work import Work
 from broker.catalog import catalog_commands as commands
@@ -26,11 +27,11 @@ from broker.limits import Limits
 from broker.message import Run
 from broker.open_queue import OpenQueue
 from broker.pending import Pending, ignore
-from broker.queue_type import Arrival, DeathReason, Queue, QueueType
+from broker.queue_type import Arrival, DeadMessage, DeathReason, Queue, QueueType
 from broker.records import BindingRecord, QueueRecord
 from broker.routing.asked import Asked
 from broker.routing.burials import Burial, Burials
-from broker.routing.dead_letter import REASON_WORDS, DeadMessage
+from broker.routing.dead_letter import REASON_WORDS
 from broker.routing.fan_out import QUEUES_PER_STEP
 from broker.routing.reply_to import Replies
 from broker.routing.route import route
@@ -224,10 +225,11 @@ class NodeQueues:
 
     # ------------------------------------------------------------------------- what is declared
 
-    def submit(self, command: commands.Command, now: int) -> Pending[Any]:
-        """A change of what is declared, asked for at this time."""
+    def submit(self, command: commands.Command, now: int, by: LogActor | None = None) -> Pending[Any]:
+        """A change of what is declared, asked for at this time by this client."""
         self.turns.now = now
-        return self.metadata.submit(command)
+        with submitting(by):
+            return self.metadata.submit(command)
 
     def _applied(self, command: commands.Command, result: Any) -> None:
         """Follow a command that was applied, whoever submitted it."""

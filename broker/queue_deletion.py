@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from broker import names
+from broker.actors import LogActor
 from broker.catalog import catalog_commands as commands
 from broker.errors import NotFound, PreconditionFailed
 from broker.pending import Pending
@@ -20,7 +21,7 @@ class Deliverer(Protocol):
 
 
 class DeletingBroker(Deliverer, Protocol):
-    def submit(self, command: commands.Command, now: int) -> Pending[Any]: ...
+    def submit(self, command: commands.Command, now: int, by: LogActor | None = None) -> Pending[Any]: ...
 
 
 def counted(broker: Deliverer, queue: Queue, now: int) -> Pending[None]:
@@ -30,8 +31,10 @@ def counted(broker: Deliverer, queue: Queue, now: int) -> Pending[None]:
     return Pending.of(None) if asked is None else asked
 
 
-def delete_queue(broker: DeletingBroker, queue: Queue, *, if_unused: bool, if_empty: bool, now: int) -> Pending[int]:
-    """Answers how many messages were ready. Who may do it has been checked."""
+def delete_queue(
+    broker: DeletingBroker, queue: Queue, *, if_unused: bool, if_empty: bool, now: int, by: LogActor | None = None
+) -> Pending[int]:
+    """Answers how many messages were ready. Whether `by` may do it has been checked."""
     record = queue.record
     labelled = names.labelled("queue", record.name, record.vhost)
 
@@ -41,7 +44,7 @@ def delete_queue(broker: DeletingBroker, queue: Queue, *, if_unused: bool, if_em
         ready = queue.ready_count
         if if_empty and ready:
             raise PreconditionFailed(f"{labelled} not empty")
-        return broker.submit(commands.DeleteQueue(record.vhost, record.name, record.id), now).map(lambda _: ready)
+        return broker.submit(commands.DeleteQueue(record.vhost, record.name, record.id), now, by).map(lambda _: ready)
 
     try:
         asked = counted(broker, queue, now)

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from broker.background_work import Work
 from broker.browsed import Browsed
@@ -29,6 +29,7 @@ from broker.message import Run
 from broker.pending import Pending
 
 if TYPE_CHECKING:
+    from broker.actors import LogActor
     from broker.catalog.policy import EffectiveArguments
     from broker.consumer import Consumer
     from broker.records import QueueRecord
@@ -44,6 +45,19 @@ class Outcome(IntEnum):
     RELEASED = 4  # as REQUEUED, and nobody is to blame for it: a quorum queue counts no failure (nack, recover)
 
 
+class BackReason(IntEnum):
+    """Why messages that were out are ready again: an outcome and its cause, for the log (docs/history.md)."""
+
+    NOT_SAID = 0
+    REJECTED = 1  # to be requeued
+    NACKED = 2
+    RECOVERED = 3
+    CHANNEL_CLOSED = 4
+    CONNECTION_LOST = 5
+    TIMED_OUT = 6  # not settled in time
+    NEVER_SEEN = 7  # by the client
+
+
 class DeathReason(IntEnum):
     """Why a message left its queue for a dead-letter exchange."""
 
@@ -51,6 +65,16 @@ class DeathReason(IntEnum):
     EXPIRED = 1
     MAXLEN = 2
     DELIVERY_LIMIT = 3
+
+
+class DeadMessage(NamedTuple):
+    """One message that its queue gives up, as it lay there."""
+
+    exchange: str
+    routing_key: str
+    content: bytes  # of this message alone
+    persistent: bool
+    position: tuple[int, int, int] | None = None  # see classic/store/log_records.py; None: it never was in the queue
 
 
 class Arrival(IntEnum):
@@ -79,6 +103,8 @@ class Slice:
     redelivered: bool = False
     headers: dict[str, Any] | None = None  # headers that the queue adds (x-delivery-count), the same for all
     offset: int | None = None  # of the first message in its stream, the others follow; None for other kinds of queue
+    taker: LogActor | None = None  # who was given it
+    back: BackReason = BackReason.NOT_SAID  # why it is given back, if it is to be ready again
 
 
 @dataclass(slots=True)
@@ -188,18 +214,15 @@ class QueueHost(Protocol):
     def call_at(self, when: int, call: Callable[[int], None]) -> Callable[[], None]:
         """Call with the time then, at or soon after wall-clock millisecond `when`; returns what cancels it."""
 
-    def dead_letter(
-        self, queue: Queue, reason: DeathReason, messages: Sequence[tuple[str, str, bytes, bool]], now: int
-    ) -> None:
-        """Route dead messages onward, at most once, before the queue forgets them. Each is (exchange, routing key,
-        content of one message, persistent). Does nothing for a queue without a dead-letter exchange, so ask first
-        (`EffectiveArguments.dead_letter_exchange`) and spare the decoding."""
+    def dead_letter(self, queue: Queue, reason: DeathReason, messages: Sequence[DeadMessage], now: int) -> None:
+        """Route dead messages onward, at most once, before the queue forgets them. Does nothing for a queue without a
+        dead-letter exchange, so ask first (`EffectiveArguments.dead_letter_exchange`) and spare the decoding."""
 
     def dead_letter_confirmed(
         self,
         queue: Queue,
         reason: DeathReason,
-        message: tuple[str, str, bytes, bool],
+        message: DeadMessage,
         now: int,
         on_answer: Callable[[Arrival], None],
     ) -> None:

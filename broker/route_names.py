@@ -26,6 +26,12 @@ def split(encoded: bytes) -> tuple[str, str]:
     return name.decode("utf-8", "surrogateescape"), key.decode("utf-8", "surrogateescape")
 
 
+def end_of(data: bytes | memoryview, at: int) -> int:
+    """Where they end. Raises IndexError where the bytes end before."""
+    key_at = at + 1 + data[at]
+    return key_at + 1 + data[key_at]
+
+
 def read(data: bytes | memoryview, at: int) -> tuple[str, str, int]:
     """Exchange, routing key, and where they end. Raises IndexError or ValueError where the bytes end before."""
     name_end = at + 1 + data[at]

@@ -27,7 +27,10 @@ def one_by_one(run: Run, receipt: Receipt | None, queue_count: int) -> Iterator[
     owed = receipt.split(queue_count) if receipt is not None else [None] * run.count
     assert len(owed) == run.count, f"a receipt for {len(owed)} messages, and the run has {run.count}"
     position = 0
-    for one in owed:
+    for passed, one in enumerate(owed):
         end = skip(run.content, position, 1)
-        yield part(run, position, end, 1), one
+        single = part(run, position, end, 1)
+        if run.number:
+            single.number += passed
+        yield single, one
         position = end

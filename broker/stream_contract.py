@@ -16,7 +16,7 @@ from broker.confirms import Receipt
 from broker.message import Run
 from broker.pending import Pending
 from broker.queue_type import Queue
-from native.content import Buffer
+from broker.stored_bytes import Sendable
 from wire.stream.publish_frame import StreamRun
 
 
@@ -56,6 +56,21 @@ class StreamFigures(NamedTuple):
     last_offset: int
 
 
+class StreamTracking(NamedTuple):
+    """What a stream keeps by names, as the member on this node knows it."""
+
+    publishers: dict[str, int]  # the last id that is stored
+    offsets: dict[str, int]  # what readers have stored
+
+
+class ReaderProgress(NamedTuple):
+    """How far a reader has come."""
+
+    offset: int  # of the message that it is given next
+    offset_lag: int  # messages that there are for it
+    lag_s: float  # so much newer than the chunk that it came to last is that of the stream; 0 before it came to one
+
+
 class StreamPlaces(NamedTuple):
     """Where a stream is, by the names of nodes."""
 
@@ -76,7 +91,7 @@ class ChunkReader(Protocol):
     def credit(self) -> int:
         """How many chunks may be delivered now: none while its client has no room, or another one of its group is active."""
 
-    def deliver(self, last_chunk: int, chunk: Buffer) -> None:
+    def deliver(self, last_chunk: int, chunk: Sendable, message_count: int) -> None:
         """One chunk as it is stored; takes one credit. `last_chunk` names the last one of the stream."""
 
     def unavailable(self) -> None:
@@ -139,6 +154,12 @@ class StreamContract(Queue, Protocol):
     # what is shown
 
     def stream_figures(self) -> StreamFigures: ...
+
+    def tracking(self) -> StreamTracking | None:
+        """None: this node has no member."""
+
+    def progress(self, reader: ChunkReader) -> ReaderProgress | None:
+        """Of one that is attached; None: it is not, yet."""
 
     def places(self) -> StreamPlaces: ...
 

@@ -3,7 +3,7 @@
 A *turn* is one batch of work on the event loop: the input of one socket, what one commit of the log made durable, the timers
 that were due. At its end, in this order:
 
-    pump      queues that were woken deliver what their consumers have room for
+    pump      queues that were woken deliver what their consumers have room for, until the turn is full
     confirm   publishers are told what was answered
     flush     clients that have something to read are written to, once each; those of which input was held back go on with it
               first, and then queues and sessions have another go before anything is written
@@ -26,6 +26,10 @@ from typing import Protocol
 
 from broker.background_work import Unsliced, Work
 from broker.queue_type import Queue
+
+# In each turn, however long it takes to read them: a client that consumes from a short queue and cancels at once expects all of
+# it, and a disk that is slow now must not decide.
+DELIVERIES_MIN = 8
 
 
 class ConfirmingPublisher(Protocol):
@@ -67,27 +71,30 @@ class Turns:
 
     def wake(self, queue: Queue) -> None:
         self._woken[queue] = None
-        self.request()
+        if not self._is_near:
+            self.request()
 
     def forget_queue(self, queue: Queue) -> None:
         self._woken.pop(queue, None)
 
     def confirm(self, publisher: ConfirmingPublisher) -> None:
         self._confirming[publisher] = None
-        self.request()
+        if not self._is_near:
+            self.request()
 
     def forget_publisher(self, publisher: ConfirmingPublisher) -> None:
         self._confirming.pop(publisher, None)
 
     def write(self, client: ClientOutput) -> None:
         self._writing[client] = None
-        self.request()
+        if not self._is_near:
+            self.request()
 
     # ------------------------------------------------------------------------- when the end comes
 
     def request(self) -> None:
         """End a turn soon: something happened that no client's input will."""
-        if not self._is_near:
+        if not self._is_near:  # those above ask first, and need no call in most cases
             self._is_near = True
             self._soon(self.end_requested)
 
@@ -102,9 +109,12 @@ class Turns:
 
     def end(self) -> None:
         self._is_near = True
-        again: dict[ClientOutput, None] = {}
+        again: dict[ClientOutput, None] = {}  # who could take more at once
         try:
-            self._end(self._wall_ms(), again)
+            self.now = now = self._wall_ms()
+            self._deliver(now)
+            while self._writing:
+                self._write(now, again)
         finally:
             self._is_near = False
             self._writing.update(again)
@@ -120,33 +130,31 @@ class Turns:
 
     # ------------------------------------------------------------------------- steps
 
-    def _end(self, now: int, again: dict[ClientOutput, None]) -> None:
-        """`again` gets the clients that could take more at once."""
-        self.now = now
-        self._deliver(now)
-        while self._writing:
-            self._write(now, again)
-
     def _deliver(self, now: int) -> None:
         """Pump, then confirm."""
         self.work.turn_ended()  # of what clients have sent: deliveries have a budget of their own
-        while self._woken:
-            self._pump(now)
+        while self._woken and self._pump(now):
+            pass  # those that were woken by what was delivered
         self.work.turn_ended()
         if self._confirming:
             self._confirm()
 
     # Where one fails, that is a fault of ours and goes to whoever ended the turn; those behind it have their turn next.
 
-    def _pump(self, now: int) -> None:
+    def _pump(self, now: int) -> bool:
+        """Those for which this turn has no room stay woken (False). If they were pumped to find that out themselves, a thousand
+        short queues would do so again in each turn, and that takes longer than to deliver from them."""
         woken, self._woken = self._woken, {}
+        is_full = self.work.is_full
         behind = iter(woken)
         try:
             for queue in behind:
                 queue.pump(now)
-        except BaseException:
+                if is_full(DELIVERIES_MIN):
+                    return False
+            return True
+        finally:
             self._woken = {**dict.fromkeys(behind), **self._woken}
-            raise
 
     def _confirm(self) -> None:
         confirming, self._confirming = self._confirming, {}

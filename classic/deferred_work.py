@@ -196,14 +196,16 @@ class DeferredWork:
         self._requests.append(request)
 
     def resume(self, now: int) -> None:
-        """Some work was done: if none is left, serve consumers, then requests."""
+        """Some work was done: if none is left, serve consumers, then requests; without requests consumers can wait for the end
+        of the turn."""
         queue = self._queue
         if self.is_under_way or self.waits_for_reach:
             return
-        queue.pump(now)
-        requests, self._requests = self._requests, deque()
-        for request in requests:
-            request(now)
+        if self._requests:
+            queue.pump(now)
+            requests, self._requests = self._requests, deque()
+            for request in requests:
+                request(now)
         if not queue.deleted:
             self._host.wake(queue)
 

@@ -11,9 +11,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
+from broker.background_work import Steps, begin
 from broker.catalog.policy import EffectiveArguments
 from broker.confirms import Receipt
 from broker.errors import PreconditionFailed, ResourceExhausted
+from broker.history_level import HistoryLevel
 from broker.message import Run
 from broker.queue_type import Queue, QueueHost
 from broker.records import QueueRecord
@@ -25,7 +27,16 @@ from classic.recovery.recover import Recovery
 from classic.round_robin import next_in_turn
 from classic.store.backing import QueueBacking
 from classic.store.housekeeping import Housekeeping
-from classic.store.log_records import QUEUES_PER_RECORD_MAX, encode_deleted, encode_published
+from classic.store.log_records import (
+    BY_ACTORS,
+    DIED_BEFORE,
+    QUEUES_PER_RECORD_MAX,
+    WAITED_FOR,
+    encode_death,
+    encode_deleted,
+    encode_part,
+    encode_published,
+)
 from classic.store.manifest import Manifest
 from classic.store.node_storage import ClassicLimits, NodeStorage
 from classic.store.stored_queue import StoredQueue
@@ -34,10 +45,11 @@ from classic.variable_queue import VariableQueue
 from storage.beside_loop import AtOnce, Background
 from storage.disk import Disk
 from storage.errors import DiskFailed, Exhausted
-from storage.log_users import LogShare, LogUsers
+from storage.history.file_names import FileNames
 from storage.record import Kind
-from storage.wal_file_reader import Chunk
-from storage.wal_writer import LogWriter
+from storage.wal.file_reader import Chunk
+from storage.wal.log_users import LogShare, LogUsers
+from storage.wal.writer import LogWriter
 
 Taken = tuple[ClassicQueue, VariableQueue, StoredRun]
 
@@ -54,6 +66,7 @@ class ClassicQueues:
         self._recovery: Recovery | None = None
         self._waiting: deque[tuple[int, list[Receipt]]] = deque()  # receipts by the ticket that answers them
         self._pressure = 0.0
+        self._is_telling = False  # the log, in slices
         self._stopped = False
 
     # start and stop
@@ -66,10 +79,19 @@ class ClassicQueues:
         self._recovery.read(chunks)
         return self._recovery.newest_undeclared
 
-    def attach(self, host: QueueHost, log: LogWriter, log_files: LogShare | None = None) -> None:
-        """`log_files` is the share in a log that others use, too."""
+    def attach(
+        self,
+        host: QueueHost,
+        log: LogWriter,
+        log_files: LogShare | None = None,
+        names: FileNames | None = None,
+        history: HistoryLevel = HistoryLevel.BASIC,
+    ) -> None:
+        """`log_files` is the share in a log that others use, too, and `names` its names."""
         self._host = host
         self._storage.log = log
+        self._storage.names = names or FileNames(log, 0)
+        self._storage.says_who = history >= HistoryLevel.BASIC
         self._storage.log_files = log_files or LogUsers(log).join(self.name)
         manifest = self._recovery.manifest if self._recovery is not None else Manifest()
         self._housekeeping = Housekeeping(self._storage, self._queues, manifest, self._background, lambda: host.work)
@@ -137,8 +159,19 @@ class ClassicQueues:
             if queue.deleted or not queue.tick(now, self._pressure):
                 del self._storage.active[queue]
         self._delete_again()
-        if storage.log.failed is None and not self._stopped:
-            self._housekeeping.tick(now, storage.write_settled())
+        if storage.log.failed is None and not (self._stopped or self._is_telling):
+            self._is_telling = True
+            begin(self._host.work, self._tell_log(now))
+
+    def _tell_log(self, now: int) -> Steps:
+        """What happened, in slices; then what that allows to be released."""
+        storage = self._storage
+        while storage.tell_some():
+            yield
+            if storage.log.failed is not None or self._stopped:
+                return
+        self._is_telling = False
+        self._housekeeping.tick(now, storage.told())
 
     def _delete_again(self) -> None:
         for queue in list(self._storage.undeleted):
@@ -190,11 +223,11 @@ class ClassicQueues:
         queue.close(now)
         queue.backing.delete(queue)
         self._answer_purges(queue, 1 << 62)
-        self._storage.active.pop(queue, None)
-        self._storage.settled.pop(queue, None)
+        self._storage.forget_queue(queue)
         del self._queues[queue.record.id]
         self._housekeeping.forget_queue(queue.record.id)
         if queue.record.durable and self._storage.log.failed is None:
+            self._storage.introduce(queue)
             self._storage.append(Kind.CLASSIC_QUEUE_DELETED, [encode_deleted(queue.record.id)], promised=False)
         return ready
 
@@ -259,6 +292,9 @@ class ClassicQueues:
     def _write_run(self, run: Run, group: list[Taken], receipt: Receipt | None) -> None:
         if self._stopped:
             raise ResourceExhausted("this node is stopping, it takes no messages")
+        for queue, _, _ in group:
+            self._storage.introduce(queue)
+        flags, origin = self._origin_of(run, receipt) if self._storage.says_who else (0, b"")
         head = encode_published(
             [(queue.record.id, stored.first) for queue, _, stored in group],
             run.priority,
@@ -267,6 +303,8 @@ class ClassicQueues:
             group[0][2].expires_at,
             run.exchange,
             run.routing_key,
+            flags,
+            origin,
         )
         location = self._storage.append(Kind.CLASSIC_PUBLISH, [head, run.content], receipt is not None)
         for _, _, stored in group:
@@ -276,6 +314,16 @@ class ClassicQueues:
         live[location.file_number] = live.get(location.file_number, 0) + run.count * len(group)
         if receipt is not None:
             self._answer_when_durable(receipt, len(group))
+
+    def _origin_of(self, run: Run, receipt: Receipt | None) -> tuple[int, bytes]:
+        """What the record says of where the run comes from: flags and bytes."""
+        flags, origin = 0, b""
+        if run.died_in is not None:
+            flags, origin = DIED_BEFORE, encode_death(run.died_in.queue_id, run.died_in.position, run.died_in.reason)
+        if run.publisher is not None:
+            flags |= BY_ACTORS
+            origin += encode_part(self._storage.names.number_of(run.publisher), run.number, run.count)
+        return (flags if receipt is None else flags | WAITED_FOR), origin
 
     def _answer_when_durable(self, receipt: Receipt, times: int) -> None:
         ticket = self._storage.log.gathering

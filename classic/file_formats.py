@@ -12,6 +12,7 @@ from pathlib import Path
 
 from classic.recovery import clean_stop
 from classic.store import manifest
+from classic.store.log_records import decode_deleted, decode_published, decode_reasoned, decode_settled
 from storage import doctor, fact_file, snapshot_file
 from storage.disk import Disk
 from storage.names import (
@@ -25,7 +26,7 @@ from storage.names import (
     number_of,
 )
 from storage.os_disk import OsDisk
-from storage.record import PAYLOAD_BYTES_MAX, scan
+from storage.record import PAYLOAD_BYTES_MAX, Kind, scan
 
 SUFFIXES = {"index": INDEX_SUFFIX, "body": BODY_SUFFIX, "message store": STORE_SUFFIX}
 MANIFEST_NAME = CLASSIC_FILES.rpartition("/")[2]
@@ -83,6 +84,24 @@ def verify_clean_stop(disk: Disk, name: str) -> Iterator[doctor.Finding]:
     yield from ()
 
 
+def describe_published(payload: memoryview) -> doctor.Row:
+    published = decode_published(payload)
+    return published._asdict() | {
+        "origin": published.origin._asdict(),
+        "content_bytes": len(payload) - published.head_len,
+    }
+
+
+def describe_settled(payload: memoryview) -> doctor.Row:
+    queue_id, ranges = decode_settled(payload)
+    return {"queue": queue_id, "ranges": ranges}
+
+
+def describe_done(payload: memoryview) -> doctor.Row:
+    queue_id, actor, reason, ranges = decode_reasoned(payload)
+    return {"queue": queue_id, "actor": actor, "reason": reason, "ranges": ranges}
+
+
 def claims_number(suffix: str) -> doctor.Claims:
     return lambda name: number_of(name, suffix) is not None
 
@@ -91,3 +110,9 @@ for title, suffix in SUFFIXES.items():
     doctor.register(doctor.Format(title, claims_number(suffix), doctor.dump_records, verify_records))
 doctor.register(doctor.Format("manifest", lambda name: name == MANIFEST_NAME, dump_manifest, verify_manifest))
 doctor.register(doctor.Format("clean stop", lambda name: name == CLEAN_STOP_NAME, dump_clean_stop, verify_clean_stop))
+doctor.describe(Kind.CLASSIC_PUBLISH, describe_published)
+doctor.describe(Kind.CLASSIC_SETTLE, describe_settled)
+doctor.describe(Kind.CLASSIC_PURGE, describe_settled)
+doctor.describe(Kind.CLASSIC_QUEUE_DELETED, lambda payload: {"queue": decode_deleted(payload)})
+doctor.describe(Kind.CLASSIC_DONE, describe_done)
+doctor.describe(Kind.CLASSIC_BACK, describe_done)

@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from broker.actors import LogActor
 from broker.catalog.policy import EffectiveArguments
 from broker.message import Run
-from broker.queue_type import POSITION_UNKNOWN, DeathReason, Queue, QueueHost, Slice
+from broker.queue_type import POSITION_UNKNOWN, DeadMessage, DeathReason, Queue, QueueHost, Slice
 from classic.limits import excess
 from classic.store.backing import QueueBacking
+from classic.store.log_records import DoneReason
 from classic.stored_run import StoredRun, is_too_old
 from classic.variable_queue import ContentLost, VariableQueue
 from native.content import skip, take
@@ -23,6 +25,7 @@ ALL_BYTES = ALL_COUNT = 1 << 62
 # Units of a step: to drop a run is one, and takes 6 us; to dead-letter a message takes ten times that.
 STEP_UNITS = 64
 DEAD_LETTER_UNITS = 8
+DONE_REASONS = {DeathReason.EXPIRED: DoneReason.EXPIRED, DeathReason.MAXLEN: DoneReason.MAXLEN}
 PIECE_MAX = STEP_UNITS // DEAD_LETTER_UNITS  # messages that are dead-lettered in one step
 
 Content = tuple[bytes, int]  # of a run, and where in it the messages begin
@@ -40,7 +43,7 @@ class LeftQueue(Queue, Protocol):
     @property
     def ready_bytes(self) -> int: ...
 
-    def forget(self, run: StoredRun, first: int, count: int) -> None:
+    def forget(self, run: StoredRun, first: int, count: int, reason: DoneReason, by: LogActor | None = None) -> None:
         """Messages that are neither ready nor out any more."""
 
 
@@ -93,15 +96,13 @@ class Leaving:
                 run, first, count, content, position = level.take(count_max, ALL_BYTES)
             except ContentLost:
                 return 1  # it has left, too
-            self._dead_letter(run.exchange, run.routing_key, run.persistent, content, position, count, reason, now)
-        self._queue.forget(run, first, count)
+            self._dead_letter(run, content, position, count, reason, now, first)
+        self._queue.forget(run, first, count, DONE_REASONS[reason])
         return count
 
     def bury_run(self, run: Run, now: int) -> None:
         """One that was never taken."""
-        self._dead_letter(
-            run.exchange, run.routing_key, run.persistent, run.content, 0, run.count, DeathReason.MAXLEN, now
-        )
+        self._dead_letter(run, run.content, 0, run.count, DeathReason.MAXLEN, now, None)
 
     def content_of(self, piece: Slice, effective: EffectiveArguments) -> Content | None:
         """What is to be dead-lettered of messages that a consumer rejected. Raises ContentOutOfReach."""
@@ -119,9 +120,7 @@ class Leaving:
         """Messages that a consumer rejected."""
         run: StoredRun = piece.handle
         content, position = content_and_position
-        self._dead_letter(
-            run.exchange, run.routing_key, run.persistent, content, position, piece.count, DeathReason.REJECTED, now
-        )
+        self._dead_letter(run, content, position, piece.count, DeathReason.REJECTED, now, piece.sequence)
 
     def _read_content(self, run: StoredRun, piece: Slice) -> Content:
         """The content of a run that is not in memory, and where the piece begins in it. Raises ContentLost and
@@ -138,19 +137,20 @@ class Leaving:
 
     def _dead_letter(
         self,
-        exchange: str,
-        routing_key: str,
-        persistent: bool,
+        run: Run | StoredRun,
         content: bytes,
         position: int,
         count: int,
         reason: DeathReason,
         now: int,
+        first: int | None,
     ) -> None:
+        """So many messages from a position in the content on, of which the first has this sequence."""
         dead = []
-        for _ in range(count):
+        for passed in range(count):
             _, end, _ = take(content, position, 1, ALL_BYTES)
-            dead.append((exchange, routing_key, content[position:end], persistent))
+            place = None if first is None else (first + passed, 0, 0)
+            dead.append(DeadMessage(run.exchange, run.routing_key, content[position:end], run.persistent, place))
             position = end
         self._host.dead_letter(self._queue, reason, dead, now)
 

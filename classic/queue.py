@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import dropwhile, islice
 from typing import Any, TypeVar
 
+from broker.actors import LogActor
 from broker.background_work import Steps
 from broker.browsed import Browsed, bounded
 from broker.catalog.policy import EffectiveArguments
@@ -22,12 +23,14 @@ from broker.message import Run
 from broker.pending import Pending
 from broker.queue_type import Got, HeldSlice, Outcome, QueueHost, QueueStatistics, Slice
 from broker.records import QueueRecord
+from broker.turns import DELIVERIES_MIN
 from classic.consumers import Consumers
 from classic.deferred_work import DeferredWork
 from classic.expiry import Alarm, expiry_of
 from classic.leaving import PIECE_MAX, Leaving, parted
 from classic.limits import DROP_HEAD, dead_letters_refused, excess, over, refuses
 from classic.store.backing import QueueBacking
+from classic.store.log_records import DoneReason
 from classic.stored_run import LEVEL_SHIFT, StoredRun, is_too_old
 from classic.variable_queue import ContentLost, ContentOutOfReach, VariableQueue
 from native.content import singles, skip
@@ -49,6 +52,7 @@ class ClassicQueue:
     ) -> None:
         self.record = record
         self.deleted = False
+        self.named_in = 0
         self.backing = backing
         self.out = SequenceSet()
         self.redelivered = SequenceSet()
@@ -119,7 +123,7 @@ class ClassicQueue:
             taken = self._take(level, 1)
             if taken is not None:
                 self._figures.got += 1
-                self._handed_out(taken[0], no_ack)
+                self._handed_out(taken[0], DoneReason.GOT if no_ack else None)
                 self._watch_head()
                 return Got(*taken, self.ready_count)
         return None
@@ -142,7 +146,9 @@ class ClassicQueue:
             self.settle_now(piece, outcome, now)
 
     def settle_all(self, held: Sequence[HeldSlice], outcome: Outcome, now: int) -> None:
-        if not self.deleted:
+        if len(held) == 1 and outcome is Outcome.ACKNOWLEDGED and not self._deferred.settlements:
+            self.settle_now(held[0].slice(), outcome, now)  # one delivery of each of very many queues
+        elif not self.deleted:
             self._deferred.settle_all(held, outcome, now)
 
     def settle_now(self, piece: Slice, outcome: Outcome, now: int) -> None:
@@ -172,14 +178,15 @@ class ClassicQueue:
         if outcome is Outcome.ACKNOWLEDGED:
             self._figures.acknowledged += piece.count
             self.level_at(run.first).rates.ack_egress.count += piece.count
-            self.forget(run, first, piece.count)
+            self.forget(run, first, piece.count, DoneReason.ACKNOWLEDGED, piece.taker)
         elif outcome is Outcome.REJECTED:
             if buried is not None:
                 self._leaving.bury(piece, buried, now)
-            self.forget(run, first, piece.count)
+            self.forget(run, first, piece.count, DoneReason.REJECTED, piece.taker)
             if rest is not None:
                 self._deferred.settle_first(rest, outcome, now)
         else:
+            self.backing.came_back(self, run, first, piece.count, piece.back, piece.taker)
             if outcome is not Outcome.RETURNED:
                 self.redelivered.add(first, end)
             self._keep_length(now)
@@ -194,7 +201,7 @@ class ClassicQueue:
         if self.deleted:
             return
         while len(self._consumers) and (level := self._next_deliverable(now)) is not None:
-            if not self._host.work.in_turn() and not at_once:
+            if not self._host.work.in_turn(at_least=DELIVERIES_MIN) and not at_once:
                 self._deferred.pump()
                 break
             at_once -= at_once > 0
@@ -210,7 +217,8 @@ class ClassicQueue:
             if taken is None:
                 continue
             piece, content = taken
-            self._handed_out(piece, consumer.no_ack)
+            piece.taker = consumer.actor
+            self._handed_out(piece, DoneReason.SENT if consumer.no_ack else None)
             if consumer.no_ack:
                 self._figures.delivered_no_ack += piece.count
             else:
@@ -218,10 +226,11 @@ class ClassicQueue:
             consumer.deliver(piece, content)
             if self.deleted:
                 return
-        self._drop_expired(now + 1)
+        if self.ready_count:
+            self._drop_expired(now + 1)
+            for level in self.levels:
+                self._reduce(level)
         self._watch_head()
-        for level in self.levels:
-            self._reduce(level)
 
     def used(self, now: int) -> Pending[None] | None:
         self._used_at = now
@@ -476,9 +485,9 @@ class ClassicQueue:
     def _take(self, level: VariableQueue, count_max: int) -> tuple[Slice, bytes] | None:
         """Up to this many messages from the head of a level, all alike. None if their content was lost. Raises
         ContentOutOfReach."""
-        level.reach()
         redelivered = False
         if self.redelivered:
+            level.reach()
             first = level.ready.first()
             redelivered = first in self.redelivered
             count_max = min(count_max, self._count_alike(level, first, redelivered))
@@ -497,26 +506,27 @@ class ClassicQueue:
             return run.end - first
         return marked[1] - first if redelivered else marked[0] - first
 
-    def _handed_out(self, piece: Slice, no_ack: bool) -> None:
+    def _handed_out(self, piece: Slice, done: DoneReason | None) -> None:
+        """`done`: nobody will acknowledge it."""
         run, first, end = piece.handle, piece.sequence, piece.sequence + piece.count
         self.backing.active[self] = None
         if piece.redelivered:
             self._figures.redelivered += piece.count
-        if no_ack:
-            self.forget(run, first, piece.count)
+        if done is not None:
+            self.forget(run, first, piece.count, done, piece.taker)
             return
         self.out.add(first, end)
         self._out_bytes += run.bytes_of(first, end)
         self.level_at(first).rates.ack_ingress.count += piece.count
 
-    def forget(self, run: StoredRun, first: int, count: int) -> None:
+    def forget(self, run: StoredRun, first: int, count: int, reason: DoneReason, by: LogActor | None = None) -> None:
         """Messages that are neither ready nor out any more."""
         if self.redelivered:
             self.redelivered.remove(first, first + count)
         if self.transient:
             self.transient.remove(first, first + count)
         if run.where is not None:
-            self.backing.forget(self, run, first, count)
+            self.backing.forget(self, run, first, count, reason, by)
 
     def _persistent_ranges(self, ranges: list[Range]) -> list[Range]:
         if not self.transient:

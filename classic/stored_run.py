@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from native.content import count as count_messages
 from native.content import messages, skip
-from storage.wal import Location
+from storage.wal.log_core import Location
 
 LEVEL_SHIFT = 48  # sequences of priority p begin at p << LEVEL_SHIFT, so one number says both
 

@@ -205,16 +205,18 @@ class VariableQueue:
 
     def head(self) -> StoredRun | None:
         """The run whose message is the first to be taken; None also when it is out of reach."""
-        if self.q4:
-            return self.q4.head
-        return self.q3.head if self.q3 else None
+        part = self.q4 if self.q4.count else self.q3
+        return part.head if part.count else None
 
-    def reach(self) -> None:
-        """Make sure that there is a head, if anything is ready. Raises ContentOutOfReach."""
-        if self.ready and self.head() is None:
+    def reach(self) -> StoredRun | None:
+        """The head, which there is if anything is ready. Raises ContentOutOfReach."""
+        run = self.head()
+        if run is None and self.ready:
             self._advance()
-            if self.head() is None:
+            run = self.head()
+            if run is None:
                 raise ContentOutOfReach
+        return run
 
     def browse(self) -> Iterator[tuple[StoredRun, int, int]]:
         """Runs, and first and last but one of what is ready of them, in order; nothing moves. To be used up before anything
@@ -271,8 +273,7 @@ class VariableQueue:
         return gone
 
     def _head_range(self) -> tuple[StoredRun, int, int]:
-        self.reach()
-        run = self.head()
+        run = self.reach()
         assert run is not None, "nothing is ready"
         first: int = self.ready.first()
         if run.ready == run.end - first:

@@ -6,12 +6,13 @@ listeners are the same for all of them (client_server.py, client_socket.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from broker.errors import BrokerError
+from broker.stored_bytes import Sendable
 from front.peer import Outside, Peer
 from native.content import Buffer
 
@@ -66,7 +67,7 @@ class ClientConnection(Protocol):
 
     def proceed(self, now: int) -> bool: ...
 
-    def data_to_send(self) -> list[Buffer]: ...
+    def data_to_send(self) -> Sequence[Sendable]: ...
 
     def timer_elapsed(self, now: int) -> None: ...
 
@@ -92,3 +93,4 @@ class ClientProtocol:
     handshake_timeout_s: float  # from being accepted until the protocol begins; 0: none
     close_timeout_s: float  # for the client to take what is written last
     write_buffer_high_bytes: int
+    sends_files: bool = False  # `data_to_send` has more than buffers

@@ -18,6 +18,7 @@ from broker.turns import Turns
 from front.client_protocol import ClientConnection, ClientProtocol
 from front.gate import Gate, Guest
 from front.input_share import InputShare
+from front.socket_output import SocketOutput
 from front.socket_peer import peer_of
 from front.wheel import TimerWheel
 from native.content import Buffer
@@ -60,8 +61,8 @@ class ClientSocket(asyncio.BufferedProtocol, Guest):
     """See the module. Fulfils ClientOutput, and Outside for its connection."""
 
     __slots__ = (
-        "_core", "_deadline", "_input_bytes", "_logged_in", "_name", "_offered", "_pending_proxy", "_reading", "_rests",
-        "_server", "_transport",
+        "_core", "_deadline", "_input_bytes", "_logged_in", "_name", "_offered", "_output", "_pending_proxy", "_reading",
+        "_rests", "_server", "_transport",
         "source",
     )  # fmt: skip
 
@@ -70,6 +71,7 @@ class ClientSocket(asyncio.BufferedProtocol, Guest):
         self._server = server
         self._core: ClientConnection | None = None
         self._transport: asyncio.Transport | None = None
+        self._output: SocketOutput | None = None  # of a protocol that sends files
         self._pending_proxy: bytearray | None = bytearray() if proxy_protocol else None
         self._name = ""
         self._deadline = 0.0  # of the handshake, whatever it begins with; 0 is none
@@ -94,6 +96,8 @@ class ClientSocket(asyncio.BufferedProtocol, Guest):
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if server.protocol.handshake_timeout_s:
             self._deadline = server.monotonic() + server.protocol.handshake_timeout_s
+        if server.protocol.sends_files:
+            self._output = SocketOutput(self._transport, self.resume_writing, self._broken)
         if self._pending_proxy is None:
             self._begin(None)
         else:
@@ -164,8 +168,10 @@ class ClientSocket(asyncio.BufferedProtocol, Guest):
         if self._core is not None:
             self._core.connection_lost(server.wall_ms())
             self._log_end()
-        server.wheel.forget(self)
-        self._transport = None
+        server.wheel.disarm(self)
+        if self._output is not None:
+            self._output.close()
+        self._transport = self._output = None
         server.turns.end()
 
     # ------------------------------------------------------------------------- what the connection asks (Outside)
@@ -206,7 +212,7 @@ class ClientSocket(asyncio.BufferedProtocol, Guest):
             return False
         pressure, ended = core.pressure, core.state is protocol.closed
         if pressure.unsent_bytes and (pressure.transport_writable or ended):
-            transport.writelines(core.data_to_send())
+            self._write(core, transport, ended)
         if ended:
             if not transport.is_closing():
                 transport.close()
@@ -216,6 +222,24 @@ class ClientSocket(asyncio.BufferedProtocol, Guest):
             self._log_in(core)
         self.update_reading()
         return pressure.can_proceed
+
+    def _write(self, core: ClientConnection, transport: asyncio.Transport, ended: bool) -> None:
+        output = self._output
+        if output is None:
+            transport.writelines(core.data_to_send())  # type: ignore[arg-type]  # buffers only
+            return
+        try:
+            if ended:
+                output.hand_over(core.data_to_send())
+            elif not output.write(core.data_to_send()):
+                core.pressure.set_transport_writable(False)
+        except OSError as error:
+            self._broken(error)
+
+    def _broken(self, error: OSError) -> None:
+        if not isinstance(error, ConnectionError):
+            self._server.logger.warning("connection %s cannot be written to: %s", self._name, error)
+        self.abort()
 
     # ------------------------------------------------------------------------- what the server asks
 

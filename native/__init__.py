@@ -10,9 +10,12 @@
     amqp10_items   messages of a content -> items of a stream's chunk, and back
     content        the bytes in which a run's messages travel and rest
     crc32c         the checksum of everything that rests
+    crc32          the checksum that clients of streams expect
     record_scan    log bytes -> whole records, up to the first that is not
     sequence_set   a set of numbers kept as ranges
     index_ranges   ascending columns of numbers -> their union as ranges
+    log_columns    a piece of a log -> its records, publishes and settlements as columns
+    message_columns  contents -> their messages and what their properties say, as columns
 
 The environment variable LEVERET_KERNELS chooses: "plain", "compiled" (then a missing twin is an error), or "auto".
 """
@@ -24,8 +27,8 @@ import os
 from types import ModuleType
 
 KERNELS = (
-    "frame_split", "stream_publish", "deliver", "offsets", "amqp10_items", "content", "crc32c", "record_scan",
-    "sequence_set", "index_ranges",
+    "frame_split", "stream_publish", "deliver", "offsets", "amqp10_items", "content", "crc32c", "crc32", "record_scan",
+    "sequence_set", "index_ranges", "log_columns", "message_columns",
 )  # fmt: skip
 
 _WANTED = os.environ.get("LEVERET_KERNELS", "auto") or "auto"

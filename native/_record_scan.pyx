@@ -5,61 +5,18 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
-cdef extern from "_crc32c.h" nogil:
-    void crc32c_init()
-    uint32_t crc32c_of(uint32_t value, const void *buffer, size_t len)
+from native._little_endian cimport get_le
+from native._record_layout cimport CRC_SIZE, HEADER_SIZE, WHOLE, crc32c_init, crc32c_of, look_at
 
 crc32c_init()
 
-cdef enum:
-    REACHED_END = 0
-    CLEAN_END = 1
-    TORN = 2
-    DAMAGED = 3
-    WHOLE = 4
-
-    HEADER_SIZE = 32
-    CRC_SIZE = 4
-
 cdef uint64_t PAYLOAD_LEN_MAX = 0xFFFFFFFF
-
-
-cdef inline uint64_t get_le(const uint8_t *p, int size) noexcept nogil:
-    cdef uint64_t value = 0
-    cdef int i
-    for i in range(size):
-        value |= <uint64_t>p[i] << (8 * i)
-    return value
 
 
 cdef inline void put_le(uint8_t *p, int size, uint64_t value) noexcept nogil:
     cdef int i
     for i in range(size):
         p[i] = (value >> (8 * i)) & 0xFF
-
-
-cdef int look_at(const uint8_t *bytes, uint64_t position, uint64_t end, uint64_t payload_max) noexcept nogil:
-    """WHOLE if a record lies at a position, else why none does."""
-    cdef const uint8_t *head = bytes + position
-    cdef uint64_t left = end - position, payload_len
-    cdef uint64_t i, shown = left if left < HEADER_SIZE else HEADER_SIZE
-    if left == 0:
-        return REACHED_END
-    i = 0
-    while i < shown and head[i] == 0:
-        i += 1
-    if i == shown:
-        return CLEAN_END
-    if left < HEADER_SIZE:
-        return TORN
-    payload_len = get_le(head + 4, 4)
-    if payload_len > payload_max:
-        return DAMAGED
-    if payload_len > left - HEADER_SIZE:
-        return TORN
-    if crc32c_of(0, head + CRC_SIZE, HEADER_SIZE - CRC_SIZE + payload_len) != get_le(head, 4):
-        return DAMAGED
-    return WHOLE
 
 
 def scan(buffer, Py_ssize_t start, Py_ssize_t end, uint64_t payload_max):

@@ -10,21 +10,35 @@ from libc.string cimport memcpy
 cdef enum:
     HEAD_SIZE = 13        # of a frame, with its size
     SIZE_SIZE = 4
-    MESSAGE_SIZE = 12     # id and length
     ID_SIZE = 8
-    RUN_MESSAGES_MAX = 8192
+    LENGTH_SIZE = 4
+    SUB_BATCH_SIZE = 11   # what stands before the bytes of one
+    SUB_BATCH_BIT = 0x80
+    COMPRESSIONS = 5
+    RUN_MESSAGES_MAX = 4096
     RUN_ITEMS_BYTES_MAX = 1 << 20
+    RUN_UNPACKED_BYTES_MAX = 4 << 20
+    SUB_BATCH_BYTES_MAX = 64 << 20
     RUNS_MAX = 256
-    FRAME_DESCENTS_MAX = 64
+    FRAME_RUNS_MAX = 64
 
-cdef uint64_t SUB_BATCH_BIT = 0x80000000
+
+cdef struct Item:
+    uint64_t id_
+    uint64_t size         # without the id
+    uint64_t messages
+    uint64_t unpacked
+    bint is_sub_batch
 
 
 cdef struct Extent:
     uint64_t count
+    uint64_t messages
     uint64_t items_len
+    uint64_t unpacked
     uint64_t last_id
     uint8_t publisher
+    bint is_sub_batch
 
 
 cdef struct Extents:
@@ -41,10 +55,72 @@ cdef inline uint64_t u64(const uint8_t *p) noexcept nogil:
     return u32(p) << 32 | u32(p + 4)
 
 
+cdef inline uint64_t item_size(const uint8_t *p, bint is_sub_batch) noexcept nogil:
+    return SUB_BATCH_SIZE + u32(p + 7) if is_sub_batch else LENGTH_SIZE + u32(p)
+
+
+cdef inline bint read_item(const uint8_t *p, uint64_t left, Item *item) noexcept nogil:
+    """The item at `p`. Whether it is whole, and possible."""
+    cdef uint8_t compression
+    if left < LENGTH_SIZE:
+        return False
+    item.is_sub_batch = p[0] & SUB_BATCH_BIT != 0
+    if not item.is_sub_batch:
+        item.messages, item.unpacked = 1, 0
+    elif left < SUB_BATCH_SIZE:
+        return False
+    else:
+        compression = p[0] >> 4 & 7
+        item.messages = <uint64_t>p[1] << 8 | p[2]
+        item.unpacked = u32(p + 3)
+        if (
+            compression >= COMPRESSIONS
+            or item.messages == 0
+            or not item.messages * LENGTH_SIZE <= item.unpacked <= SUB_BATCH_BYTES_MAX
+            or (compression > 0 and u32(p + 7) == 0)
+        ):
+            return False
+    item.size = item_size(p, item.is_sub_batch)
+    return item.size <= left
+
+
+cdef inline bint read_entry(const uint8_t *p, uint64_t left, Item *item) noexcept nogil:
+    """The same with the id before it."""
+    if left < ID_SIZE:
+        return False
+    item.id_ = u64(p)
+    return read_item(p + ID_SIZE, left - ID_SIZE, item)
+
+
+cdef inline bint takes(Extent *run, uint8_t publisher, Item *item) noexcept nogil:
+    """Whether the run goes on with it, and then it has it."""
+    if (
+        run.publisher != publisher
+        or run.last_id >= item.id_
+        or run.is_sub_batch != item.is_sub_batch
+        or run.messages + item.messages > RUN_MESSAGES_MAX
+        or run.items_len + item.size > RUN_ITEMS_BYTES_MAX
+        or run.unpacked + item.unpacked > RUN_UNPACKED_BYTES_MAX
+    ):
+        return False
+    run.count += 1
+    run.messages += item.messages
+    run.items_len += item.size
+    run.unpacked += item.unpacked
+    run.last_id = item.id_
+    return True
+
+
+cdef inline void begin(Extent *run, uint8_t publisher, Item *item) noexcept nogil:
+    run.count, run.messages, run.items_len, run.unpacked = 1, item.messages, item.size, item.unpacked
+    run.last_id, run.publisher, run.is_sub_batch = item.id_, publisher, item.is_sub_batch
+
+
 cdef bint is_taken(const uint8_t *p, uint64_t left, uint64_t frame_bytes_max) noexcept nogil:
-    """Whether a whole frame of plain messages begins at `p`."""
-    cdef uint64_t size, count, at = HEAD_SIZE, end, length, id_, before = 0, descents = 0
-    cdef bint is_first = True
+    """Whether a whole frame of items begins at `p`."""
+    cdef uint64_t size, count, at = HEAD_SIZE, end, runs = 0
+    cdef Item item
+    cdef Extent run
     if left < HEAD_SIZE:
         return False
     size = u32(p)
@@ -55,56 +131,40 @@ cdef bint is_taken(const uint8_t *p, uint64_t left, uint64_t frame_bytes_max) no
     end = SIZE_SIZE + size
     count = u32(p + 9)
     while count > 0:
-        if end - at < MESSAGE_SIZE:
+        if not read_entry(p + at, end - at, &item):
             return False
-        id_ = u64(p + at)
-        length = u32(p + at + ID_SIZE)
-        at += MESSAGE_SIZE
-        descents += not is_first and id_ <= before
-        is_first, before = False, id_
-        if length & SUB_BATCH_BIT or length > end - at:
-            return False
-        at += length
+        if runs == 0 or not takes(&run, 0, &item):
+            begin(&run, 0, &item)
+            runs += 1
+        at += ID_SIZE + item.size
         count -= 1
-    return at == end and descents <= FRAME_DESCENTS_MAX
+    return at == end and runs <= FRAME_RUNS_MAX
 
 
-cdef int note(Extents *runs, uint8_t publisher, uint64_t id_, uint64_t size) except -1:
-    """One message more, in the last run or in a new one."""
-    cdef Extent *run
+cdef int note(Extents *runs, uint8_t publisher, Item *item) except -1:
+    """One item more, in the last run or in a new one."""
     cdef Extent *moved
-    if runs.count > 0:
-        run = runs.first + runs.count - 1
-        if (
-            run.publisher == publisher
-            and run.last_id < id_
-            and run.count < RUN_MESSAGES_MAX
-            and run.items_len + size <= RUN_ITEMS_BYTES_MAX
-        ):
-            run.count += 1
-            run.items_len += size
-            run.last_id = id_
-            return 0
+    if runs.count > 0 and takes(runs.first + runs.count - 1, publisher, item):
+        return 0
     if runs.count == runs.room:
         moved = <Extent *>realloc(runs.first, 2 * (runs.room + 4) * sizeof(Extent))
         if moved == NULL:
             raise MemoryError()
         runs.first = moved
         runs.room = 2 * (runs.room + 4)
-    run = runs.first + runs.count
-    run.publisher, run.count, run.items_len, run.last_id = publisher, 1, size, id_
+    begin(runs.first + runs.count, publisher, item)
     runs.count += 1
     return 0
 
 
 cdef const uint8_t *copy(const uint8_t *p, uint64_t *in_frame, Extent *run, uint8_t *ids, uint8_t *items) noexcept nogil:
-    """The messages of a run, from frames that were taken. `in_frame` counts what is left of the frame that `p` is in."""
+    """The items of a run, from frames that were taken. `in_frame` counts what is left of the frame that `p` is in."""
     cdef uint64_t count = run.count, size
     while count > 0:
         while in_frame[0] == 0:
             in_frame[0] = u32(p + 9)
             p += HEAD_SIZE
-        size = SIZE_SIZE + u32(p + ID_SIZE)
+        size = item_size(p + ID_SIZE, run.is_sub_batch)
         memcpy(ids, p, ID_SIZE)
         memcpy(items, p + ID_SIZE, size)
         ids += ID_SIZE
@@ -116,26 +176,26 @@ cdef const uint8_t *copy(const uint8_t *p, uint64_t *in_frame, Extent *run, uint
 
 
 cdef object taken(const uint8_t *data, uint64_t length, uint64_t position, uint64_t frame_bytes_max, Extents *runs):
-    cdef uint64_t at = position, end, message, in_frame = 0
-    cdef uint8_t publisher
+    cdef uint64_t at = position, end, entry, in_frame = 0
     cdef const uint8_t *p = data + position
     cdef size_t place
+    cdef Item item
     cdef Extent *run
     cdef list found = []
     while runs.count < RUNS_MAX and is_taken(data + at, length - at, frame_bytes_max):
         end = at + SIZE_SIZE + u32(data + at)
-        publisher = data[at + 8]
-        message = at + HEAD_SIZE
-        while message < end:
-            note(runs, publisher, u64(data + message), SIZE_SIZE + u32(data + message + ID_SIZE))
-            message += MESSAGE_SIZE + u32(data + message + ID_SIZE)
+        entry = at + HEAD_SIZE
+        while entry < end:
+            read_entry(data + entry, end - entry, &item)
+            note(runs, data[at + 8], &item)
+            entry += ID_SIZE + item.size
         at = end
     for place in range(runs.count):
         run = runs.first + place
         ids = PyBytes_FromStringAndSize(NULL, run.count * ID_SIZE)
         items = PyBytes_FromStringAndSize(NULL, run.items_len)
         p = copy(p, &in_frame, run, <uint8_t *>PyBytes_AS_STRING(ids), <uint8_t *>PyBytes_AS_STRING(items))
-        found.append((run.publisher, run.count, ids, items))
+        found.append((run.publisher, run.count, run.messages, ids, items, run.unpacked))
     return found, at
 
 
@@ -151,4 +211,40 @@ def published(data, uint64_t position, uint64_t frame_bytes_max):
         return taken(<const uint8_t *>view.buf, view.len, position, frame_bytes_max, &runs)
     finally:
         free(runs.first)
+        PyBuffer_Release(&view)
+
+
+def count_items(data):
+    """As native/stream_publish.py has it."""
+    cdef Py_buffer view
+    cdef Item item
+    cdef uint64_t at = 0, end, items = 0, messages = 0, sub_batches = 0
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        end = <uint64_t>view.len
+        while at < end:
+            if not read_item(<const uint8_t *>view.buf + at, end - at, &item):
+                raise ValueError(f"no item is at {at} of {end} bytes")
+            at += item.size
+            items += 1
+            messages += item.messages
+            sub_batches += item.is_sub_batch
+        return items, messages, sub_batches
+    finally:
+        PyBuffer_Release(&view)
+
+
+def ids_ascend(ids):
+    """As native/stream_publish.py has it."""
+    cdef Py_buffer view
+    cdef const uint8_t *p
+    cdef uint64_t at
+    PyObject_GetBuffer(ids, &view, PyBUF_SIMPLE)
+    try:
+        p = <const uint8_t *>view.buf
+        for at in range(ID_SIZE, <uint64_t>view.len - view.len % ID_SIZE, ID_SIZE):
+            if u64(p + at - ID_SIZE) >= u64(p + at):
+                return False
+        return True
+    finally:
         PyBuffer_Release(&view)

@@ -12,11 +12,11 @@ from broker.alarms import Alarms
 from broker.errors import BrokerError, ResourceExhausted
 from broker.operations.node_facts import AlarmFacts, ListenerFacts, NodeFacts
 from broker.pending import Pending
-from node.alarms import Watcher
 from node.auth import Hashes, Verifier
 from node.background import Background
 from node.config import Config
 from node.version import VERSION as VERSION
+from node.watching.alarms import Watcher
 
 
 class NodeAdmin:

@@ -35,7 +35,6 @@ from front.web.api import Api
 from front.web.server import WebLimits, WebServer
 from node.addresses import endpoint
 from node.admin import VERSION, NodeAdmin
-from node.alarms import AlarmPorts, Watcher, disk_limit_bytes
 from node.auth import Verifier
 from node.background import Inline, Threads
 from node.catalog.catalog_store import IN_MEMORY_KEY, NothingKept, replacement
@@ -52,23 +51,24 @@ from node.config_limits import (
     stream_server_limits,
 )
 from node.config_peers import boot_settings, peer_settings
-from node.descriptors import ceilings, descriptor_limit, log_ceilings
 from node.foundation import Parts, Ports
 from node.identity import DISK, RAM, NodeIdentity, Place
 from node.kernel import ENTER_S, Kernel
 from node.listening import addresses, advertised
-from node.loop_watch import LoopWatch
 from node.maintenance import ClientDoors
 from node.membership.cluster import Cluster
 from node.membership.first_boot import NoPlace, check_name, take_place
 from node.membership.greetings import removed_text
 from node.membership.news import ToldListener
-from node.metrics import Metrics
 from node.peers.calls import PeerCalls
 from node.peers.handshake import PeerIdentity
 from node.peers.side import PeerSide
 from node.peers.ways import PeerWays
 from node.replicas.members import QueueMembers
+from node.watching.alarms import AlarmPorts, Watcher, disk_limit_bytes
+from node.watching.descriptors import ceilings, descriptor_limit, log_ceilings
+from node.watching.loop_watch import LoopWatch
+from node.watching.metrics import Metrics
 from storage import names
 from storage.lmdb_store import LmdbStore
 from storage.os_disk import OsDisk
@@ -145,7 +145,7 @@ class Node:
         identity.survive(False)  # if it was to begin anew, it has
 
         self.watcher = Watcher(config.memory, config.disk, disk_limit_bytes(config), self._alarm_ports(kernel, disk))
-        self.watcher.check_disk(disk.free_bytes())  # before the first publisher can come
+        await self.watcher.look_at_disk()  # before the first publisher can come
         admin = NodeAdmin(
             config,
             verifier=verifier,
@@ -168,6 +168,7 @@ class Node:
             self.watcher,
             config,
             self._loop_watch,
+            kernel.archive_figures,
         )
 
         for protocol, server in (("amqp", amqp), ("stream", streams)):
@@ -275,13 +276,15 @@ class Node:
         )
 
     def _alarm_ports(self, kernel: Kernel, disk: OsDisk) -> AlarmPorts:
-        alarms = kernel.broker.alarms
+        alarms, archive = kernel.broker.alarms, kernel.archive
         return AlarmPorts(
             raise_alarm=lambda kind, reason: alarms.raise_alarm(kind, reason, self._clock.wall_ms()),
             clear_alarm=alarms.clear_alarm,
             set_pressure=kernel.classic.set_pressure,
             free_bytes=disk.free_bytes,
             short_of_room=lambda: kernel.log.short_of_room,
+            make_room=None if archive is None else lambda wanted: answered(archive.make_room(wanted)),
+            free_dead_entries=kernel.groups.give_room,
         )
 
     def _amqp_server(self, broker: Broker, input_share: InputShare) -> ClientServer:
@@ -322,8 +325,8 @@ class Node:
             input_share=input_share,
         )
 
-    def _stream_address(self) -> str:
-        return advertised(self._config.stream, self.listeners, socket.gethostname())
+    def _stream_address(self, tls: bool) -> str:
+        return advertised(self._config.stream, self.listeners, socket.gethostname(), tls=tls)
 
     async def _listen_to_clients(self, protocol: str, server: ClientServer) -> None:
         """In plain, and within TLS: by the name with an s."""

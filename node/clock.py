@@ -16,6 +16,9 @@ class NodeTime(Protocol):
     def wall_ms(self) -> int:
         """Milliseconds since 1970, for what people and message TTLs mean by time. May jump."""
 
+    def wall_us(self) -> int:
+        """The same in microseconds, for what is written down of the past."""
+
     def monotonic(self) -> float:
         """Seconds that only go forward, for intervals and deadlines."""
 
@@ -25,6 +28,9 @@ class SystemClock:
 
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000
+
+    def wall_us(self) -> int:
+        return time.time_ns() // 1000
 
     def monotonic(self) -> float:
         return time.monotonic()

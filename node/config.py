@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from broker.history_level import LEVELS
 from node import addresses
 
 STREAM_FRAME_MAX_MIN = 8_192  # what a client may send before it is tuned
@@ -101,6 +102,7 @@ class StreamSection(Section, frozen=True):
         ""  # where clients reach this node; empty: the address it listens on, or if that is any, the host's name
     )
     advertised_port: int = 0  # 0: the port it listens on
+    advertised_tls_port: int = 0  # the same for clients within TLS
     frame_max: int = 1_048_576
     heartbeat_s: int = 60
     handshake_timeout_ms: int = 10_000  # for each step
@@ -145,7 +147,7 @@ class MemorySection(Section, frozen=True):
 
 class DiskSection(Section, frozen=True):
     free_limit_bytes: int = (
-        50_000_000  # publishers are held below; never less than the node needs to go on (node/alarms.py)
+        50_000_000  # publishers are held below; never less than the node needs to go on (node/watching/alarms.py)
     )
     check_interval_min_ms: int = 100  # when space is nearly out
     check_interval_max_ms: int = 10_000
@@ -155,6 +157,22 @@ class LogSection(Section, frozen=True):
     file_bytes_max: int = 67_108_864  # a file rolls when it is full; what still lives then goes to segments
     commit_inline_bytes_max: int = 65_536  # a smaller commit that finds the writer idle is written without a thread hop
     gathering_bytes_max: int = 33_554_432  # waiting for the disk above this: publishers are not read from
+
+
+class HistorySection(Section, frozen=True):
+    """What the log says of who did what, for questions asked later (docs/history.md). Names of users and addresses of
+    clients are personal data."""
+
+    level: str = "basic"  # off, basic, full
+
+
+class ArchiveSection(Section, frozen=True):
+    """Files of the log that nothing needs any more are kept for questions asked later (docs/history.md). They hold what clients
+    published, for that long, also when it was acknowledged or purged."""
+
+    hours: int = 0  # how long; 0: nothing is kept
+    bytes_max: int = 10_737_418_240  # the oldest go first
+    free_min_bytes: int = 0  # with less free on the disk they go first; 0: twice disk.free_limit_bytes, at least 1 GiB
 
 
 class ClassicSection(Section, frozen=True):
@@ -198,6 +216,8 @@ class Config(Section, frozen=True):
     memory: MemorySection = MemorySection()
     disk: DiskSection = DiskSection()
     log: LogSection = LogSection()
+    history: HistorySection = HistorySection()
+    archive: ArchiveSection = ArchiveSection()
     classic: ClassicSection = ClassicSection()
     quorum: QuorumSection = QuorumSection()
     metrics: MetricsSection = MetricsSection()
@@ -258,6 +278,11 @@ def check(config: Config) -> None:
         raise ConfigError(f"tls.username_from is {config.tls.username_from!r}: common-name or distinguished-name")
     if config.logging.level not in ("debug", "info", "warning", "error"):
         raise ConfigError(f"logging.level is {config.logging.level!r}: debug, info, warning or error")
+    if config.history.level not in LEVELS:
+        raise ConfigError(f"history.level is {config.history.level!r}: {', '.join(LEVELS)}")
+    for name in ("hours", "bytes_max", "free_min_bytes"):
+        if getattr(config.archive, name) < 0:
+            raise ConfigError(f"archive.{name} is {getattr(config.archive, name)}: give 0 or more")
     if config.quorum.reconcile_interval_s < 1:
         raise ConfigError(f"quorum.reconcile_interval_s is {config.quorum.reconcile_interval_s}: give a second or more")
     check_cluster(config)

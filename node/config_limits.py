@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from broker.catalog.catalog_limits import CatalogLimits
+from broker.history_level import LEVELS
 from broker.limits import Limits as ClientLimits
 from classic.store.node_storage import ClassicLimits
 from front.amqp.terms import Limits
@@ -12,9 +13,12 @@ from front.client_server import ServerLimits
 from front.grpc.server import GrpcLimits
 from front.stream.stream_terms import StreamLimits
 from node.config import AmqpSection, Config, GrpcSection
-from node.descriptors import Ceilings
 from node.foundation import LogSettings
 from node.kernel import KernelSettings
+from node.watching.descriptors import Ceilings
+from storage.archive.archive_window import ArchiveLimits
+
+ARCHIVE_FREE_MIN_BYTES = 1 << 30  # free on the disk, unless the operator says otherwise: what is kept must not be felt
 
 
 def client_limits(config: Config) -> ClientLimits:
@@ -47,6 +51,14 @@ def catalog_limits(config: Config) -> CatalogLimits:
     )
 
 
+def archive_limits(config: Config) -> ArchiveLimits | None:
+    section = config.archive
+    if section.hours == 0:
+        return None
+    free_min_bytes = section.free_min_bytes or max(2 * config.disk.free_limit_bytes, ARCHIVE_FREE_MIN_BYTES)
+    return ArchiveLimits(section.hours, section.bytes_max, free_min_bytes)
+
+
 def kernel_settings(config: Config) -> KernelSettings:
     return KernelSettings(
         log=LogSettings(config.log.file_bytes_max, config.log.commit_inline_bytes_max),
@@ -57,6 +69,8 @@ def kernel_settings(config: Config) -> KernelSettings:
         grows=config.quorum.reconcile,
         reconcile_interval_ms=1000 * config.quorum.reconcile_interval_s,
         zone=config.zone,
+        archive=archive_limits(config),
+        history=LEVELS[config.history.level],
         older_catalog=config.node.older_catalog,
     )
 

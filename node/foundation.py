@@ -29,11 +29,12 @@ from raft.store.node_log import RaftStore
 from raft.store.replicas import NewReplica
 from raft.store.store_limits import StoreLimits
 from raft.transport import Net
+from storage.archive.archive import Archive
 from storage.disk import Disk
-from storage.log_users import LogShare, LogUsers
-from storage.wal import LOG_ID_BYTES, LogCore
-from storage.wal_facts import load_or_create
-from storage.wal_writer import LogWriter
+from storage.wal.facts import load_or_create
+from storage.wal.log_core import LOG_ID_BYTES, LogCore
+from storage.wal.log_users import LogShare, LogUsers
+from storage.wal.writer import LogWriter
 
 logger = logging.getLogger("leveret")
 
@@ -91,13 +92,23 @@ class Foundation:
     log: LogWriter
     groups: Groups
 
-    def __init__(self, ports: Ports, settings: LogSettings, parts: Parts, new_replica: NewReplica) -> None:
+    def __init__(
+        self,
+        ports: Ports,
+        settings: LogSettings,
+        parts: Parts,
+        new_replica: NewReplica,
+        archive: Archive | None = None,
+    ) -> None:
+        """`archive`: where files go that nothing needs any more; None: they are deleted."""
         self._ports = ports
+        self._archive = archive
         self._settings = settings
         self._parts = parts
         self._jobs = ports.jobs("leveret-raft")
         self._close: list[Callable[[], None]] = []
         self.store = parts.store(ports.disk, settings.store, self._jobs, new_replica, logger.error)
+        self.store.keeper = archive
         self.stores = NodeStores([self.store])
 
     def open_log(
@@ -121,14 +132,16 @@ class Foundation:
             had_log=had_log,
             next_queue_id=next_queue_id,
             older_catalog=older_catalog,
+            keeper=self._archive,
         )
         self.log = self._parts.log(
-            LogCore(facts.log_id, recovered.end, settings.file_bytes_max),
+            LogCore(facts.log_id, recovered.end, settings.file_bytes_max, ports.clock.wall_us),
             ports.disk,
             ports.loop,
             facts,
             on_failed=lambda reason: ports.process.stop(f"the log failed and takes nothing more: {reason}"),
             commit_inline_bytes_max=settings.commit_inline_bytes_max,
+            keeper=self._archive,
         )
         self._close += [self.stores.close, self.log.close, self._jobs.close]
         self._users = LogUsers(self.log)

@@ -19,15 +19,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
+from broker.actors import submitter
 from broker.background_work import BackgroundWork
 from broker.broker import Authenticator, Broker
 from broker.catalog.catalog import Catalog, default_commands
 from broker.catalog.catalog_commands import AddNode, Command, JoinNode, NodeStarted, SetClusterId
 from broker.catalog.catalog_limits import CatalogLimits
+from broker.history_level import HistoryLevel
 from broker.limits import Limits
 from broker.pending import Pending
 from broker.records import NodeRecord, QueueRecord
@@ -37,13 +39,13 @@ from classic.driver import ClassicQueues
 from classic.store.node_storage import ClassicLimits
 from node.anywhere.replies import RemoteReplies
 from node.anywhere.stream_groups import RemoteGroups
+from node.archiving import NodeArchive
 from node.background import Background
 from node.catalog.cluster_metadata import ClusterMetadata
 from node.catalog.group import MetadataGroup
+from node.catalog.metadata_entry import ENTRY_NEWEST, WhenAndWho
 from node.catalog.metadata_member import MetadataMember, keeps_catalog_alone
-from node.disk_losses import DiskLosses
 from node.foundation import Foundation, LogSettings, Parts, Ports, undo
-from node.halted_groups import halted_sentences
 from node.identity import DISK, NodeIdentity, new_replica_or_stop
 from node.membership.joining import Joining
 from node.membership.news import News, OthersNews, ToldAlarm, ToldListener
@@ -56,6 +58,8 @@ from node.replicas.queue_records import QueueRecords
 from node.replicas.reconciliation import Reconciler
 from node.replicas.reports import QuorumReports
 from node.version import VERSION
+from node.watching.disk_losses import DiskLosses
+from node.watching.halted_groups import halted_sentences
 from quorum.bodies import KEPT_BYTES_MAX
 from quorum.driver import QuorumQueues
 from raft.core.errors import Damaged
@@ -66,10 +70,13 @@ from raft.store.node_log import RaftStore
 from raft.transport import Net
 from replicated.kind_parts import HostingNode
 from replicated.kinds import ReplicatedKinds
-from replicated.ports import CatalogPorts, MemberDriver
+from replicated.ports import CatalogPorts, MemberDriver, nobody
 from replicated.queue import QueueReports, ReplicatedQueue
+from storage.archive.archive import ArchiveFigures
+from storage.archive.archive_window import ArchiveLimits
+from storage.history.file_names import FileNames
 from storage.lmdb_store import Store
-from storage.wal_writer import LogWriter
+from storage.wal.writer import LogWriter
 from stream.driver import StreamQueues
 
 ENTER_S = 5.0  # for the others to hear of this node, before it serves what it has without them
@@ -89,6 +96,8 @@ class KernelSettings:
     grows: bool  # queues get the members that they lack
     reconcile_interval_ms: int
     zone: str
+    history: HistoryLevel = HistoryLevel.BASIC
+    archive: ArchiveLimits | None = None  # None: nothing is archived
     older_catalog: bool = False
     steps_per_turn: int | None = None  # of work in slices; None: as many as there is time for
     queues_per_step: int = QUEUES_PER_STEP
@@ -119,6 +128,10 @@ class Kernel:
         self.place = identity.place
         self.disk_losses = DiskLosses()
         self.hold_publishers: Callable[[bool], None] = lambda held: None  # of this node, while too much waits
+        self.archive: NodeArchive | None = None
+        if settings.archive is not None:
+            self.archive = NodeArchive(ports, settings.archive)
+            ports = replace(ports, disk=self.archive.disk)
         self._ports = ports
         self._settings = settings
         self._parts = parts
@@ -147,8 +160,11 @@ class Kernel:
     def open_log(self) -> None:
         """Raises Corrupt, and what the disk raises."""
         ports, identity, catalog = self._ports, self.identity, self.metadata.catalog
-        self._foundation = foundation = Foundation(ports, self._settings.log, self._parts, self._new_replica)
+        archive = self.archive.files if self.archive is not None else None
+        self._foundation = foundation = Foundation(ports, self._settings.log, self._parts, self._new_replica, archive)
         self._close.append(foundation.close)
+        if self.archive is not None:
+            self._close.append(self.archive.close)
         thread = ports.jobs("leveret-classic")
         self._close.append(thread.close)
         self.classic = self._parts.classic(ports.disk, self._settings.classic, thread)
@@ -166,6 +182,15 @@ class Kernel:
         self.place = identity.place
         self._classic_share = foundation.join("classic")
         foundation.use_log()
+        self._names = FileNames(self.log, self.place.incarnation, catalog.queue_of_id)
+        says_who = self._settings.history >= HistoryLevel.BASIC
+        self._actor_number = self._names.number_of if says_who else nobody
+        self.metadata.when_and_who = self._when_and_who
+        foundation.store.names = self._names
+
+    def _when_and_who(self) -> WhenAndWho:
+        actor = submitter()
+        return WhenAndWho(self._wall_ms(), 0 if actor is None else self._actor_number(actor))
 
     def join_groups(self, net: Net) -> None:
         foundation, metadata, place = self.foundation, self.metadata, self.place
@@ -203,6 +228,7 @@ class Kernel:
             limits=self._settings.clients,
             owner_prefix=f"{place.number}.{place.incarnation}.",
             audit=metadata.audit,
+            history=self._settings.history,
             queues_per_step=self._settings.queues_per_step,
         )
         broker.replies.join(str(place.number), RemoteReplies(self._calls, broker.replies, wall_ms))
@@ -230,13 +256,18 @@ class Kernel:
         ways: Ways,
         started_at_ms: int,
         listeners: Callable[[], Sequence[ToldListener]],
-        stream_address: Callable[[], str] = str,
+        stream_address: Callable[[bool], str] = lambda tls: "",
     ) -> None:
-        """`stream_address`: where clients of the stream protocol reach this node, HOST:PORT; empty: nowhere."""
+        """`stream_address`: where clients of the stream protocol, in plain or within TLS, reach this node, HOST:PORT; empty:
+        nowhere."""
         ports, metadata, identity, groups = self._ports, self.metadata, self.identity, self.groups
 
         def news(alarms: Sequence[ToldAlarm]) -> News:
-            return News(VERSION, started_at_ms, tuple(listeners()), tuple(alarms), self.sentences(), stream_address())
+            plain, within_tls = stream_address(False), stream_address(True)
+            return News(
+                VERSION, started_at_ms, tuple(listeners()), tuple(alarms), self.sentences(), plain, within_tls,
+                self.place.incarnation, ENTRY_NEWEST,
+            )  # fmt: skip
 
         def name_of(number: NodeId) -> str:
             record = metadata.catalog.node_of_number(number)
@@ -245,6 +276,7 @@ class Kernel:
         self._ways = ways
         self.news = OthersNews(identity.number, self._calls, self.broker.alarms, name_of, self._wall_ms, news)
         self.broker.streams.address_of = self._stream_address
+        metadata.entry_versions.told = self.news.catalog_entries
         self.upkeep = Upkeep(
             identity,
             ways,
@@ -260,9 +292,9 @@ class Kernel:
         self._close.append(self.upkeep.stop)
         self.upkeep.start()
 
-    def _stream_address(self, name: str) -> tuple[str, int] | None:
+    def _stream_address(self, name: str, tls: bool) -> tuple[str, int] | None:
         record = self.metadata.catalog.nodes.get(name)
-        return None if record is None else self.news.stream_address(record.number)
+        return None if record is None else self.news.stream_address(record.number, tls=tls)
 
     def enter(self, guest_hash: Callable[[], str]) -> list[Pending[Any]]:
         """Say who this is, behind what makes a cluster where there is none."""
@@ -306,6 +338,9 @@ class Kernel:
     def groups(self) -> Groups:
         return self.foundation.groups
 
+    def archive_figures(self) -> ArchiveFigures:
+        return self.archive.figures if self.archive is not None else ArchiveFigures()
+
     def sentences(self) -> tuple[str, ...]:
         """What an operator should know of this node; each goes on behind its name."""
         quarantined: list[ReplicatedQueue] = [*self.quorum.members.quarantined, *self.streams.members.quarantined]
@@ -315,7 +350,7 @@ class Kernel:
 
     def _add_classic(self) -> None:
         classic, broker, wall_ms = self.classic, self.broker, self._wall_ms
-        classic.attach(broker, self.log, self._classic_share)
+        classic.attach(broker, self.log, self._classic_share, self._names, self._settings.history)
         self._close.append(lambda: classic.stop(wall_ms()))
         classic.when_found(lambda finding: logger.error("%s", finding))
         anywhere = classic_anywhere(self.place.name, classic, broker, self._calls, self._ports.loop, wall_ms)
@@ -358,6 +393,7 @@ class Kernel:
             monotonic=ports.clock.monotonic,
             new_replica=self._new_replica,
             catalog=catalog,
+            actor_number=self._actor_number,
             reports=reports,
         )
         self.quorum = QuorumQueues(node, entry_bytes_kept_max=self._settings.entry_bytes_kept_max)
@@ -404,6 +440,8 @@ class Kernel:
         self._reconciler.tick(now)
         self.foundation.stores.tick(now)
         self.metadata.tick()
+        if self.archive is not None:
+            self.archive.tick(now)
         if self.log.failed is None:
             self.log.flush_lazy()
         self.turns.request()

@@ -24,15 +24,16 @@ def has_ipv6_loopback() -> bool:
     return True
 
 
-def advertised(section: StreamSection, listeners: Sequence[ListenerFacts], host_name: str) -> str:
-    """HOST:PORT where clients of the stream protocol are to find this node; empty: nothing listens for them. What listens in
-    plain comes before what listens within TLS."""
-    own = [one.address for name in ("stream", "streams") for one in listeners if one.protocol == name]
+def advertised(section: StreamSection, listeners: Sequence[ListenerFacts], host_name: str, *, tls: bool) -> str:
+    """HOST:PORT where clients of the stream protocol, in plain or within TLS, are to find this node; empty: nothing listens for
+    them."""
+    name, given_port = ("streams", section.advertised_tls_port) if tls else ("stream", section.advertised_port)
+    own = [one.address for one in listeners if one.protocol == name]
     if not own:
         return ""
     host, port = host_and_port(own[0])
     host = host_name if host in ANY_ADDRESS else host
-    return endpoint(section.advertised_host or host, section.advertised_port or port)
+    return endpoint(section.advertised_host or host, given_port or port)
 
 
 def addresses(

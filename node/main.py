@@ -35,6 +35,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+wal = typer.Typer(help="Read the log of a node, running or not.", no_args_is_help=True)
+app.add_typer(wal, name="wal")
+
 Address = Annotated[list[str] | None, typer.Option(metavar="HOST:PORT", help="May be given more than once.")]
 
 
@@ -218,6 +221,8 @@ def doctor(
     except DirectoryInUse as error:
         typer.echo(f"leveret: {error}: stop the node first", err=True)
         raise typer.Exit(EXIT_UNAVAILABLE) from error
+    except BrokenPipeError:
+        raise  # who reads this, such as head, has seen enough
     except OSError as error:
         typer.echo(f"leveret: {error.filename}: {error.strerror}", err=True)
         raise typer.Exit(EXIT_NO_INPUT) from error
@@ -229,6 +234,38 @@ def doctor(
         raise typer.Exit(EXIT_DATA)
     if not dump and not as_json:
         typer.echo("nothing is wrong")
+
+
+@wal.command("dump")
+def wal_dump(
+    path: Annotated[Path, typer.Argument(help="A data directory, an export of one, or one of its files.")],
+    follow: Annotated[
+        bool, typer.Option(help="Go on with what is written, until it is told to stop (Ctrl-C).")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+) -> None:
+    """Show the records of the log, also while the node runs: nothing is locked or changed. Bodies are not shown."""
+    from node.commands.wal_dump import dump_rows, wait_for_more
+    from storage.errors import StorageError
+
+    damaged = 0
+    try:
+        for row in dump_rows(path, wait_for_more if follow else None):
+            damaged += row.get("finding") == "damage"
+            show(row, as_json)
+    except KeyboardInterrupt:
+        return
+    except BrokenPipeError:
+        raise  # who reads this, such as head, has seen enough
+    except OSError as error:
+        typer.echo(f"leveret: {error.filename}: {error.strerror}", err=True)
+        raise typer.Exit(EXIT_NO_INPUT) from error
+    except (ValueError, StorageError) as error:
+        typer.echo(f"leveret: {error}", err=True)
+        raise typer.Exit(EXIT_NO_INPUT) from error
+    if damaged:
+        typer.echo(f"leveret: {damaged} damaged ranges; docs/operations.md says what to do", err=True)
+        raise typer.Exit(EXIT_DATA)
 
 
 def clear_leftovers(directory: Path, yes: bool) -> None:

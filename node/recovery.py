@@ -12,10 +12,11 @@ from raft.store.group_stores import NodeStores
 from storage import names
 from storage.disk import Disk
 from storage.errors import Corrupt
-from storage.wal import LogEnd
-from storage.wal_facts import LogFacts
-from storage.wal_file_reader import Chunk
-from storage.wal_replay import Replay
+from storage.wal.facts import LogFacts
+from storage.wal.file_reader import Chunk
+from storage.wal.files import LogKeeper
+from storage.wal.log_core import LogEnd
+from storage.wal.replay import Replay
 
 logger = logging.getLogger("leveret")
 
@@ -53,10 +54,12 @@ def recover(
     had_log: bool,
     next_queue_id: int,
     older_catalog: bool,
+    keeper: LogKeeper | None = None,
 ) -> Recovered:
     """Read the log once. Raises Corrupt and what the disk raises. `had_log`: an earlier process wrote one here; all files of a
     log that are gone leave no trace of their own. `next_queue_id`: the catalog has given no queue a number from this one on.
-    `older_catalog`: an operator has said that what it does not know of may go."""
+    `older_catalog`: an operator has said that what it does not know of may go. `keeper`: who is given released files of the log
+    before they go."""
     replay = Replay(disk, facts, salvage=True)
     newest_unknown = others.recover(raft.recover(replay, facts.first_file), records)
     if newest_unknown >= next_queue_id:  # it would be taken for a queue that was deleted, and its messages let go
@@ -67,7 +70,7 @@ def recover(
         if not older_catalog:
             raise Corrupt(names.CATALOG_DIRECTORY, 0, 0, f"{reason}. Put back the one that belongs to this log")
         logger.error("%s. As node.older_catalog asks for, these messages are let go", reason)
-    end = replay.finish()
+    end = replay.finish(keeper)
     raft.finish(end)
     for damage in replay.damage:
         logger.error(

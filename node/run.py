@@ -14,19 +14,20 @@ import os
 import signal
 import sys
 import time
+from types import FrameType
 
 import msgspec
 import uvloop
 
 import native
 from front.grpc.server import CannotListenToGrpc
-from node import descriptors
 from node.assemble import Node
 from node.catalog.catalog_store import CatalogDamaged
 from node.config import Config, ConfigError
-from node.loop_watch import LoopWatch, SlowTurnLog
 from node.membership.first_boot import NoPlace
 from node.peers.server import CannotListenToPeers
+from node.watching import descriptors
+from node.watching.loop_watch import LoopWatch, SlowTurnLog
 from storage.errors import Corrupt, DirectoryInUse, StorageError
 
 EXIT_OK = 0
@@ -47,6 +48,7 @@ GC_YOUNG_OBJECTS = 10_000
 GC_MIDDLE_ROUNDS = 8
 GC_OLD_ROUNDS = 600
 THREAD_SWITCH_S = 0.0005
+END_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 logger = logging.getLogger("leveret")
 
@@ -127,6 +129,23 @@ def throttle_garbage_collection() -> None:
     sys.setswitchinterval(THREAD_SWITCH_S)
 
 
+class MissedSignals:
+    """Those that come while no event loop listens: between two lives of a node that starts again."""
+
+    def __init__(self) -> None:
+        self.name = ""
+
+    def listen(self) -> None:
+        for number in END_SIGNALS:
+            signal.signal(number, self._remember)
+
+    def _remember(self, number: int, frame: FrameType | None) -> None:
+        self.name = signal.Signals(number).name
+
+
+missed_signals = MissedSignals()  # signals are the process's
+
+
 class Ending:
     """Why the process ends; the first reason counts. Fulfils the port `Process`."""
 
@@ -191,10 +210,22 @@ async def started(node: Node, ending: Ending) -> bool:
     return False
 
 
+async def hand_over_signals(loop: asyncio.AbstractEventLoop) -> None:
+    """From now on those are remembered that this loop would not come to any more."""
+    missed_signals.listen()
+    for _ in range(2):  # what came before is in the loop's pipe, and is read between two of its rounds
+        await asyncio.sleep(0)
+    for number in END_SIGNALS:
+        loop.remove_signal_handler(number)
+    missed_signals.listen()  # the removal has set the default
+
+
 async def serve(config: Config, ending: Ending) -> int:
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in END_SIGNALS:
         loop.add_signal_handler(number, ending.stop_by_signal, signal.Signals(number).name)
+    if missed_signals.name:
+        ending.stop_by_signal(missed_signals.name)
     logger.info("node %s starts in %s, kernels %s", config.node_name, config.node.data_dir, native.backend())
     if native.backend() != "compiled":
         logger.warning("the kernels are not compiled: messages move some hundred times slower (see native/README.md)")
@@ -214,5 +245,6 @@ async def serve(config: Config, ending: Ending) -> int:
     finally:
         watch.stop()
         await node.stop()
+        await hand_over_signals(loop)
     logger.info("stopped")
     return ending.exit_code

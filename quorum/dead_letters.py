@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from broker.queue_type import Arrival, Queue, QueueHost
+from broker.queue_type import Arrival, DeadMessage, Queue, QueueHost
 from native.content import skip
 from quorum.bodies import counted
-from quorum.fifo.commands import DeadSettled, Op
+from quorum.fifo.commands import DeadSettled, Op, Piece
 from quorum.fifo.effects import Dead
 from quorum.member import QueueMember
 from raft.core.errors import Damaged
@@ -28,6 +28,11 @@ NOWHERE_RETRY_MS_MAX = 60_000
 NOWHERE_MAX = 1_000  # messages that are gone past; when there are more, all wait
 
 Propose = Callable[[Sequence[Op], Callable[[bool], None]], None]
+
+
+def place_of(piece: Piece, offset: int) -> tuple[int, int, int]:
+    """Where a message of a piece lies, as the log names it."""
+    return piece.entry, piece.offset, piece.first + offset
 
 
 class DeadLetterWorker:
@@ -115,7 +120,7 @@ class DeadLetterWorker:
         self._host.dead_letter_confirmed(
             self._queue,
             dead.reason,
-            (body.exchange, body.routing_key, content, body.persistent),
+            DeadMessage(body.exchange, body.routing_key, content, body.persistent, place_of(dead.piece, offset)),
             self._ports.wall_ms(),
             partial(self._published, number),
         )

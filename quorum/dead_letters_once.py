@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Protocol
 
-from broker.queue_type import Queue, QueueHost
+from broker.queue_type import DeadMessage, Queue, QueueHost
 from native.content import singles, skip
 from quorum.bodies import Body, counted
+from quorum.dead_letters import place_of
 from quorum.fifo.effects import DeadLetter
 
 WAITING_MAX = 20_000  # dead letters, pieces of runs; beyond it publishers are to be held
@@ -71,11 +72,17 @@ class DeadLettersOnce:
 
     def _publish(self, host: QueueHost, queue: BuryingQueue, dead: DeadLetter, body: Body) -> Iterator[None]:
         counts = dead.delivery_count, dead.acquired_count
-        contents = singles(body.content, body.position, dead.piece.length)
+        contents = enumerate(singles(body.content, body.position, dead.piece.length))
         while not queue.deleted:
             messages = [
-                (body.exchange, body.routing_key, counted(one, *counts), body.persistent)
-                for one in islice(contents, PER_STEP)
+                DeadMessage(
+                    body.exchange,
+                    body.routing_key,
+                    counted(one, *counts),
+                    body.persistent,
+                    place_of(dead.piece, passed),
+                )
+                for passed, one in islice(contents, PER_STEP)
             ]
             if not messages:
                 return

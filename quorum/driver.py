@@ -8,7 +8,7 @@ Assembly: make it, `attach` it to the broker, add it as a kind, let the broker r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 from broker.catalog.policy import EffectiveArguments
 from broker.confirms import Receipt
@@ -36,6 +36,7 @@ from replicated.letters import AnswerStatus, refusal
 from replicated.local_members import QUEUE_GROUPS
 from replicated.peer_letters import KindOfLetters
 from replicated.ports import Payload
+from replicated.stored_entries import StoredEntries
 
 CHECK_MS = 1_000  # how often leaders look after nodes and records, and others after who serves them
 WAITING_BYTES_MAX = 32 << 20  # of all queues that have a leader; beyond it publishers are to be held
@@ -130,8 +131,8 @@ class QuorumQueues:
 
     # its queues
 
-    def _new_member(self, queue: QuorumQueue, read_entry: Callable[[int], bytes]) -> QueueMember:
-        return QueueMember(QueueMachine(), Bodies(queue.group, self._cache, read_entry), queue)
+    def _new_member(self, queue: QuorumQueue, entries: StoredEntries) -> QueueMember:
+        return QueueMember(QueueMachine(), Bodies(queue.group, self._cache, entries.read), queue)
 
     def _lead(self, queue: QuorumQueue, member: QueueMember) -> Leading:
         return Leading(

@@ -19,7 +19,7 @@ from broker.pending import Pending
 from broker.queue_type import Outcome, Queue, QueueHost, QueueStatistics
 from native.content import take
 from quorum.bodies import Body
-from quorum.fifo.commands import Cancel, Consume, ConsumerKey, ResultCode, UponCancel
+from quorum.fifo.commands import Cancel, Consume, ConsumerKey, ResultCode, UponCancel, Who
 from quorum.fifo.consumers import MachineConsumer
 from quorum.fifo.effects import Deliver
 from quorum.fifo.rules import Rules
@@ -70,12 +70,15 @@ class LocalConsumers:
         """What is delivered is counted in `figures`."""
         self.subscriptions: dict[int, Subscription] = {}
         self.departed: dict[int, Departed] = {}
-        self.windows = Windows(queue, self.subscriptions, self.give_back_waiting, queue.session, host, ports.loop)
+        self.windows = Windows(
+            queue, self.subscriptions, self.give_back_waiting, self.answered_at, queue.session, host, ports.loop
+        )
         self._queue = queue
         self._ports = ports
         self._host = host
         self._figures = figures
         self._by_consumer: dict[Consumer, Subscription] = {}
+        self._leaving: list[Subscription] = []  # that have something waiting still
         self._resync = False  # what is out to our consumers is to be looked up in the machine
 
     def __bool__(self) -> bool:
@@ -98,9 +101,17 @@ class LocalConsumers:
         )  # fmt: skip
         answer: Pending[None] = Pending()
         session.say(op, partial(self._consumed, subscription, answer))
+        self._say_who(subscription)
         queue.attend()
         session.flush()
         return answer
+
+    def _say_who(self, subscription: Subscription) -> None:
+        """For those that ask the log later who was given a message."""
+        actor, session = subscription.consumer.actor, self._queue.session
+        number = 0 if actor is None else self._ports.actor_number(actor)
+        if number:
+            session.say(Who(session.consumer_key(subscription.number), number))
 
     def _check_access(self, consumer: Consumer) -> None:
         """As far as is known here; what other nodes say at the same time the machine puts in order."""
@@ -133,7 +144,9 @@ class LocalConsumers:
         self.departed[subscription.number] = Departed(subscription.next_id)
         key = self._queue.session.consumer_key(subscription.number)
         self._queue.session.say(Cancel(key, UponCancel.STAYS), partial(self._cancelled, subscription.number))
-        self.give_back_waiting(subscription)  # only now, or it would be given to the same consumer again
+        # What waits goes back behind that, or it would be given to the same consumer again, and behind what its client holds,
+        # if that goes back in the same turn.
+        self._leaving.append(subscription)
         self._host.wake(self._queue)
 
     def _cancelled(self, number: int, _: Any) -> None:
@@ -147,6 +160,7 @@ class LocalConsumers:
     def _forget(self, subscription: Subscription) -> None:
         del self.subscriptions[subscription.number]
         del self._by_consumer[subscription.consumer]
+        self._queue.session.ahead = False
 
     def _forget_departed(self) -> None:
         """Those to whom nothing can come any more: the member here has seen that they left. Where there is none, the node
@@ -173,6 +187,7 @@ class LocalConsumers:
         self.subscriptions.clear()
         self.departed.clear()
         self._by_consumer.clear()
+        self._leaving.clear()
 
     # ------------------------------------------------------------------------- who consumes
 
@@ -272,9 +287,24 @@ class LocalConsumers:
             if subscription.known:
                 if subscription.waiting:
                     self._deliver(subscription, now)
+                self._keep_ahead(subscription, now)
                 self.windows.keep(subscription, now)
+        for subscription in self._leaving:
+            self.give_back_waiting(subscription)
+        self._leaving.clear()
         if self.departed:
             self._forget_departed()
+
+    def _keep_ahead(self, subscription: Subscription, now: int) -> None:
+        """See quorum/ahead.py."""
+        ahead, queue = subscription.ahead, self._queue
+        state = queue.member.machine.state if queue.member is not None else None
+        waits = bool(subscription.waiting)
+        ahead.keep(subscription.own_window, state, waits, now)
+        if waits:
+            if ahead.gives_back(state.applied if state is not None else queue.news.applied, now):
+                self.give_back_waiting(subscription)
+            ahead.look_again(now, self._host.call_at, partial(self._host.wake, queue))
 
     def _deliver(self, subscription: Subscription, now: int) -> None:
         """As much as its client can be given now. The group keeps to its window; but what it took away, because this node was
@@ -292,9 +322,11 @@ class LocalConsumers:
             body = self._body(delivery)
             if body is None:
                 return
-            self._deliver_part(subscription, delivery, body, room)
+            self._deliver_part(subscription, delivery, body, room, now)
 
-    def _deliver_part(self, subscription: Subscription, delivery: WaitingDelivery, body: Body, room: int) -> None:
+    def _deliver_part(
+        self, subscription: Subscription, delivery: WaitingDelivery, body: Body, room: int, now: int
+    ) -> None:
         """As much of the first that waits as there is room for."""
         count = min(delivery.length, room)
         if count > 1 and len(body.content) > DELIVERY_BYTES_MAX:
@@ -313,6 +345,7 @@ class LocalConsumers:
         else:
             self._figures.delivered += count
         subscription.held_back.served()
+        subscription.ahead.given(count, now)
         subscription.consumer.deliver(piece, body.content)
 
     def _was_taken_away(self, subscription: Subscription, delivery: WaitingDelivery) -> bool:

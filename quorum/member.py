@@ -99,5 +99,9 @@ class QueueMember:
         self.told_digests = {}  # of a state that is no more
         self._performer.restored()
 
+    @property
+    def held_bytes(self) -> int:
+        return self.machine.held_bytes
+
     def live_entries(self) -> LiveEntries:
         return self.machine.live_entries()

@@ -27,6 +27,7 @@ from quorum.fifo.commands import (
     Purge,
     PurgeOnce,
     Tick,
+    Who,
     Window,
     decode,
 )
@@ -42,6 +43,7 @@ SESSION_KINDS = frozenset(
         CommandKind.PURGE_ONCE,
         CommandKind.TICK,
         CommandKind.WINDOW,
+        CommandKind.WHO,
     }
 )
 LEADER_KINDS = frozenset(
@@ -123,7 +125,7 @@ def _check_other(data: bytes, at: int, node: NodeId) -> None:
             _must_speak_for_itself(consumer.node, node)
             if len(tag.encode("utf-8", "surrogateescape")) > TAG_BYTES_MAX:
                 raise RefusedProposal(f"a CONSUME with a tag of {len(tag)} characters, {TAG_BYTES_MAX} bytes are kept")
-        case Cancel(consumer) | Get(consumer) | PurgeOnce(consumer) | Window(consumer):
+        case Cancel(consumer) | Get(consumer) | PurgeOnce(consumer) | Window(consumer) | Who(consumer):
             _must_speak_for_itself(consumer.node, node)
         case Purge() | Tick():
             pass  # they say nothing beside themselves

@@ -36,7 +36,6 @@ from quorum.dead_letters_once import DeadLettersOnce
 from quorum.entries import QueueEntries
 from quorum.fifo.commands import Get, ResultCode, SessionKey, Tick
 from quorum.fifo.effects import ActiveChanged, DeadLetter, Deliver, Effect, TimedOut
-from quorum.fifo.rules import rules_for
 from quorum.leading import Leading
 from quorum.letters import NO_NEWS, Fetched, LetterKind, QueueNews
 from quorum.local_consumers import LocalConsumers, waiting_delivery
@@ -44,6 +43,7 @@ from quorum.member import QueueMember
 from quorum.numbered import may_be_numbered, producer_of_single
 from quorum.purges import Purges
 from quorum.queue_figures import fill_in, for_operators
+from quorum.queue_rules import rules_for
 from quorum.session import QueueSession
 from quorum.subscription import WaitingDelivery, slice_of
 from raft.core.messages import NodeId, node_of

@@ -5,8 +5,9 @@
 Runs that agree on all that the machine looks at become one operation, whichever channels they come from.
 
 Only what is AMPLE does not wait for the portion before it, and what consumers settle does not wait for the like: it is small,
-and brings them the messages that they have room for. What was applied already is recognised by the machine: by the sequences of
-messages, the numbers of consumers, gets and purges, the ids of deliveries.
+and brings them the messages that they have room for; unless those are on this node already (quorum/ahead.py). What was
+applied already is recognised by the machine: by the sequences of messages, the numbers of consumers, gets and purges, the ids
+of deliveries.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ class QueueSession(Pipeline):
     """This node's, of one queue, in one life of the process."""
 
     __slots__ = (
-        "_cut_to", "_gathering", "_gathering_bytes", "_gathering_runs", "_next_number", "_next_sequence", "_settles", "key",
+        "_cut_to", "_gathering", "_gathering_bytes", "_gathering_runs", "_next_number", "_next_sequence", "_settles", "ahead",
+        "key",
     )  # fmt: skip
 
     def __init__(self, key: SessionKey, owner: Owner) -> None:
@@ -88,6 +90,7 @@ class QueueSession(Pipeline):
         self._next_sequence = 1
         self._cut_to = 1  # sequence of the first message that is in no portion yet
         self._next_number = 1
+        self.ahead = False  # the queue's consumer is: what it settles does not bring it anything soon
 
     # what is said
 
@@ -175,7 +178,7 @@ class QueueSession(Pipeline):
             return False
         if not self.sent or self._gathering_bytes >= AMPLE_BYTES:
             return True
-        return not self._gathering_runs and not self.portions[-1].publishes
+        return not (self._gathering_runs or self.portions[-1].publishes or self.ahead)
 
     def _cut(self) -> Portion:
         gathering = self._gathering

@@ -13,6 +13,7 @@ from broker.consumer import Consumer
 from broker.held_back import HeldBack
 from broker.queue_type import Queue, Slice
 from broker.shared_limit import WakingHost
+from quorum.ahead import Ahead
 from quorum.bodies import Body, count_headers
 from quorum.fifo.commands import Piece
 from quorum.fifo.consumers import UNLIMITED_WINDOW
@@ -33,7 +34,9 @@ class WaitingDelivery(NamedTuple):
 class Subscription:
     """See the module."""
 
-    __slots__ = ("consumer", "first_window", "held_back", "known", "next_id", "number", "stopped", "waiting", "window")
+    __slots__ = (
+        "ahead", "consumer", "first_window", "held_back", "known", "next_id", "number", "stopped", "waiting", "window",
+    )  # fmt: skip
 
     def __init__(self, consumer: Consumer, number: int, host: WakingHost) -> None:
         self.consumer = consumer
@@ -41,6 +44,7 @@ class Subscription:
         self.first_window = consumer.window or UNLIMITED_WINDOW  # what the group is told when it begins
         self.window = self.first_window  # what the group was told last
         self.held_back = HeldBack(consumer, host)
+        self.ahead = Ahead()
         self.stopped = False  # the group has heard that it is held back: what still comes goes back
         self.known = False  # to the group, and so to the client
         self.next_id = FIRST_ID  # of the first message that has not come
@@ -50,7 +54,14 @@ class Subscription:
         """How many messages the group may have out to it."""
         if self.consumer.no_ack:
             return self.first_window
-        return 0 if self.held_back.still(now) else self.consumer.window or UNLIMITED_WINDOW
+        return 0 if self.held_back.still(now) else (self.consumer.window or UNLIMITED_WINDOW) + self.ahead.messages
+
+    @property
+    def own_window(self) -> int:
+        """How many messages its client may hold, where that depends on nothing else; else 0."""
+        consumer = self.consumer
+        shares = consumer.shared is not None and consumer.shared.limit
+        return 0 if consumer.no_ack or shares else consumer.prefetch
 
     def skip_to(self, first_id: int) -> None:
         """What was before it is out no more, and will not come."""

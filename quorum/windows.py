@@ -32,15 +32,17 @@ class Windows:
         queue: Queue,
         subscriptions: Mapping[int, Subscription],
         give_back: Callable[[Subscription], None],
+        answered_at: Callable[[], int],
         session: QueueSession,
         host: QueueHost,
         loop: QueueLoop,
     ) -> None:
-        """`give_back` returns to the group what waits for a consumer."""
+        """`give_back` returns to the group what waits for a consumer. `answered_at`: see quorum/local_consumers.py."""
         self.change = True  # as far as is known, the group is of version 6 or later
         self._queue = queue
         self._subscriptions = subscriptions
         self._give_back = give_back
+        self._answered_at = answered_at
         self._session = session
         self._host = host
         self._loop = loop
@@ -80,9 +82,14 @@ class Windows:
             self.change = False
             subscription.window = subscription.first_window
             self._try_again_later()
-        elif subscription.held_back.yes:
+            return
+        self._session.ahead = subscription.ahead.messages > 0 and subscription.number in self._subscriptions
+        if subscription.held_back.yes:
             subscription.stopped = True
             self._give_back(subscription)
+        else:
+            subscription.ahead.ended(self._answered_at())
+            self._host.wake(self._queue)
 
     def full(self, subscription: Subscription, now: int) -> None:
         """Something waits that the consumer has no room for. It waits for its own settlements as long as it takes, and for

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from raft.core.core import Core
@@ -39,9 +40,13 @@ from raft.core.messages import (
     shown,
 )
 from raft.core.ready import ReadPoint, Ready, Role, Standing
+from raft.log_growth import LogGrowth
 from raft.machine import Machine
 from raft.store.member_store import GroupStore
 from storage.errors import StorageError
+
+ROOM_BYTES_MIN = 1 << 20  # what a snapshot has to free at least to be taken for that
+ROOM_SHARE_OF_HELD = 4  # and one in so many of the bytes that it has to stand for: with a long queue its state is long
 
 # How much longer the log may grow at least than the rules say while a follower receives a snapshot.
 SNAPSHOT_HELD_BACK_TIMES = 8
@@ -100,9 +105,9 @@ class Driver:
 
     __slots__ = (
         "_asked",
-        "_bytes_since_snapshot",
         "_changes",
         "_confirmed_reads",
+        "_growth",
         "_host",
         "_last_ticket",
         "_next_token",
@@ -110,7 +115,6 @@ class Driver:
         "_reading",
         "_reads",
         "_rules",
-        "_snapshot_index",
         "_snapshotting",
         "_store",
         "applied",
@@ -119,6 +123,7 @@ class Driver:
         "group",
         "halted",
         "heap_deadline",
+        "in_turn",
         "installing",
         "machine",
         "me",
@@ -144,14 +149,14 @@ class Driver:
         self.standing = Standing(Role.FOLLOWER, 0, 0)
         self.applied = store.snapshot().index  # highest index that the machine has applied
         self.waking = False  # the host has it on its list for this round
+        self.in_turn = False  # the host looks at the end of the turn what is left to do
         self.heap_deadline: float | None = None  # the host's: the earliest entry for it in the heap of deadlines
         self.installing: SnapshotMeta | None = None
         self.halted: str | None = None  # why the machine cannot go on
         self._store = store
         self._host = host
         self._rules = rules
-        self._snapshot_index = store.snapshot().index
-        self._bytes_since_snapshot = 0
+        self._growth = LogGrowth(self.applied, machine.held_bytes)
         self._snapshotting = False
         self._last_ticket = 0  # of the log's commit that holds what was persisted last
         self._proposals: list[tuple[Sequence[bytes], OnResults]] = []  # gathered for the next turn
@@ -256,6 +261,9 @@ class Driver:
             self._install(ready.install)
         if ready.committed:
             self._apply(ready.committed)
+        committed = self.core.take_committed()  # by what this very turn has persisted; each takes no more than it may
+        if committed:
+            self._apply(committed)
         if ready.standing is not None:
             self._lose_what_was_asked(ready.standing)
         if ready.reads:
@@ -361,11 +369,12 @@ class Driver:
         assert len(results) == len(commands), f"{len(results)} results of {len(commands)} commands"
         self.applied = last
         self.core.applied(last)
+        self._store.note_committed(last)
         if self._asked and self._asked[0].first <= last:
             self._tell(entries, results)
         if self._confirmed_reads:
             self._answer_reads()
-        self._bytes_since_snapshot += sum(len(entry.data) for entry in commands)
+        self._growth.entry_bytes += sum(len(entry.data) for entry in commands)
         if self._snapshot_is_due:
             self.take_snapshot()
 
@@ -420,11 +429,22 @@ class Driver:
 
     @property
     def _snapshot_is_due(self) -> bool:
-        entries, size, rules = self.applied - self._snapshot_index, self._bytes_since_snapshot, self._rules
-        if entries < rules.entries_max and size < rules.bytes_max:
+        growth, rules = self._growth, self._rules
+        entries, size = self.applied - growth.snapshot_index, growth.entry_bytes
+        if entries < rules.entries_max and size < rules.bytes_max and not self._much_is_dead:
             return False
         received = self.core.snapshot_received_bytes()
         return received is None or self._sends_back(entries, size, received)
+
+    @property
+    def _much_is_dead(self) -> bool:
+        """As much as it may grow by, and more than is alive: so the states that are written while a long queue is consumed are
+        no more than what is freed."""
+        growth, bytes_max = self._growth, self._rules.bytes_max
+        if growth.dead_bytes(0) < bytes_max:  # nearly always, and then nobody need count what is held
+            return False
+        held = self.machine.held_bytes
+        return growth.dead_bytes(held) >= max(bytes_max, held)
 
     def _sends_back(self, entries: int, size: int, received: int) -> bool:
         """A newer snapshot sends whoever receives the last one back to its begin, and whoever catches up from it, for its log
@@ -444,22 +464,35 @@ class Driver:
         if self.core.snapshot_received_bytes() is None:
             self.take_snapshot()
 
-    def take_snapshot(self) -> None:
-        """Keep the machine's state as it is now, so that the log before it can go. One at a time."""
+    def give_room(self) -> bool:
+        """The disk is nearly full. Take a snapshot if that frees a good deal, and keep nothing below it. Returns whether one
+        was begun."""
+        held = self.machine.held_bytes
+        worth = self._growth.room_bytes(held) >= max(ROOM_BYTES_MIN, held // ROOM_SHARE_OF_HELD)
+        return worth and self.core.snapshot_received_bytes() is None and self.take_snapshot(keeps_recent=False)
+
+    def take_snapshot(self, *, keeps_recent: bool = True) -> bool:
+        """Keep the machine's state as it is now, so that the log before it can go. One at a time. Returns whether one was
+        begun. `keeps_recent`: what lies right below it stays for slow followers."""
         if self._snapshotting or self.installing is not None or self.applied == self.snapshot_index or self.halted:
-            return
+            return False
         self._snapshotting = True
-        self._bytes_since_snapshot = 0
-        index = self._snapshot_index = self.applied
+        index, held = self.applied, self.machine.held_bytes
+        room = self._growth.room_bytes(held)
+        self._growth.begin(index, held, kept_bytes=self._growth.entry_bytes if keeps_recent else 0)
         self._store.save_snapshot(
             SnapshotMeta(index, self._store.term(index), self._membership_at(index), self.machine.version),
             self.machine.snapshot(),
             self.machine.live_entries(),
-            self._snapshot_ended,
+            partial(self._snapshot_ended, room),
+            keeps_recent=keeps_recent,
         )
+        return True
 
-    def _snapshot_ended(self, kept: bool) -> None:
+    def _snapshot_ended(self, room_bytes: int, kept: bool) -> None:
         self._snapshotting = False  # one that was not kept is taken again when the next is due
+        if not kept:
+            self._growth.not_freed(room_bytes)
 
     def _membership_at(self, index: int) -> Membership:
         found = None
@@ -483,8 +516,8 @@ class Driver:
         else:
             if self.halted is None:
                 self._restore(state, meta)
-            self.applied = self._snapshot_index = meta.index
-            self._bytes_since_snapshot = 0
+            self.applied = meta.index
+            self._growth.begin(meta.index, self.machine.held_bytes, kept_bytes=0)
             self.core.installed(meta)
         self._answer_reads()
         self._host.wake(self)

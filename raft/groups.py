@@ -10,7 +10,8 @@ so thousands of idle ones cost memory only.
     meanwhile, or behind it    -> driver.perform for each
 
 A small commit is asked for at once and is durable within the round: a follower then answers in the very turn in which it has
-read the entries, and applies what was committed before when its answer is on its way.
+read the entries, and applies what was committed before when its answer is on its way. A group of one member commits, applies
+and answers in the round in which it was asked, and needs no other.
 
 A member whose machine fails is halted by itself (raft/driver.py), if there is somebody to be told (`on_halted`). A node whose
 log has failed, or that finds a mistake of its own elsewhere, promises nothing more: `failed` says why, no letter leaves,
@@ -56,6 +57,7 @@ DEADLINES_MAX = 32  # in one go
 # More groups wait for the next round, while what these have said is on its way. Commits a second of 100 groups, each with 10
 # commands in flight: 51,000 without a bound, 54,000 with 50, 66,000 with 25, 52,000 with 12.
 ROUND_GROUPS_MAX = 25
+SNAPSHOTS_FOR_ROOM_MAX = 4  # begun in one go: the state of a long queue takes milliseconds
 TIMER_STEP_S = 0.001  # loops round a time to this; asking for less would turn in circles
 
 
@@ -78,9 +80,11 @@ class Loop(Protocol):
 
 
 class Clock(Protocol):
-    """The same seconds as the loop's."""
+    def monotonic(self) -> float:
+        """The same seconds as the loop's."""
 
-    def monotonic(self) -> float: ...
+    def wall_ms(self) -> int:
+        """Since 1970; may jump. Nothing is decided by it."""
 
 
 class NoSuchGroup(RaftError):
@@ -183,7 +187,7 @@ class Groups:
         now = self._clock.monotonic()
         meta = store.snapshot()
         cannot = self._restore(machine, store, meta) if meta.index else None
-        core = Core(me, store, settings, self._random, now, meta.index)
+        core = Core(me, store, settings, self._random, now, meta.index, self._clock.wall_ms)
         driver = Driver(group, me, core, store, machine, rules or SnapshotRules(), self)
         self._drivers[group] = driver
         if driver.durability not in self._unfsynced:
@@ -222,6 +226,14 @@ class Groups:
 
     def drivers(self) -> Iterable[Driver]:
         return self._drivers.values()
+
+    def give_room(self) -> None:
+        """The disk is nearly full: what only snapshots free goes. Those of a few groups at a time; ask again."""
+        begun = 0
+        for driver in self._drivers.values():
+            begun += driver.give_room()
+            if begun == SNAPSHOTS_FOR_ROOM_MAX:
+                break
 
     def propose(self, group: GroupId, commands: Sequence[bytes], on_results: OnResults) -> None:
         """Have commands committed by the group, in this order; see raft/driver.py for what may be told. Raises NoSuchGroup."""
@@ -377,7 +389,7 @@ class Groups:
     def _serve(self, drivers: Sequence[Driver], now: float) -> None:
         work: list[tuple[Driver, Ready]] = []
         for driver in drivers:
-            driver.waking = False
+            driver.waking, driver.in_turn = False, True
             try:
                 ready = driver.begin(now)
             except Damaged as error:
@@ -403,6 +415,7 @@ class Groups:
                 except CannotApply as error:
                     self.cannot_apply(driver, error)
         for driver in drivers:
+            driver.in_turn = False
             self._go_on(driver)
         self._send_letters()
 
@@ -426,7 +439,8 @@ class Groups:
                 for driver, ready in unfsynced.pop(due):
                     if self._drivers.get(driver.group) is driver:
                         driver.persisted(ready, now)
-                        self._go_on(driver)
+                        if not driver.in_turn:
+                            self._go_on(driver)
         if not self._in_round:
             self._send_letters()
             self._run_round()

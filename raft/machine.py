@@ -35,5 +35,9 @@ class Machine(Protocol):
         """Forget everything and stand where `snapshot` stood. Raises ValueError when these bytes are not that, or of a
         version that this code does not know."""
 
+    @property
+    def held_bytes(self) -> int:
+        """About how many bytes of its live entries there are. 0: they do not go by what is applied."""
+
     def live_entries(self) -> LiveEntries | None:
         """Which entries the state still refers to; they outlive the snapshot. None: it refers to none and never will."""

@@ -71,14 +71,16 @@ def encode_sign(sign: Sign) -> bytes:
 
 def encode_batches(groups: Iterable[tuple[int, list[Message]]]) -> Iterator[bytes]:
     """Messages of groups as letters."""
-    parts, size = [_BATCHES_HEAD], 1
+    parts: list[Buffer] = [_BATCHES_HEAD]
+    size = 1
     for group, messages in groups:
-        batch = codec.encode_batch(group, messages)
-        if size + len(batch) > LETTER_BYTES and len(parts) > 1:
+        batch = codec.batch_parts(group, messages)
+        batch_size = sum(map(len, batch))
+        if size + batch_size > LETTER_BYTES and len(parts) > 1:
             yield b"".join(parts)
             parts, size = [_BATCHES_HEAD], 1
-        parts.append(batch)
-        size += len(batch)
+        parts += batch
+        size += batch_size
     if len(parts) > 1:
         yield b"".join(parts)
 

@@ -19,6 +19,9 @@ class EntryCache:
             self._kept.move_to_end((group, index))
         return data
 
+    def holds(self, group: int, index: int) -> bool:
+        return (group, index) in self._kept
+
     def keep(self, group: int, index: int, data: bytes) -> None:
         if (group, index) in self._kept:
             return

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
+from broker.actors import LogActor
 from raft.core.messages import NodeId
 from raft.core.settings import Settings
 from raft.driver import SnapshotRules
@@ -24,7 +25,7 @@ from replicated.busy_queues import BusyQueues
 from replicated.departures import Departures
 from replicated.local_members import KindOfMember, LocalMembers, MakeMember
 from replicated.peer_letters import KindOfLetters, PeerLetters
-from replicated.ports import Calls, CatalogPorts, MemberStores, Owners, QueueLoop, QueuePorts, RaftGroups
+from replicated.ports import Calls, CatalogPorts, MemberStores, Owners, QueueLoop, QueuePorts, RaftGroups, nobody
 from replicated.queue import QueueReports, ReplicatedQueue
 from replicated.verdicts import Verdicts
 
@@ -50,6 +51,7 @@ class HostingNode:
     monotonic: Callable[[], float]
     new_replica: NewReplica
     catalog: CatalogPorts
+    actor_number: Callable[[LogActor], int] = nobody  # as this node's log names them; 0: it does not
     reports: QueueReports = field(default_factory=QueueReports)
     settings: Settings = field(default_factory=Settings)
     snapshot_rules: SnapshotRules = field(default_factory=SnapshotRules)
@@ -58,7 +60,7 @@ class HostingNode:
         """Of the kind with this topic in `calls`."""
         return QueuePorts(
             self.number, self.incarnation, topic, self.groups, self.owners, self.calls, self.loop, self.wall_ms,
-            self.monotonic,
+            self.monotonic, self.actor_number,
         )  # fmt: skip
 
 

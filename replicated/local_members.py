@@ -26,13 +26,13 @@ from replicated.member import MemberLife, ReplicatedMember
 from replicated.ports import CatalogPorts, MemberDriver, MemberStores, QueuePorts
 from replicated.queue import QueueReports, ReplicatedQueue
 from replicated.sole_replica import begin_alone, names_others, votes_alone
+from replicated.stored_entries import StoredEntries
 from storage.errors import Exhausted, StorageError
 
 QUEUE_GROUPS = 1 << 32  # the group of a queue is this and its id; those below are the cluster's own
 
 Q = TypeVar("Q", bound=ReplicatedQueue)
-# With a new machine. The function reads an entry of the log by its index, and raises Damaged.
-MakeMember: TypeAlias = Callable[[Q, Callable[[int], bytes]], ReplicatedMember]
+MakeMember: TypeAlias = Callable[[Q, StoredEntries], ReplicatedMember]  # with a new machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class LocalMembers(Generic[Q]):
         store, groups = self._store.group(queue.group), self._ports.groups
         if self._goes_on_alone(queue, store):
             self._reports.on_lost(queue.record, begin_alone(store))
-        member = self._kind.make(queue, partial(self._read_entry, store))
+        member = self._kind.make(queue, StoredEntries(store, groups.fail))
         settings, rules = self._kind.settings_of(queue), self._kind.snapshot_rules
         self._ports.owners.register(queue.group, self)
         try:
@@ -161,15 +161,6 @@ class LocalMembers(Generic[Q]):
     def _is_sole_replica(self, queue: Q) -> bool:
         """Whether no other node can repair it."""
         return self._catalog.alone() and set(queue.member_nodes()) == {self._ports.node}
-
-    def _read_entry(self, store: MemberStore, index: int) -> bytes:
-        """Raises Damaged. What the disk just does not give may be there all the same: no member is given up for that. As
-        wherever the disk fails, the node stops; a later life of it may read it."""
-        try:
-            return store.read_entry(index)
-        except StorageError as error:
-            self._ports.groups.fail(str(error))
-            raise Damaged(f"entry {index} cannot be read, and its node stops: {error}") from error
 
     # what happens to them
 

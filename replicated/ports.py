@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from broker.actors import LogActor
 from broker.records import QueueRecord
 from raft.core.errors import Damaged
 from raft.core.membership import Change
@@ -49,7 +50,7 @@ class MemberDriver(Protocol):
     @property
     def snapshot_index(self) -> int: ...
 
-    def take_snapshot(self) -> None: ...
+    def take_snapshot(self) -> bool: ...
 
     def take_snapshot_for_room(self) -> None: ...
 
@@ -147,6 +148,11 @@ class QueueLoop(Protocol):
     def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> QueueTimer: ...
 
 
+def nobody(actor: LogActor) -> int:
+    """The number of actors on a node whose log does not say who they are."""
+    return 0
+
+
 @dataclass(frozen=True, slots=True)
 class QueuePorts:
     """What every queue of one kind has of its node."""
@@ -160,6 +166,7 @@ class QueuePorts:
     loop: QueueLoop
     wall_ms: Callable[[], int]
     monotonic: Callable[[], float]
+    actor_number: Callable[[LogActor], int] = nobody
 
 
 @dataclass(frozen=True, slots=True)

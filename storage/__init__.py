@@ -8,12 +8,12 @@
 
 A node opens its log like this:
 
-    facts = load_or_create(disk, random.random_bytes(LOG_ID_BYTES))                    # wal_facts.py
-    replay = Replay(disk, facts, salvage=True)                                         # wal_replay.py
+    facts = load_or_create(disk, random.random_bytes(LOG_ID_BYTES))                    # wal/facts.py
+    replay = Replay(disk, facts, salvage=True)                                         # wal/replay.py
     for chunk in replay.chunks(): ...                                                  # each owner takes its records
-    core = LogCore(facts.log_id, replay.finish(), config.log.file_bytes_max)           # wal.py
-    log = LogWriter(core, disk, loop, facts, on_failed=process.stop)                   # wal_writer.py
+    core = LogCore(facts.log_id, replay.finish(), config.log.file_bytes_max)           # wal/log_core.py
+    log = LogWriter(core, disk, loop, facts, on_failed=process.stop)                   # wal/writer.py
 
-Read in this order: `disk.py` (the port), `record.py` (the bytes), `wal.py` (the log's core), `wal_writer.py` (what writes
-it), `wal_replay.py` (what a crash leaves, and what we make of it). `names.py` has every file name.
+Read in this order: `disk.py` (the port), `record.py` (the bytes), `wal/log_core.py` (the log's core), `wal/writer.py` (what
+writes it), `wal/replay.py` (what a crash leaves, and what we make of it). `names.py` has every file name.
 """

@@ -28,6 +28,11 @@ class File(Protocol):
     def read_at(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes; fewer only where the file ends. Sees every write that has returned, synced or not."""
 
+    def send_to(self, socket: int, offset: int, size: int) -> int:
+        """Give bytes of the file to a socket that does not block, by its descriptor, without reading them into this process.
+        Returns how many it took; 0 where the file ends. Raises OSError as the system does: BlockingIOError when the socket
+        takes none now, others when its peer is gone. Raises DiskFailed."""
+
     def sync(self) -> None:
         """Make content and size durable. Raises DiskFailed: the content since the last sync is unknown, and calling
         again proves nothing, since the system may have dropped the pages. Do not write to this file again."""
@@ -59,7 +64,8 @@ class Disk(Protocol):
         """The whole of a small file. Raises FileNotFoundError."""
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name, replacing what had it, at once for every reader. Raises FileNotFoundError."""
+        """Give a file another name, replacing what had it, at once for every reader. Raises FileNotFoundError. In another
+        directory a crash may leave it both names, or none, until both are synced."""
 
     def link(self, old: str, new: str) -> bool:
         """Give a file a second name, perhaps in another directory: it is there as long as it has one. False where the file

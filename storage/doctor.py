@@ -9,17 +9,23 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from struct import error
 from typing import Any
 
-from storage import fact_file
+from storage import fact_file, snapshot_file
+from storage.archive.summary import Summary
 from storage.disk import Disk
 from storage.errors import Corrupt, StorageError, TornTail
+from storage.history.column_reader import ColumnReader
+from storage.history.name_records import decode_actor, decode_gone, decode_name
 from storage.names import (
+    ARCHIVE_DIRECTORY,
     LOG_DIRECTORY,
     LOG_FACTS,
     LOG_SUFFIX,
     NODE_FACTS,
     SEGMENT_SUFFIX,
+    SUMMARY_SUFFIX,
     log_file,
     number_of,
     numbers_in,
@@ -37,11 +43,12 @@ from storage.record import (
     scan,
 )
 from storage.segment import Segment
-from storage.wal_facts import LogFacts
-from storage.wal_file_reader import LogFileReader
-from storage.wal_replay import Replay
+from storage.wal.facts import LogFacts
+from storage.wal.file_reader import LogFileReader
+from storage.wal.replay import Replay
 
 Row = dict[str, Any]
+Describe = Callable[[memoryview], Row]
 Claims = Callable[[str], bool]
 
 
@@ -68,12 +75,19 @@ class Format:
 
 
 _formats: list[Format] = []
+_described: dict[int, Describe] = {}  # by kind of record
 
 
 def register(new: Format) -> None:
     """Add a format. Each file belongs to the first format that claims it."""
     assert all(known.name != new.name for known in _formats), f"there is a format {new.name} already"
     _formats.append(new)
+
+
+def describe(kind: Kind, what: Describe) -> None:
+    """Have a dump show what the payload of such a record says. `what` may raise for bytes that are none."""
+    assert kind not in _described, f"records of kind {kind.name} are described already"
+    _described[kind] = what
 
 
 def formats() -> list[str]:
@@ -87,6 +101,14 @@ def dump(path: str) -> Iterator[Row]:
     if known is None:
         raise ValueError(f"{path} is none of our files; we know {', '.join(formats())}")
     yield from known.dump(_directory_of(path), os.path.basename(path))
+
+
+def columns(path: str) -> ColumnReader:
+    """The records of a file as columns. Raises ValueError for a file that is not made of records."""
+    known = _format_of(path)
+    if known is None or known.dump is not dump_records:
+        raise ValueError(f"{path} is no file of records")
+    return ColumnReader(_directory_of(path), os.path.basename(path))
 
 
 def verify(path: str) -> list[Finding]:
@@ -126,7 +148,7 @@ def _verify_file(known: Format, path: str) -> Iterator[Finding]:
 
 
 def _verify_directory(root: str) -> Iterator[Finding]:
-    """The log as a whole, since its files know of each other, and every other file by itself."""
+    """The log as a whole, since its files know of each other, and every other file by itself, also those of the archive."""
     disk = OsDisk(root, read_only=True)
     yield from _verify_log(disk)
     for directory, below, names in os.walk(root):
@@ -134,7 +156,7 @@ def _verify_directory(root: str) -> Iterator[Finding]:
         for name in sorted(names):
             path = os.path.join(directory, name)
             known = _format_of(path)
-            if known is not None and known.name != "log":
+            if known is not None and (known.name != "log" or os.path.basename(directory) == ARCHIVE_DIRECTORY):
                 yield from _verify_file(known, path)
 
 
@@ -190,11 +212,22 @@ def _row(record: Record, payload: bytes) -> Row:
     name = Kind(kind).name if kind in list(Kind) else str(kind)
     row: Row = {"offset": start - HEADER_BYTES, "kind": name, "size": end - start}
     if kind >= FIRST_KIND_OF_WRITERS:
-        return row | {"writer": writer, "index": index, "term": term, "flags": flags}
+        return row | {"writer": writer, "index": index, "term": term, "flags": flags} | described(kind, payload)
     detail = decode_mark(payload) if kind == Kind.MARK else decode_roll(payload) if kind == Kind.ROLL else None
     if detail is None:
         return row
     return row | detail._asdict() | {"log_id": detail.log_id.hex(), "offset": start - HEADER_BYTES}
+
+
+def described(kind: int, payload: bytes) -> Row:
+    """What a payload says, for kinds that somebody can explain."""
+    known = _described.get(kind)
+    if known is None:
+        return {}
+    try:
+        return {"says": known(memoryview(payload))}
+    except (ValueError, IndexError, error) as what:
+        return {"unreadable": str(what)}
 
 
 def verify_log_file(disk: Disk, name: str) -> Iterator[Finding]:
@@ -242,6 +275,32 @@ def _verify_facts(disk: Disk, name: str) -> Iterator[Finding]:
     yield from ()
 
 
+# What is archived.
+
+
+def _dump_summary(disk: Disk, name: str) -> Iterator[Row]:
+    summary = Summary.decode(name, snapshot_file.load(disk, name))
+    yield {field: getattr(summary, field) for field in ("whole", "first_us", "last_us", "end", "commits")}
+    for row in summary.writers:
+        yield row._asdict()
+
+
+def _verify_summary(disk: Disk, name: str) -> Iterator[Finding]:
+    Summary.decode(name, snapshot_file.load(disk, name))
+    yield from ()
+
+
 register(Format("log", lambda name: number_of(name, LOG_SUFFIX) is not None, dump_records, verify_log_file))
 register(Format("segment", lambda name: number_of(name, SEGMENT_SUFFIX) is not None, dump_records, _verify_segment))
+register(
+    Format(
+        "archive summary",
+        lambda name: name.endswith(SUMMARY_SUFFIX),
+        _dump_summary,
+        _verify_summary,
+    )
+)
 register(Format("facts", lambda name: name in (NODE_FACTS, LOG_FACTS), _dump_facts, _verify_facts))
+describe(Kind.ACTOR, lambda payload: decode_actor(payload)._asdict())
+describe(Kind.ACTOR_GONE, lambda payload: {"reason": decode_gone(payload)})
+describe(Kind.NAME, lambda payload: decode_name(payload)._asdict())

@@ -16,8 +16,9 @@
     raft/<group>-<number>.snap                  a snapshot of one group's machine
     raft/<group>-<number>.kept                  a file of the log, which has the entries of that segment
     raft/<group>.incoming                       a snapshot that is being received
-    stream/<group>/<index>.chunks               a segment of a stream, from the entry with this index on
-    stream/<group>/<index>.offsets              where in that segment each entry is
+    archive/00000000000000000001.log            a file of the log that nothing needs any more, kept for readers
+    archive/<group>-<number>.snap               a snapshot of a group that a newer one has replaced, kept for them too
+    archive/<name>.sum                          what the file of that name holds, in short
     quarantine/                                 damaged files, kept for a human
 
 Numbers have 20 digits, enough for 64 bits, so that names sort as numbers do. A queue's directory is a hash of who it
@@ -32,6 +33,7 @@ LOCK = "lock"
 NODE_FACTS = "node.facts"
 LOG_FACTS = "log.facts"
 LOG_DIRECTORY = "log"
+ARCHIVE_DIRECTORY = "archive"  # files of the log that count no more, kept to be read: same names
 CATALOG_DIRECTORY = "catalog"
 CLASSIC_DIRECTORY = "classic"
 CLASSIC_CLEAN_STOP = "classic/clean-stop"
@@ -40,7 +42,7 @@ STORE_PERSISTENT = "store/persistent"
 STORE_TRANSIENT = "store/transient"
 RAFT_DIRECTORY = "raft"
 RAFT_GROUPS = ("raft/groups.0", "raft/groups.1")
-STREAM_DIRECTORY = "stream"
+ARCHIVE_DIRECTORY = "archive"
 QUARANTINE_DIRECTORY = "quarantine"
 
 LOG_SUFFIX = ".log"
@@ -51,8 +53,7 @@ SEGMENT_SUFFIX = ".seg"
 SNAPSHOT_SUFFIX = ".snap"
 KEPT_SUFFIX = ".kept"
 INCOMING_SUFFIX = ".incoming"
-CHUNKS_SUFFIX = ".chunks"
-OFFSETS_SUFFIX = ".offsets"
+SUMMARY_SUFFIX = ".sum"
 TEMPORARY_SUFFIX = ".tmp"
 
 DIGITS = 20
@@ -81,6 +82,16 @@ def numbers_in(names: list[str], suffix: str) -> list[int]:
 
 def log_file(number: int) -> str:
     return numbered(LOG_DIRECTORY, number, LOG_SUFFIX)
+
+
+def archived(name: str) -> str:
+    """Where a file of the log, or a snapshot of a group, is kept once nothing needs it."""
+    return f"{ARCHIVE_DIRECTORY}/{name.rpartition('/')[2]}"
+
+
+def archived_summary(name: str) -> str:
+    """Beside the archived file of this name."""
+    return f"{archived(name).rpartition('.')[0]}{SUMMARY_SUFFIX}"
 
 
 def queue_directory(vhost: str, name: str, queue_id: int) -> str:
@@ -129,21 +140,6 @@ def group_file_of(name: str, suffix: str) -> tuple[int, int] | None:
     base = name.rpartition("/")[2]
     group, number = number_of(base[: DIGITS + 1], "-"), number_of(base[DIGITS + 1 :], suffix)
     return None if group is None or number is None else (group, number)
-
-
-def stream_directory(group: int) -> str:
-    """The directory of one stream's log."""
-    return numbered(STREAM_DIRECTORY, group, "")
-
-
-def chunks_file(directory: str, first_index: int) -> str:
-    """The segment of a stream that begins with this entry."""
-    return numbered(directory, first_index, CHUNKS_SUFFIX)
-
-
-def offsets_file(directory: str, first_index: int) -> str:
-    """The index of that segment."""
-    return numbered(directory, first_index, OFFSETS_SUFFIX)
 
 
 def temporary(name: str) -> str:

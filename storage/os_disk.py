@@ -82,6 +82,14 @@ class OsFile:
                 got += len(data)
             return b"".join(pieces)
 
+    def send_to(self, socket: int, offset: int, size: int) -> int:
+        try:
+            return os.sendfile(socket, self._descriptor, offset, size)
+        except OSError as error:
+            if error.errno == errno.EIO:  # all others are the socket's
+                raise _disk_error(error, "read", self._path) from error
+            raise
+
     def sync(self) -> None:
         try:
             os.fdatasync(self._descriptor)

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from native.crc32c import crc32c
 from storage.errors import Corrupt
-from storage.record import HEADER_BYTES, PAYLOAD_BYTES_MAX, Record, payload_length, scan
+from storage.record import HEADER, HEADER_BYTES, PAYLOAD_BYTES_MAX, Record, payload_length, scan
+
+CHECKSUM_BYTES = 4  # the first ones of a record, which is over the others
+# Read at a time to check a large record: the piece stays in the processor's cache, and its memory in the heap.
+CHECK_BYTES = 64 << 10
 
 
 class Bytes(Protocol):
@@ -48,3 +53,18 @@ def record_at(file: Bytes, name: str, position: int, end: int) -> tuple[Record, 
     if len(records) != 1 or stop != length:
         raise Corrupt(name, position, length, "the checksum of a record differs")
     return records[0], data
+
+
+def check_record(file: Bytes, name: str, position: int, length: int) -> tuple[Record, bytes]:
+    """The record of `length` bytes that begins here, and its first bytes, CHECK_BYTES at most. All are read, a piece at a time,
+    and its checksum is right: for a large one that is to be sent from the file. Raises Corrupt."""
+    first = file.read_at(position, min(length, CHECK_BYTES))
+    if len(first) < HEADER_BYTES:
+        raise Corrupt(name, position, length, "the file ends within the header of a record")
+    checksum, payload_bytes, kind, _, flags, term, writer, index = HEADER.unpack_from(first)
+    found = crc32c(memoryview(first)[CHECKSUM_BYTES:])
+    for at in range(len(first), length, CHECK_BYTES):
+        found = crc32c(file.read_at(position + at, min(CHECK_BYTES, length - at)), found)
+    if HEADER_BYTES + payload_bytes != length or found != checksum:
+        raise Corrupt(name, position, length, "the checksum of a record differs")
+    return (kind, flags, term, writer, index, HEADER_BYTES, length), first

@@ -21,6 +21,7 @@ from storage.record import (
     VERSION,
     Kind,
     Record,
+    payload_length,
     scan,
     seal,
 )
@@ -108,6 +109,19 @@ class Segment:
     def place_from(self, number: int) -> tuple[int, int] | None:
         """The highest index that is not above this one, and where its record lies: for records that hold several."""
         return self.index.at_or_before(number)
+
+    @property
+    def file(self) -> File:
+        """Its records do not change where they lie."""
+        return self._file
+
+    def length_at(self, position: int) -> int:
+        """Of the record that begins there, as its header says. Raises Corrupt."""
+        header = self._file.read_at(position, HEADER_BYTES)
+        length = HEADER_BYTES + (payload_length(header) if len(header) == HEADER_BYTES else 0)
+        if position + length > self._size:
+            raise Corrupt(self.name, position, self._size - position, f"a record of {length} bytes does not fit here")
+        return length
 
     def read_at(self, position: int) -> tuple[Record, bytes]:
         """The record that lies there. Raises Corrupt."""

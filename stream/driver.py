@@ -6,7 +6,7 @@ the broker recover, and call `tick` ten times a second.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 
 from broker.catalog.policy import EffectiveArguments
@@ -21,21 +21,23 @@ from replicated.letters import AnswerStatus, refusal
 from replicated.local_members import QUEUE_GROUPS
 from replicated.peer_letters import KindOfLetters, OnAnswer
 from replicated.ports import Payload
-from stream.browsing import browse_member
+from replicated.stored_entries import StoredEntries
+from stream.chunks.published_parts import parts_of_run
+from stream.group.chunk_reading import KEPT_BYTES_MAX, FoundPlace, ReadableLog, ReadingCaches, StreamReading
+from stream.group.leading import StreamLeading
+from stream.group.machine import StreamMachine, Written
+from stream.group.member import StreamMember
+from stream.group.reclaiming import Reclaiming
+from stream.group.replica_log import ReplicaLog
+from stream.group.stream_state import MACHINE_VERSION
 from stream.leader_questions import answer_letter
-from stream.leading import StreamLeading
-from stream.letters import StreamLetter, browsed, decode_browse, decode_place, place_answer
-from stream.machine import StreamMachine, Written
-from stream.member import StreamMember
-from stream.node_publishing import WithoutLeader
-from stream.publish_entries import check_said, done
-from stream.published_parts import parts_of_run
+from stream.publishing.node_publishing import WithoutLeader
+from stream.publishing.publish_entries import check_said, done
 from stream.queue import StreamQueue
-from stream.reading import KEPT_BYTES_MAX, FoundPlace, ReadableLog, ReadingCaches, StreamReading
-from stream.reclaiming import Reclaiming
-from stream.replica_log import ReplicaLog
+from stream.reading.browsing import browse_member
+from stream.reading.letters import StreamLetter, browsed, decode_browse, decode_place, place_answer
+from stream.reading.reading_share import ReadingShare
 from stream.stream_places import StreamsPlaces
-from stream.stream_state import MACHINE_VERSION
 
 CHECK_MS = 1_000  # how often leaders look after retention and records
 WAITING_BYTES_MAX = 32 << 20  # of all streams that have a leader; beyond it publishers are to be held
@@ -58,6 +60,7 @@ class StreamQueues:
         self._catalog = node.catalog
         self._reports = node.reports
         self._caches = ReadingCaches(chunk_bytes_kept_max)
+        self._share = ReadingShare(ports.loop.call_soon, ports.monotonic)
         self._host: QueueHost
         self._check_at = 0
         self._reclaiming = Reclaiming(self.queues.values)
@@ -109,6 +112,7 @@ class StreamQueues:
             on_refused=lambda why: self._refused(queue, why),
             on_skipped=lambda count: self._skipped(queue, count),
             read=self._reading,
+            share=self._share,
         )
         self.members.take_part(queue)
         return queue
@@ -134,10 +138,10 @@ class StreamQueues:
 
     # Its streams.
 
-    def _new_member(self, queue: StreamQueue, read_entry: Callable[[int], bytes]) -> StreamMember:
+    def _new_member(self, queue: StreamQueue, entries: StoredEntries) -> StreamMember:
         machine = StreamMachine()
         self._caches.forget(queue.group)
-        log = ReplicaLog(machine, read_entry)
+        log = ReplicaLog(machine, entries)
         return StreamMember(machine, self._reading(queue, log), queue)
 
     def _reading(self, queue: StreamQueue, log: ReadableLog) -> StreamReading:

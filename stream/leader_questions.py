@@ -19,9 +19,9 @@ from replicated.leader_route import LeaderRoute
 from replicated.letters import AnswerStatus, BadLetter, decode_answer, refusal
 from replicated.ports import Payload, QueuePorts
 from replicated.reply_timeout import ReplyTimeout
-from stream.letters import AskedOfLeader, ask, ask_answer, decode_ask, decode_ask_answer
-from stream.member import StreamMember
-from stream.offset_stores import OffsetStores, leads_no_more
+from stream.group.member import StreamMember
+from stream.publishing.offset_stores import OffsetStores, leads_no_more
+from stream.reading.letters import AskedOfLeader, ask, ask_answer, decode_ask, decode_ask_answer
 
 
 class AskedStream(Protocol):

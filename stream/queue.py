@@ -2,7 +2,7 @@
 
     session     what clients of this node publish: to the leader, wherever it is, through `route`
     readers     the consumers and stream clients of this node; each reads from its own place on: in the log of the member here,
-                or of another node's where there is none, or it is far behind (stream/far_log.py)
+                or of another node's where there is none, or it is far behind (stream/reading/far_log.py)
     serving     what other nodes' readers are given of the member here
     member      the stream's machine and log, if this node has them
     leading     what only the leader's node does; None elsewhere
@@ -27,7 +27,15 @@ from broker.message import Run
 from broker.pending import Pending
 from broker.queue_type import Got, HeldSlice, Outcome, QueueHost, QueueStatistics, Slice
 from broker.records import QueueRecord
-from broker.stream_contract import ChunkReader, OffsetSpec, PlacesWatcher, StreamFigures, StreamPlaces
+from broker.stream_contract import (
+    ChunkReader,
+    OffsetSpec,
+    PlacesWatcher,
+    ReaderProgress,
+    StreamFigures,
+    StreamPlaces,
+    StreamTracking,
+)
 from raft.core.errors import Damaged, RaftError
 from raft.core.messages import NodeId, node_of
 from replicated.busy_queues import BusyQueues
@@ -35,27 +43,28 @@ from replicated.leader_route import LeaderRoute
 from replicated.member import MemberLife
 from replicated.ports import MemberDriver, QueuePorts
 from replicated.remote_serving import RemoteServing
-from stream.beginnings import Beginnings
-from stream.browsing import browse
-from stream.chunk_subscription import ChunkSubscription
-from stream.far_log import FarLog
+from stream.chunks.published_parts import PublishedPart, numbered_run, parts_of_items
+from stream.group.chunk_reading import FoundPlace, ReadableLog, StreamPlace, StreamReading
+from stream.group.leading import StreamLeading
+from stream.group.machine import Written
+from stream.group.member import StreamMember
+from stream.group.rules import rules_of
+from stream.group.stream_state import StreamState
 from stream.leader_questions import LeaderQuestions
-from stream.leading import StreamLeading
-from stream.letters import AskedOfLeader, Skip
-from stream.machine import Written
-from stream.member import StreamMember
-from stream.node_publishing import NodePublishing, WithoutLeader
-from stream.offset_spec import offset_spec
-from stream.offset_stores import OffsetStores
-from stream.publish_entries import PublishEntries
-from stream.published_parts import PublishedPart, numbered_run, parts_of_items
-from stream.reader import StreamReader
-from stream.readers import PlacedReader, ReadingClient, StreamReaders
-from stream.reading import FoundPlace, ReadableLog, StreamPlace, StreamReading
-from stream.rules import rules_of
-from stream.serving import ChunkServing
+from stream.publishing.node_publishing import NodePublishing, WithoutLeader
+from stream.publishing.offset_stores import OffsetStores
+from stream.publishing.publish_entries import PublishEntries
+from stream.reading.beginnings import Beginnings
+from stream.reading.browsing import browse
+from stream.reading.chunk_subscription import ChunkSubscription
+from stream.reading.far_log import FarLog
+from stream.reading.letters import AskedOfLeader, Skip
+from stream.reading.offset_spec import offset_spec
+from stream.reading.reader import StreamReader
+from stream.reading.readers import PlacedReader, ReadingClient, StreamEnd, StreamReaders
+from stream.reading.reading_share import ReadingShare
+from stream.reading.serving import ChunkServing
 from stream.stream_places import StreamsPlaces
-from stream.stream_state import StreamState
 from wire.stream.publish_frame import StreamRun
 
 BEHIND_ENTRIES_MAX = 256  # of the member here, before its readers read elsewhere: it has these soon
@@ -90,9 +99,11 @@ class StreamQueue:
         on_refused: Callable[[str], None],
         on_skipped: Callable[[int], None],
         read: Callable[[StreamQueue, ReadableLog], StreamReading],
+        share: ReadingShare,
     ) -> None:
         """`lead` makes what the leader's node does for it. `on_refused` is told what was not proposed, and why; `on_skipped`
-        how many messages retention removed before a reader came to them. `read` makes what reads a log of the stream."""
+        how many messages retention removed before a reader came to them. `read` makes what reads a log of the stream, within
+        `share`."""
         self.record = record
         self.group = group
         self.deleted = False
@@ -121,11 +132,12 @@ class StreamQueue:
         self._places = places
         self._ports = ports
         self._host = host
+        self._share = share
         self._busy = busy
         self._new_leading = lead
         self._next_number = 1  # of a reader
         self.serving = ChunkServing(self, ports)
-        self._far_log = FarLog(self, ports, lambda: host.wake(self))
+        self._far_log = FarLog(self, ports, self._news)
         self._far = read(self, self._far_log)
         self._statistics = QueueStatistics()
 
@@ -138,14 +150,14 @@ class StreamQueue:
         self.route.driver = driver
         self.member = member
         self.quarantined = None
-        self._host.wake(self)
+        self._news()
 
     def left(self) -> None:
         """Those who read here go on at another node's member."""
         self._lead(False)
         self.route.driver = self.member = None
         self.serving.end()
-        self._host.wake(self)
+        self._news()
 
     def leading_changed(self) -> None:
         self._lead(self.route.leads)
@@ -262,14 +274,26 @@ class StreamQueue:
         self._busy.ask(self)
         return self._far
 
+    def _news(self) -> None:
+        """Readers may find more, or find it elsewhere."""
+        self.readers.news()
+        self._host.wake(self)
+
     def _read(self) -> None:
-        more = False
+        if not self.readers:
+            return
+        share, more = self._share, True
+        came_too_late = share.is_used_up
         try:
-            more = self.readers.read(self._reading_at)
+            more = came_too_late or self.readers.read(self._reading_at, share)
         except Damaged as damage:  # it leaves, to be repaired, and its readers read elsewhere
             self._ports.groups.damaged(self.group, damage)
-        if more:  # not in this turn: others come first
-            self._ports.loop.call_soon(self._host.wake, self)
+        if more and self.readers:  # in the next round: others come first
+            share.wait(self._read_on, first=came_too_late)
+
+    def _read_on(self) -> None:
+        if not self.deleted:
+            self._host.wake(self)
 
     # Stream clients.
 
@@ -286,6 +310,7 @@ class StreamQueue:
 
     def reader_ready(self, reader: ChunkReader) -> None:
         if not self.deleted:
+            self.readers.ready(reader)
             self._host.wake(self)
 
     def resolve(self, spec: OffsetSpec, now: int) -> Pending[int]:
@@ -331,7 +356,7 @@ class StreamQueue:
             found.details = self._details(self.member.machine.state)
             found.disk_reads = self.member.reading.reads
         elif self.readers:
-            found.details = {"readers": self.readers.details(self._far_log.next_offset)}
+            found.details = {"readers": self.readers.details(self._end)}
         return found
 
     def _details(self, state: StreamState) -> dict[str, Any]:
@@ -342,19 +367,22 @@ class StreamQueue:
             "committed_offset": state.next_offset - 1,
             "first_segment_until_ms": first.last_time_ms if first is not None else 0,
             "segments": len(state.segments),
-            "readers": self.readers.details(state.next_offset),
+            "readers": self.readers.details(self._end),
         }
+
+    @property
+    def _end(self) -> StreamEnd:
+        if self.member is None:
+            return StreamEnd(self._far_log.next_offset, 0)
+        return StreamEnd(self.member.machine.state.next_offset, self.member.machine.state.time_ms)
+
+    def progress(self, reader: ChunkReader) -> ReaderProgress | None:
+        return self.readers.progress(reader, self._end)
 
     def reading_figures(self) -> ReadingFigures:
         """Of this node."""
-        state = self.member.machine.state if self.member is not None else None
-        end = state.next_offset if state is not None else self._far_log.next_offset
-        return ReadingFigures(
-            len(state.segments) if state is not None else 0,
-            len(self.readers),
-            self.readers.bytes_sent,
-            self.readers.lag(end),
-        )
+        segments = len(self.member.machine.state.segments) if self.member is not None else 0
+        return ReadingFigures(segments, len(self.readers), self.readers.bytes_sent, self.readers.lag(self._end.offset))
 
     def figures(self) -> dict[str, Any]:
         """For operators."""
@@ -366,7 +394,7 @@ class StreamQueue:
                 "first_offset": state.first_offset, "committed_offset": state.next_offset - 1,
                 "segments": len(state.segments), "bytes": state.size,
             }  # fmt: skip
-            found["reading"] = self.readers.details(state.next_offset)[:READERS_TOLD_MAX]
+            found["reading"] = self.readers.details(self._end)[:READERS_TOLD_MAX]
         if self.quarantined is not None:
             found["quarantined"] = self.quarantined
         if self.leading is not None and (odd := self.leading.group.comparison.diverged) is not None:
@@ -377,6 +405,7 @@ class StreamQueue:
 
     def publish(self, parts: Sequence[PublishedPart], receipt: Receipt | None) -> None:
         """Raises ResourceExhausted when it can not be kept, and nobody asked for a receipt."""
+        self._share.published()
         try:
             self.publishing.publish(parts, receipt, self.record.label)
         except ResourceExhausted:
@@ -407,6 +436,7 @@ class StreamQueue:
     # StreamContract: publishing, stored offsets, places
 
     def publish_items(self, reference: str, run: StreamRun, receipt: Receipt) -> None:
+        self._share.published()
         self.publishing.publish(parts_of_items(reference, run), receipt, self.record.label)
         self._host.wake(self)
 
@@ -431,6 +461,15 @@ class StreamQueue:
             return StreamFigures(-1, -1, -1)
         state = self.member.machine.state
         return StreamFigures(state.first_offset, self.member.reading.last_chunk(), state.next_offset - 1)
+
+    def tracking(self) -> StreamTracking | None:
+        if self.member is None:
+            return None
+        state = self.member.machine.state
+        return StreamTracking(
+            {name: known.last_id for name, known in state.publishers.items()},
+            {name: known.offset for name, known in state.stored.items()},
+        )
 
     def places(self) -> StreamPlaces:
         return self._places.of(self)
@@ -471,7 +510,7 @@ class StreamQueue:
         if self.leading is not None and Written.OUT_OF_PLACE in written:
             self.leading.out_of_place()
         if self.readers:
-            self._host.wake(self)
+            self._news()
         if self._beginnings:
             self._ports.loop.call_soon(self._beginnings.go_on)
         if self.serving:

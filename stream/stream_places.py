@@ -15,8 +15,8 @@ from raft.core.messages import NodeId
 from replicated.leader_route import LeaderRoute
 from replicated.letters import AnswerStatus, BadLetter, decode_answer
 from replicated.ports import QueuePorts
-from stream import letters
-from stream.letters import AskedOfLeader
+from stream.reading import letters
+from stream.reading.letters import AskedOfLeader
 
 KNOWN_FOR_MS = 1_000  # what another node said of the leader
 

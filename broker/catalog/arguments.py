@@ -29,7 +29,7 @@ REQUEUE_ORDERS = ("first", "in-place")
 ARGUMENTS_MAX = 128
 ARGUMENTS_BYTES_MAX = 64 * 1024
 
-_MAX_AGE = re.compile(r"[0-9]{1,12}[YMDhms]")
+_MAX_AGE = re.compile(r"(?=0*[1-9])[0-9]{1,12}[YMDhms]")
 
 
 class _Refused(Exception):

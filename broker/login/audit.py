@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from broker.actors import ActorKind, LogActor, submits_from_here_on
 from broker.catalog import catalog_commands as commands
 from broker.catalog.catalog_commands import Command
 from broker.errors import BrokerError, bounded
@@ -46,20 +47,16 @@ _actor: ContextVar[Actor | None] = ContextVar("actor", default=None)
 def acting_for(actor: Actor) -> None:
     """From here on, in this task, changes are this client's."""
     _actor.set(actor)
+    client = actor.client
+    submits_from_here_on(
+        LogActor(ActorKind.CONNECTION, user=actor.user, address=client.address, product=client.protocol)
+    )
 
 
 def as_actor_of_now(ask: Callable[[T], U]) -> Callable[[T], U]:
     """The same function, for an answer that comes later: its changes are those of the client that is being served now."""
-    actor = _actor.get()
-
-    def asking(value: T) -> U:
-        before = _actor.set(actor)
-        try:
-            return ask(value)
-        finally:
-            _actor.reset(before)
-
-    return asking
+    context = copy_context()
+    return lambda value: context.copy().run(ask, value)
 
 
 class Audit:
@@ -83,10 +80,10 @@ class Audit:
 
     def watched(self, command: Command, pending: Pending[Any]) -> Pending[Any]:
         """The same answer; it is written down when it is there."""
-        describe = _DESCRIBE.get(type(command))
-        if describe is None:
+        what = description(command)
+        if what is None:
             return pending
-        kind, who, what = type(command).__name__, _actor.get(), describe(command)
+        kind, who = type(command).__name__, _actor.get()
         seen: Pending[Any] = Pending()
 
         def done(value: Any) -> None:
@@ -182,3 +179,9 @@ _DESCRIBE: dict[type[Any], Callable[[Any], str]] = {
     commands.PutNode: _put_node,
     commands.RemoveNode: lambda one: f"remove node '{one.name}'",
 }
+
+
+def description(command: Command) -> str | None:
+    """What is written down of it, without secrets; None: nothing is."""
+    describe = _DESCRIBE.get(type(command))
+    return None if describe is None else describe(command)

@@ -38,10 +38,20 @@ class Clients:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    def connections(self, who: Operator) -> Iterator[Connection]:
-        """Those that they may see: their own; all, with monitoring."""
+    def connections(self, who: Operator, vhost: str | None = None) -> Iterator[Connection]:
+        """Those that they may see, in one virtual host or in all: their own; all, with monitoring."""
         who.require_tag(MANAGEMENT)
-        return (one for one in tuple(self._broker.connections()) if may_see(who, one.user))
+        if vhost is not None:
+            who.check_may_see(self._broker.catalog, vhost)
+        found = tuple(self._broker.connections())
+        return (one for one in found if (vhost is None or one.vhost == vhost) and may_see(who, one.user))
+
+    def connection(self, who: Operator, id_or_name: str) -> Connection:
+        """Raises NotFound when there is none that they may see."""
+        for one in self.connections(who):
+            if id_or_name in (one.id, one.name):
+                return one
+        raise NotFound(f"no connection '{id_or_name}' that user '{who.name}' may see")
 
     def channels(self, who: Operator) -> Iterator[Session]:
         who.require_tag(MANAGEMENT)

@@ -10,6 +10,8 @@ from broker.operations.node_facts import NodePort
 from broker.operations.policies import Policies
 from broker.operations.resources import Resources
 from broker.operations.rights import Rights
+from broker.operations.stream_admin import StreamAdmin
+from broker.operations.stream_users import StreamUsers
 from broker.operations.this_node import ThisNode
 from broker.operations.users import Users
 from broker.operations.vhosts import Vhosts
@@ -27,4 +29,6 @@ class Operations:
         self.policies = Policies(broker)
         self.resources = Resources(broker)
         self.clients = Clients(broker)
+        self.stream_admin = StreamAdmin(broker)
+        self.stream_users = StreamUsers(broker)
         self.documents = Documents(broker, node)

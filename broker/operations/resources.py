@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from broker import names
+from broker.actors import submitter
 from broker.catalog import catalog_commands as commands
 from broker.catalog import permissions
 from broker.catalog.catalog import check_exclusive_access
@@ -108,7 +109,7 @@ class Resources:
         self._check_may_configure(who, "queue", vhost, name)
         queue = self._broker.queue(vhost, name)
         check_exclusive_access(queue.record, None)
-        return delete_queue(self._broker, queue, if_unused=if_unused, if_empty=if_empty, now=now)
+        return delete_queue(self._broker, queue, if_unused=if_unused, if_empty=if_empty, now=now, by=submitter())
 
     def _check_may_configure(self, who: Operator, kind: ResourceKind, vhost: str, name: str) -> None:
         permissions.check(self._catalog, who.name, vhost, "configure", kind, name)

@@ -48,6 +48,10 @@ class ThisNode:
         self._broker = broker
         self._node = node
 
+    @property
+    def name(self) -> str:
+        return self._node.node_name
+
     def status(self, who: Operator) -> NodeStatus:
         who.require_tag(MANAGEMENT)
         broker = self._broker

@@ -22,9 +22,9 @@ from broker.confirms import Receipt
 from broker.errors import ResourceExhausted
 from broker.message import Run
 from broker.open_queue import OpenQueue
-from broker.queue_type import Arrival, DeathReason, Queue
+from broker.queue_type import Arrival, DeadMessage, DeathReason, Queue
 from broker.routing.asked import Asked
-from broker.routing.dead_letter import DeadMessage, dead_lettered
+from broker.routing.dead_letter import dead_lettered
 from broker.turns import Turns
 
 QUEUES_PER_STEP = 50  # 10 us each

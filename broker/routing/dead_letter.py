@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from broker.message import LOOK_HEADERS, PROPERTIES_BYTES_MAX, Run
-from broker.queue_type import DeathReason
+from broker.message import LOOK_HEADERS, PROPERTIES_BYTES_MAX, DiedIn, Run
+from broker.queue_type import DeadMessage, DeathReason
 from broker.routing.asked import Asked
 from broker.routing.history import HISTORY, History
 from broker.routing.route import route_many
@@ -45,8 +45,6 @@ REASON_WORDS = {
     DeathReason.MAXLEN: "maxlen",
     DeathReason.DELIVERY_LIMIT: "delivery_limit",
 }
-# (exchange, routing key, content of one message, persistent)
-DeadMessage = tuple[str, str, bytes, bool]
 
 
 def without_history(run: Run) -> Run:
@@ -71,7 +69,7 @@ def dead_lettered(
     """The message as it goes on, and the names of the queues that get it. `asks` makes what exchanges ask of it."""
     dead_letter_exchange = effective.dead_letter_exchange
     assert dead_letter_exchange is not None, f"queue {source.name!r} has no dead-letter exchange"
-    exchange, routing_key, content, persistent = message
+    exchange, routing_key, content, persistent, position = message
     props, body, _ = one(content, 0)
     fields = split_properties(props)
     headers = _readable_headers(fields.get("headers"))
@@ -93,6 +91,7 @@ def dead_lettered(
         priority=fields["priority"][0] if "priority" in fields else 0,
         look=LOOK_HEADERS,
         redelivered=history.was_delivered(),
+        died_in=None if position is None else DiedIn(source.id, position, reason),
     )
     if len(properties) > PROPERTIES_BYTES_MAX:
         return run, []

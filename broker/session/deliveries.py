@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from broker.queue_type import POSITION_UNKNOWN, Slice
+from broker.queue_type import POSITION_UNKNOWN, BackReason, Slice
 
 if TYPE_CHECKING:
     from broker.consumer import Consumer
@@ -22,7 +22,7 @@ COMPACT_AFTER = 512
 class Held:
     """The tags `first` up to, not including, `end` of one delivery. A get has no consumer."""
 
-    __slots__ = ("consumer", "end", "first", "origin", "piece")
+    __slots__ = ("back", "consumer", "end", "first", "origin", "piece")
 
     def __init__(self, piece: Slice, consumer: Consumer | None, origin: int, first: int, end: int) -> None:
         self.piece = piece  # as it was delivered
@@ -30,6 +30,7 @@ class Held:
         self.origin = origin  # the tag of the piece's first message
         self.first = first
         self.end = end
+        self.back = BackReason.NOT_SAID  # why it is given back, if it is to be ready again
 
     @property
     def count(self) -> int:
@@ -40,6 +41,7 @@ class Held:
         piece = self.piece
         count = self.end - self.first
         if count == piece.count:
+            piece.back = self.back
             return piece
         return Slice(
             piece.queue,
@@ -52,6 +54,8 @@ class Held:
             piece.redelivered,
             piece.headers,
             None if piece.offset is None else piece.offset + self.first - self.origin,
+            piece.taker,
+            self.back,
         )
 
     def part(self, first: int, end: int) -> Held:

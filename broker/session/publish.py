@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import cast
 
+from broker.actors import LogActor
 from broker.catalog.catalog import Catalog
 from broker.client_connection import Connection
 from broker.confirms import ConfirmTracker, Receipt
@@ -47,9 +48,11 @@ class Publisher:
         sink: SessionSink,
         counters: Counters,
         transactions: Transactions,
+        actor: LogActor,
     ) -> None:
         self.reply_queue: ReplyQueue | None = None  # for the answers to its requests; set by the session
         self._connection = connection
+        self._actor = actor
         self._user = connection.user
         self._vhost = connection.vhost
         self._closed = False
@@ -162,9 +165,11 @@ class Publisher:
             return
         counters.routed += run.count
         receipt: Receipt | None = None
+        run.publisher, run.number = self._actor, counters.published + 1 - run.count
         if self._confirms is not None:
             counters.published_confirm += run.count
             receipt = self._confirms.expect(run.count, target.queue_count)
+            run.number = receipt.first
         elif completion is not None:
             receipt = completion.expect(run.count, target.queue_count)
         if self._fan_out is not None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from broker import browsed, names
+from broker.actors import ActorKind, GoneReason, LogActor
 from broker.background_work import Steps, begin
 from broker.browsed import Browsed
 from broker.catalog import arguments as argument_rules
@@ -26,7 +27,7 @@ from broker.counters import Counters
 from broker.errors import BrokerError, NotAllowed, NotSupported, PreconditionFailed
 from broker.node_queues import NodeQueues
 from broker.pending import Pending
-from broker.queue_type import Got, Outcome, Queue, Slice
+from broker.queue_type import BackReason, Got, Outcome, Queue, Slice
 from broker.routing.reply_to import is_reply_name
 from broker.session.deliveries import Held, Unacknowledged
 from broker.session.publish import Publisher
@@ -65,10 +66,12 @@ class Session:
         self.vhost = connection.vhost
         self.number = number
         self.closed = False
+        self._left = GoneReason.CLOSED  # how it ends
         self.counters = Counters()
         self._transactions = Transactions()
+        self.actor = LogActor(ActorKind.CHANNEL, connection.actor)
         self.topology = Topology(broker, connection)
-        self.publisher = Publisher(broker, connection, sink, self.counters, self._transactions)
+        self.publisher = Publisher(broker, connection, sink, self.counters, self._transactions, self.actor)
         self._broker = broker
         self._sink = sink
         self._on_closed = on_closed
@@ -110,8 +113,12 @@ class Session:
         if consumers_max and len(self._consumers) >= consumers_max:
             raise NotAllowed(f"reached maximum ({consumers_max}) of consumers per channel")
         found = self._consumable(queue, no_ack, arguments)
+        tag = tag or names.server_consumer_tag(self._broker.random_bytes(16))
+        actor = LogActor(
+            ActorKind.CONSUMER, self.actor, tag=tag, queue=found.record.name, prefetch=self._prefetch, no_ack=no_ack
+        )
         consumer = Consumer(
-            tag or names.server_consumer_tag(self._broker.random_bytes(16)),
+            tag,
             found,
             self,
             no_ack=no_ack,
@@ -120,6 +127,7 @@ class Session:
             priority=arguments.get("x-priority", 0),
             arguments=arguments,
             shared=self._shared,
+            actor=actor,
         )
         consuming = found.consume(consumer, now)
         self._consumers[consumer.tag] = consumer
@@ -160,6 +168,8 @@ class Session:
         consumer = self._consumers.pop(tag, None)
         if consumer is None:
             return
+        if consumer.actor is not None:
+            consumer.actor.gone(self._left)
         self._shared.leave(consumer)
         self._broker.consumer_removed(consumer)
         if consumer.queue is self.publisher.reply_queue:
@@ -217,6 +227,7 @@ class Session:
             return None
         if self.closed:
             if not no_ack:  # it was read from disk, and the client disconnected in the meantime
+                got.piece.taker, got.piece.back = self.actor, BackReason.NEVER_SEEN
                 got.piece.queue.settle(got.piece, Outcome.RETURNED, now)
                 self._broker.wake(got.piece.queue)
             return None
@@ -226,6 +237,7 @@ class Session:
             counters.got_no_ack += 1
         else:
             counters.got += 1
+            got.piece.taker = self.actor
             self._unacknowledged.add(tag, got.piece, None)
         if got.piece.redelivered:
             counters.redelivered += 1
@@ -254,6 +266,8 @@ class Session:
     def consumer_cancelled(self, consumer: Consumer) -> None:
         """Its unacknowledged messages can still be settled, to no effect."""
         if self._consumers.pop(consumer.tag, None) is not None:
+            if consumer.actor is not None:
+                consumer.actor.gone(GoneReason.TIMED_OUT if consumer.timed_out else GoneReason.QUEUE_GONE)
             self._shared.leave(consumer)
             self._broker.consumer_removed(consumer)
             if self.closed:
@@ -279,23 +293,23 @@ class Session:
 
     def acknowledge(self, first: int, last: int, multiple: bool, now: int) -> None:
         """Tags first .. last; with `multiple` everything up to last, and 0 is everything. Raises PreconditionFailed."""
-        self._settle(first, last, multiple, Outcome.ACKNOWLEDGED, now)
+        self._settle(first, last, multiple, Outcome.ACKNOWLEDGED, BackReason.NOT_SAID, now)
 
     def reject(self, tag: int, requeue: bool, now: int) -> None:
         """Requeued messages count as failed once more."""
-        self._settle(tag, tag, False, Outcome.REQUEUED if requeue else Outcome.REJECTED, now)
+        self._settle(tag, tag, False, Outcome.REQUEUED if requeue else Outcome.REJECTED, BackReason.REJECTED, now)
 
     def nack(self, tag: int, multiple: bool, requeue: bool, now: int) -> None:
         """Requeued messages do not count as failed."""
-        self._settle(tag, tag, multiple, Outcome.RELEASED if requeue else Outcome.REJECTED, now)
+        self._settle(tag, tag, multiple, Outcome.RELEASED if requeue else Outcome.REJECTED, BackReason.NACKED, now)
 
     def recover(self, requeue: bool, now: int) -> None:
         """Return all unacknowledged messages to their queues."""
         if not requeue:
             raise NotSupported("requeue=false")
-        self._give_back(self._unacknowledged.take_all(), Outcome.RELEASED, now)
+        self._give_back(self._unacknowledged.take_all(), Outcome.RELEASED, now, BackReason.RECOVERED)
 
-    def _settle(self, first: int, last: int, multiple: bool, outcome: Outcome, now: int) -> None:
+    def _settle(self, first: int, last: int, multiple: bool, outcome: Outcome, back: BackReason, now: int) -> None:
         unknown: int | None = None
         if not multiple:
             held = self._unacknowledged.take_range(first, last)
@@ -310,13 +324,15 @@ class Session:
                 unknown = last
         if held:
             if self._transactions.current is not None:
-                self._transactions.current.settlements.append((held, outcome))
+                self._transactions.current.settlements.append((_marked(held, back), outcome))
             else:
-                self._give_back(held, outcome, now)
+                self._give_back(held, outcome, now, back)
         if unknown is not None:
             raise PreconditionFailed(f"unknown delivery tag {unknown}")
 
-    def _give_back(self, taken: list[Held], outcome: Outcome, now: int) -> None:
+    def _give_back(self, taken: list[Held], outcome: Outcome, now: int, back: BackReason = BackReason.NOT_SAID) -> None:
+        if outcome is not Outcome.ACKNOWLEDGED and back:
+            _marked(taken, back)
         if len(taken) > GIVEN_BACK_ONE_BY_ONE_MAX:
             self._give_back_many(taken, outcome, now)
             return
@@ -411,14 +427,17 @@ class Session:
         if not self.closed:
             begin(self._broker.work, self.close_in_steps())
 
-    def close_in_steps(self) -> Steps:
+    def close_in_steps(self, left: GoneReason = GoneReason.CLOSED) -> Steps:
         """The same in steps. From this call on the session delivers and confirms nothing."""
         self.closed = True
+        self._left = left
         self.publisher.close()
         return self._leave()
 
     def _leave(self) -> Steps:
         turns = self._broker.turns
+        lost = self._left is not GoneReason.CLOSED
+        back = BackReason.CONNECTION_LOST if lost else BackReason.CHANNEL_CLOSED
         for count, tag in enumerate(list(self._consumers), 1):
             self.cancel(tag, turns.now)
             if count % CANCELLED_PER_STEP == 0:
@@ -427,8 +446,9 @@ class Session:
             self._broker.replies.close(self.publisher.reply_queue)
         if self._transactions.current is not None:
             for held, _ in self._transactions.current.settlements:
-                self._give_back(held, Outcome.REQUEUED, turns.now)
-        self._give_back(self._unacknowledged.take_all(), Outcome.REQUEUED, turns.now)
+                self._give_back(held, Outcome.REQUEUED, turns.now, back)
+        self._give_back(self._unacknowledged.take_all(), Outcome.REQUEUED, turns.now, back)
+        self.actor.gone(self._left)
         self._on_closed(self)
 
     def consumers(self) -> Iterable[Consumer]:
@@ -450,3 +470,10 @@ class Session:
             "transactional": transaction is not None,
             **self.counters.as_dict(),
         }
+
+
+def _marked(taken: list[Held], back: BackReason) -> list[Held]:
+    """Why they are given back, if they are to be ready again."""
+    for held in taken:
+        held.back = back
+    return taken

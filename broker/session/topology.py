@@ -41,6 +41,7 @@ class Topology:
     """A session's requests about what is declared."""
 
     def __init__(self, broker: NodeQueues, connection: Connection) -> None:
+        self.actor = connection.actor
         self._broker = broker
         self._catalog: Catalog = broker.catalog
         self._user = connection.user
@@ -75,13 +76,13 @@ class Topology:
             names.check_not_reserved("exchange", name)
             self._check_leads_to("exchange", name, arguments.get("alternate-exchange"))
         wish = ExchangeRecord(self._vhost, name, kind, durable, auto_delete, internal, arguments)
-        return self._broker.submit(commands.DeclareExchange(wish), now).map(nothing)
+        return self.submit(commands.DeclareExchange(wish), now).map(nothing)
 
     def delete_exchange(self, name: str, *, if_unused: bool, now: int) -> Pending[None]:
         name = names.clean(name)
         names.check_deletable_exchange(name, self._vhost)
         self.check_permission("configure", "exchange", name)
-        return self._broker.submit(commands.DeleteExchange(self._vhost, name, if_unused), now).map(nothing)
+        return self.submit(commands.DeleteExchange(self._vhost, name, if_unused), now).map(nothing)
 
     # bindings
 
@@ -95,7 +96,7 @@ class Topology:
         self, destination: str, source: str, routing_key: str, arguments: Arguments, now: int
     ) -> Pending[None]:
         binding = self._binding("exchange", destination, source, routing_key, arguments)
-        return self._broker.submit(commands.Unbind(binding), now).map(nothing)
+        return self.submit(commands.Unbind(binding), now).map(nothing)
 
     def bind_queue(self, queue: str, exchange: str, routing_key: str, arguments: Arguments, now: int) -> Pending[None]:
         binding = self._queue_binding(queue, exchange, routing_key, arguments)
@@ -107,7 +108,7 @@ class Topology:
         binding = self._queue_binding(queue, exchange, routing_key, arguments)
         if identity_of(binding) in self._catalog.namespace(self._vhost).bindings:
             check_exclusive_access(self._existing_record(binding.destination), self._owner)
-        return self._broker.submit(commands.Unbind(binding), now).map(nothing)
+        return self.submit(commands.Unbind(binding), now).map(nothing)
 
     def _bind(self, binding: BindingRecord, now: int) -> Pending[None]:
         is_new = identity_of(binding) not in self._catalog.namespace(self._vhost).bindings
@@ -116,7 +117,7 @@ class Topology:
             if is_new:
                 self._broker.replay_history(binding)
 
-        return self._broker.submit(commands.Bind(binding, self._owner), now).map(bound)
+        return self.submit(commands.Bind(binding, self._owner), now).map(bound)
 
     def _queue_binding(self, queue: str, exchange: str, routing_key: str, arguments: Arguments) -> BindingRecord:
         name = self.named(queue)
@@ -180,7 +181,7 @@ class Topology:
         )
         if self._catalog.declared_queue(wish) is None:
             self._check_new_queue(wish, is_server_named)
-        return self._broker.submit(wish, now).then_ask(lambda _: self._declared(name, now))
+        return self.submit(wish, now).then_ask(lambda _: self._declared(name, now))
 
     def _check_new_queue(self, wish: commands.DeclareQueue, is_server_named: bool) -> None:
         record = proposed_queue(wish, self._catalog.vhosts)
@@ -224,11 +225,14 @@ class Topology:
         if not (if_unused or if_empty) and self._broker.find_queue(self._vhost, name) is None:
             # It is declared, and this node is about to open it: no client of this node has put anything into it.
             check_exclusive_access(record, self._owner)
-            return self._broker.submit(commands.DeleteQueue(self._vhost, name, record.id), now).map(lambda _: 0)
+            return self.submit(commands.DeleteQueue(self._vhost, name, record.id), now).map(lambda _: 0)
         queue = self.existing(name).queue
-        return delete_queue(self._broker, queue, if_unused=if_unused, if_empty=if_empty, now=now)
+        return delete_queue(self._broker, queue, if_unused=if_unused, if_empty=if_empty, now=now, by=self.actor)
 
     # for all requests, also of the session
+
+    def submit(self, command: commands.Command, now: int) -> Pending[Any]:
+        return self._broker.submit(command, now, self.actor)
 
     def check_permission(self, access: Access, kind: ResourceKind, name: str) -> None:
         permissions.check(self._catalog, self._user, self._vhost, access, kind, name)

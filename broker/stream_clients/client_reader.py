@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from broker.pending import Pending
+from broker.stored_bytes import Sendable
 from broker.stream_clients.client_terms import ReadOptions, StreamSink
 from broker.stream_contract import AtOffset, AtTime, Begin, MessageFilter, OffsetSpec, StreamContract
-from native.content import Buffer
 from wire.stream.command_fields import OffsetSpec as RequestedOffset
 from wire.stream.command_keys import OffsetKind
 
@@ -37,7 +37,7 @@ class ClientReader:
     """
 
     __slots__ = (
-        "_on_delivered", "_on_unavailable", "_sink", "active", "answer", "granted", "number", "options", "queue",
+        "_on_delivered", "_on_unavailable", "_sink", "active", "answer", "delivered", "granted", "number", "options", "queue",
         "spec", "wanted",
     )  # fmt: skip
 
@@ -49,7 +49,7 @@ class ClientReader:
         options: ReadOptions,
         sink: StreamSink,
         *,
-        on_delivered: Callable[[Buffer], None],
+        on_delivered: Callable[[int], None],
         on_unavailable: Callable[[ClientReader], None],
     ) -> None:
         self.number = number
@@ -58,6 +58,7 @@ class ClientReader:
         self.options = options
         self.wanted = filter_of(options)
         self.active = not options.single_active
+        self.delivered = 0  # messages
         self.granted = 0  # chunks that its client has room for
         self.answer: Pending[None] | None = None  # to the request that made it, until that is answered
         self._sink = sink
@@ -72,10 +73,11 @@ class ClientReader:
     def credit(self) -> int:
         return self.granted if self.active and self._sink.writable else 0
 
-    def deliver(self, last_chunk: int, chunk: Buffer) -> None:
+    def deliver(self, last_chunk: int, chunk: Sendable, message_count: int) -> None:
         assert self.granted > 0, f"a chunk without credit for subscription {self.number}"
         self.granted -= 1
-        self._on_delivered(chunk)
+        self.delivered += message_count
+        self._on_delivered(message_count)
         self._sink.deliver(self.number, last_chunk, chunk)
 
     def unavailable(self) -> None:

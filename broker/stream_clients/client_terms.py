@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from broker.errors import BrokerError
-from native.content import Buffer
+from broker.stored_bytes import Sendable
 
 
 class StreamAddress(NamedTuple):
@@ -40,7 +40,7 @@ class StreamSink(Protocol):
     def writable(self) -> bool:
         """May a chunk be delivered? After a False, `StreamClient.resume` is called once there is room."""
 
-    def deliver(self, subscription: int, last_chunk: int, chunk: Buffer) -> None:
+    def deliver(self, subscription: int, last_chunk: int, chunk: Sendable) -> None:
         """One chunk as it is stored, for which there was credit. `last_chunk` names the last committed one."""
 
     def confirm(self, publisher: int, ids: bytes) -> None:

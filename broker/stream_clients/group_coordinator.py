@@ -57,10 +57,6 @@ class GroupCoordinator:
         self._look_here = look_here
         self._groups: dict[GroupKey, _Coordinated] = {}
 
-    @property
-    def busy(self) -> bool:
-        return bool(self._groups)
-
     def announced(self, node: str, part: GroupPart) -> GroupAnswer:
         """What the node has now, and what it is to do."""
         key = part.key

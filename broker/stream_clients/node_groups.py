@@ -63,7 +63,6 @@ class NodeGroups:
         self,
         node: str,
         leader_of: Callable[[GroupKey], str | None],
-        call_at: Callable[[int, Callable[[int], None]], object],
         now: Callable[[], int],
     ) -> None:
         """`leader_of`: the node that leads the stream, empty while none is known, None when there is no such stream."""
@@ -77,11 +76,12 @@ class NodeGroups:
         )
         self._node = node
         self._leader_of = leader_of
-        self._call_at = call_at
         self._now = now
         self._groups: dict[GroupKey, _NodeGroup] = {}
         self._numbers = 0
-        self._checks = False
+        self._next_check = 0
+        # Grows with every check. What has to wait for some time goes by it: wall clocks jump.
+        self._checked_ms = 0
 
     # ------------------------------------------------------------------------- what clients of this node do
 
@@ -98,7 +98,6 @@ class NodeGroups:
         self._numbers += 1
         consumer = GroupConsumer(self._numbers, self._now())
         group.consumers[consumer] = tell
-        self._check_later()
         self._announce(key, group)
         return consumer
 
@@ -125,7 +124,7 @@ class NodeGroups:
             return
         group.changed = False
         group.coordinator = leader
-        group.announced_at = self._now()
+        group.announced_at = self._checked_ms
         group.attempts += 1
         part = GroupPart(key, group.partition_index, tuple(group.consumers))
         if leader == self._node:
@@ -158,7 +157,6 @@ class NodeGroups:
 
     def announced(self, node: str, part: GroupPart) -> GroupAnswer:
         """What the node has of a group for which this one decides, or is believed to."""
-        self._check_later()
         return self._coordinator.announced(node, part)
 
     def part_of(self, key: GroupKey, coordinator: str) -> GroupPart:
@@ -179,29 +177,28 @@ class NodeGroups:
 
     def link_went(self, node: str) -> None:
         """Answers of the node are given as None beside this."""
-        self._coordinator.link_went(node, self._now())
+        self._coordinator.link_went(node, self._checked_ms)
 
     # ------------------------------------------------------------------------- now and then
 
-    def _check_later(self) -> None:
-        if not self._checks:
-            self._checks = True
-            self._call_at(self._now() + CHECK_MS, self.check)
+    def tick(self, now: int) -> None:
+        """Some times a second. Where the clock jumps, a check comes early, and none comes late."""
+        if not self._next_check - CHECK_MS <= now < self._next_check:
+            self._next_check = now + CHECK_MS
+            self.check()
 
-    def check(self, now: int) -> None:
-        self._checks = False
+    def check(self) -> None:
+        self._checked_ms += CHECK_MS
         for key, group in list(self._groups.items()):
-            self._check(key, group, now)
-        self._coordinator.check(now)
-        if self._groups or self._coordinator.busy:
-            self._check_later()
+            self._check(key, group)
+        self._coordinator.check(self._checked_ms)
 
-    def _check(self, key: GroupKey, group: _NodeGroup, now: int) -> None:
+    def _check(self, key: GroupKey, group: _NodeGroup) -> None:
         leader = self._leader_of(key)
         if leader is None and not group.consumers:
             del self._groups[key]
         elif leader and leader != group.coordinator:
             group.asked = False
             self._announce(key, group)
-        elif group.changed or group.announced_at + AGAIN_MS <= now:
+        elif group.changed or group.announced_at + AGAIN_MS <= self._checked_ms:
             self._announce(key, group)

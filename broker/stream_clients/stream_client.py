@@ -8,7 +8,6 @@ to it, the client loses its publishers and subscriptions of that stream, and is 
 from __future__ import annotations
 
 from collections.abc import Callable
-from struct import Struct
 
 from broker.alarms import DISK_ALARM
 from broker.catalog.permissions import Access
@@ -28,11 +27,8 @@ from broker.stream_clients.stream_directory import AddressOf, StreamDirectory
 from broker.stream_clients.stream_publisher import StreamPublisher
 from broker.stream_clients.super_streams import SuperStreams
 from broker.stream_contract import OffsetSpec, StreamContract
-from native.content import Buffer
 from wire.stream.command_fields import OffsetSpec as RequestedOffset
 from wire.stream.publish_frame import StreamRun
-
-_MESSAGE_COUNT = Struct(">4xI")  # in the head of a chunk
 
 
 class StreamClient:
@@ -63,7 +59,7 @@ class StreamClient:
         self._leaders: dict[StreamContract, str] = {}  # of the streams it uses, as they were known last
         self._in_groups: dict[ClientReader, tuple[GroupKey, GroupConsumer]] = {}
         self._answered: dict[StreamPublisher, None] = {}  # have something to take
-        self._closed = False
+        self.closed = False
 
     # ------------------------------------------------------------------------- publishing
 
@@ -112,9 +108,11 @@ class StreamClient:
         for stored, ids, message_count in publisher.take():
             if stored:
                 self.counters.confirmed += message_count
+                publisher.confirmed += message_count
                 self._sink.confirm(publisher.number, ids)
             else:
                 self.counters.refused += message_count
+                publisher.refused += message_count
                 text = f"{publisher.queue.record.label} has not stored it"
                 self._sink.refuse_publish(publisher.number, ids, ResourceExhausted(text))
 
@@ -204,8 +202,8 @@ class StreamClient:
             if reader.active:
                 reader.queue.reader_ready(reader)
 
-    def _delivered(self, chunk: Buffer) -> None:
-        self.counters.delivered_no_ack += _MESSAGE_COUNT.unpack_from(chunk)[0]
+    def _delivered(self, message_count: int) -> None:
+        self.counters.delivered_no_ack += message_count
 
     # ------------------------------------------------------------------------- groups
 
@@ -213,6 +211,8 @@ class StreamClient:
         options, stream = reader.options, reader.queue.record.name
 
         def tell(active: bool) -> None:
+            if self.closed:
+                return  # it leaves next: another consumer of this client in the group just did
             if not active:
                 reader.active = False
                 reader.queue.detach(reader)
@@ -283,7 +283,7 @@ class StreamClient:
 
     def locate(self, streams: tuple[str, ...], now: int) -> Pending[list[StreamLocation | BrokerError]]:
         """For each stream where it is, or why that is not said."""
-        return Pending.of(self._directory.locate(streams))
+        return self._directory.locate(streams)
 
     def route(self, routing_key: str, super_stream: str, now: int) -> Pending[tuple[str, ...]]:
         """The partitions that are bound with this key."""
@@ -370,9 +370,9 @@ class StreamClient:
 
     def close(self, now: int) -> None:
         """The client is gone: its publishers and subscriptions are, and nothing is said to its sink any more."""
-        if self._closed:
+        if self.closed:
             return
-        self._closed = True
+        self.closed = True
         for publisher in list(self.publishers.values()):
             self._forget_publisher(publisher)
         for reader in list(self.subscriptions.values()):

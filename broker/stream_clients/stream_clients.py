@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import partial
+
 from broker.alarms import DISK_ALARM
 from broker.client_connection import Connection
 from broker.counters import Counters
@@ -14,7 +17,7 @@ from broker.stream_clients.stream_client import StreamClient
 from broker.stream_clients.stream_directory import AddressOf
 
 
-def unknown_address(node: str) -> None:
+def unknown_address(node: str, tls: bool) -> None:
     return None
 
 
@@ -22,20 +25,27 @@ class StreamClients:
     """See the module. One client for a connection."""
 
     def __init__(self, broker: NodeQueues) -> None:
-        self.address_of: AddressOf = unknown_address  # set by who knows where other nodes listen
+        # Set by who knows where nodes listen, in plain and within TLS.
+        self.address_of: Callable[[str, bool], tuple[str, int] | None] = unknown_address
         self._broker = broker
         self._clients: dict[str, StreamClient] = {}  # by id of the connection
-        self.groups = NodeGroups(broker.node, self._leader_of, broker.call_at, lambda: broker.turns.now)
+        self.groups = NodeGroups(broker.node, self._leader_of, lambda: broker.turns.now)
         self._counted: dict[str, Counters] = {}  # of clients that have gone, by protocol
 
     def open(self, connection: Connection, sink: StreamSink) -> StreamClient:
         assert connection.id not in self._clients, f"connection {connection.id} has a stream client already"
-        client = StreamClient(self._broker, connection, sink, self.groups, self._address, self._closed)
+        address_of: AddressOf = partial(self._address, connection.tls)
+        client = StreamClient(self._broker, connection, sink, self.groups, address_of, self._closed)
         self._clients[connection.id] = client
         return client
 
-    def _address(self, node: str) -> tuple[str, int] | None:
-        return self.address_of(node)
+    def __iter__(self) -> Iterator[StreamClient]:
+        """Those that are connected now."""
+        return iter(tuple(self._clients.values()))
+
+    def _address(self, tls: bool, node: str) -> tuple[str, int] | None:
+        """A client within TLS is told where nodes listen within TLS."""
+        return self.address_of(node, tls)
 
     def _leader_of(self, key: GroupKey) -> str | None:
         found = open_stream(self._broker, key.vhost, key.stream)

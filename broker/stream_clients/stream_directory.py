@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from broker.catalog import catalog_commands as commands
 from broker.errors import BrokerError, ResourceExhausted
@@ -12,12 +12,16 @@ from broker.queue_deletion import delete_queue
 from broker.records import Arguments
 from broker.session.topology import Topology
 from broker.stream_clients.client_terms import StreamAddress, StreamLocation
-from broker.stream_clients.stream_access import STREAM, StreamAccess
+from broker.stream_clients.stream_access import STREAM, StreamAccess, open_stream
 from broker.stream_contract import StreamContract
+
+# While a stream has no leader: how long to wait each time before it is looked for anew. Less than a second together: some
+# clients wait for an answer no longer, and nothing else of the connection is worked on meanwhile.
+LEADER_WAITS_MS = (5, 10, 20, 40, 80, 160, 320)
 
 AddressOf = Callable[
     [str], tuple[str, int] | None
-]  # where stream clients reach the node of this name, if that is known
+]  # where stream clients of this kind, in plain or within TLS, reach the node of this name, if that is known
 
 
 class StreamDirectory:
@@ -54,11 +58,33 @@ class StreamDirectory:
         found = self._broker.find_queue(self._vhost, name)
         if found is None:
             command = commands.DeleteQueue(self._vhost, name, record.id)
-            return self._broker.submit(command, now).map(ignore)
-        return delete_queue(self._broker, found.queue, if_unused=False, if_empty=False, now=now).map(ignore)
+            return self._topology.submit(command, now).map(ignore)
+        by = self._topology.actor
+        return delete_queue(self._broker, found.queue, if_unused=False, if_empty=False, now=now, by=by).map(ignore)
 
-    def locate(self, names: tuple[str, ...]) -> list[StreamLocation | BrokerError]:
-        return [self._located(name) for name in names]
+    def locate(self, names: tuple[str, ...]) -> Pending[list[StreamLocation | BrokerError]]:
+        """A stream that was just declared, or whose leader has just gone, has a leader soon: many clients give up when they are
+        told of none, so the answer waits for it (LEADER_WAITS_MS)."""
+        answer: Pending[list[StreamLocation | BrokerError]] = Pending()
+        self._locate(names, iter(LEADER_WAITS_MS), answer)
+        return answer
+
+    def _locate(
+        self, names: tuple[str, ...], waits: Iterator[int], answer: Pending[list[StreamLocation | BrokerError]]
+    ) -> None:
+        found = [self._located(name) for name in names]
+        wait_ms = next(waits, None) if any(map(self._leader_is_missing, names, found)) else None
+        if wait_ms is None:
+            answer.resolve(found)
+        else:
+            self._broker.call_at(self._broker.turns.now + wait_ms, lambda now: self._locate(names, waits, answer))
+
+    def _leader_is_missing(self, name: str, found: StreamLocation | BrokerError) -> bool:
+        """It leads somewhere, perhaps, where stream clients do not come: that is no reason to wait."""
+        if isinstance(found, BrokerError) or found.leader is not None:
+            return False
+        queue = open_stream(self._broker, self._vhost, name)
+        return queue is not None and not queue.places().leader
 
     def _located(self, name: str) -> StreamLocation | BrokerError:
         try:

@@ -38,7 +38,18 @@ class PublishReceipt(Receipt):
 class StreamPublisher:
     """See the module. Fulfils AnswersTo; `on_answered` is called when there is something to take."""
 
-    __slots__ = ("_next_tag", "_on_answered", "_open", "number", "queue", "reference", "refusal")
+    __slots__ = (
+        "_next_tag",
+        "_on_answered",
+        "_open",
+        "confirmed",
+        "number",
+        "published",
+        "queue",
+        "reference",
+        "refusal",
+        "refused",
+    )
 
     def __init__(
         self, number: int, reference: str, queue: StreamContract, on_answered: Callable[[StreamPublisher], None]
@@ -47,6 +58,7 @@ class StreamPublisher:
         self.reference = reference
         self.queue = queue
         self.refusal: BrokerError | None = None  # why nothing more is taken: the user may not write any longer
+        self.published = self.confirmed = self.refused = 0  # messages
         self._on_answered = on_answered
         self._open: deque[PublishReceipt] = deque()  # in the order of publishing
         self._next_tag = 1
@@ -63,6 +75,7 @@ class StreamPublisher:
             self._open.pop()
             raise
         self._next_tag += run.item_count
+        self.published += run.message_count
 
     def answered(self, receipt: Receipt) -> None:
         if receipt is self._open[0]:

@@ -176,7 +176,7 @@ class SuperStreams:
                 self._broker.call_at(self._broker.turns.now + UNDO_AGAIN_MS, lambda now: self._take_back_later(command))
             answer.resolve(None)
 
-        self._broker.submit(command, self._broker.turns.now).then(lambda _: answer.resolve(None), refused)
+        self._topology.submit(command, self._broker.turns.now).then(lambda _: answer.resolve(None), refused)
         return answer
 
     def _take_back_later(self, command: commands.Command) -> None:

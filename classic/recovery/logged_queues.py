@@ -9,14 +9,23 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 
 from classic.store.index_entries import IN_LOG, PERSISTENT, Block
-from classic.store.log_records import decode_deleted, decode_settled, read_published
+from classic.store.log_records import decode_deleted, decode_reasoned, decode_settled, read_published
 from native.sequence_set import SequenceSet
 from storage import names
 from storage.errors import Corrupt
 from storage.record import Kind
-from storage.wal_file_reader import Chunk
+from storage.wal.file_reader import Chunk
 
-CLASSIC_KINDS = range(Kind.CLASSIC_PUBLISH, Kind.CLASSIC_QUEUE_DELETED + 1)
+CLASSIC_KINDS = frozenset(
+    (
+        Kind.CLASSIC_PUBLISH,
+        Kind.CLASSIC_SETTLE,
+        Kind.CLASSIC_PURGE,
+        Kind.CLASSIC_QUEUE_DELETED,
+        Kind.CLASSIC_DONE,
+        Kind.CLASSIC_BACK,
+    )
+)
 
 
 class LoggedQueue:
@@ -58,8 +67,11 @@ class LoggedQueues:
             queue_id = decode_deleted(payload)
             self.deleted.add(queue_id)
             self._queues.pop(queue_id, None)
-        else:
-            self._read_settled(payload)
+        elif kind == Kind.CLASSIC_DONE:
+            queue_id, _, _, ranges = decode_reasoned(payload)
+            self._settled(queue_id, ranges)
+        elif kind != Kind.CLASSIC_BACK:  # which says nothing of who lives
+            self._settled(*decode_settled(payload))
 
     def _read_published(self, payload: memoryview, file_number: int, offset: int) -> None:
         """The run's index entry, for each of its queues."""
@@ -82,8 +94,7 @@ class LoggedQueues:
             )  # fmt: skip
             logged.published.add(first, first + message_count)
 
-    def _read_settled(self, payload: memoryview) -> None:
-        queue_id, ranges = decode_settled(payload)
+    def _settled(self, queue_id: int, ranges: list[tuple[int, int]]) -> None:
         if queue_id in self._declared:
             settled = self._of(queue_id).settled
             for first, end in ranges:

@@ -45,7 +45,7 @@ from classic.recovery.segment_repair import repair
 from classic.recovery.survivors import DamagedSegment, Survivors
 from classic.store.node_storage import NodeStorage
 from storage.errors import DiskFull
-from storage.wal_file_reader import Chunk
+from storage.wal.file_reader import Chunk
 
 if TYPE_CHECKING:
     from classic.queue import ClassicQueue

@@ -14,7 +14,7 @@ from classic.store.index_entries import IN_LOG, Block, Fields, unindexed_runs
 from classic.store.node_storage import NodeStorage
 from classic.stored_run import LEVEL_SHIFT, InStore
 from native.sequence_set import Range
-from storage.wal import Location
+from storage.wal.log_core import Location
 
 if TYPE_CHECKING:
     from classic.queue import ClassicQueue

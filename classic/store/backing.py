@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from broker.actors import LogActor
 from broker.pending import Pending
+from broker.queue_type import BackReason
 from broker.records import QueueRecord
-from classic.store.log_records import encode_settled
+from classic.store.log_records import DoneReason
 from classic.store.node_storage import NodeStorage
 from classic.store.queue_index import QueueIndex
 from classic.store.stored_queue import StoredQueue
@@ -15,8 +17,7 @@ from classic.variable_queue import ContentLost, ContentOutOfReach
 from native.sequence_set import Range, SequenceSet
 from storage import names
 from storage.errors import Corrupt, DiskFailed, Exhausted, NoDescriptors
-from storage.record import Kind
-from storage.wal import Location
+from storage.wal.log_core import Location
 
 
 class QueueBacking:
@@ -152,14 +153,23 @@ class QueueBacking:
 
     # done with
 
-    def forget(self, queue: StoredQueue, run: StoredRun, first: int, count: int) -> None:
+    def came_back(
+        self, queue: StoredQueue, run: StoredRun, first: int, count: int, reason: BackReason, by: LogActor | None
+    ) -> None:
+        """Messages that were out are ready again."""
+        if run.persistent and queue.record.durable:
+            self._storage.came_back(queue, first, first + count, reason, by)
+
+    def forget(
+        self, queue: StoredQueue, run: StoredRun, first: int, count: int, reason: DoneReason, by: LogActor | None
+    ) -> None:
         """Messages with a place on disk do not live any more."""
         where, storage = run.where, self._storage
         if isinstance(where, InStore) and where.transient:
             if not queue.alive_in(run.first, run.end):
                 storage.spilled.release(where)
             return
-        storage.settle(queue, first, first + count)
+        storage.settle(queue, first, first + count, reason, by)
         if self.index.segments:
             self.index.touch(self.index.number_of(run.first))
         if isinstance(where, Location):
@@ -218,7 +228,7 @@ class QueueBacking:
         gone = SequenceSet()
         for first, end in ranges:
             gone.add(first, end)
-        storage.append(Kind.CLASSIC_PURGE, [encode_settled(queue.record.id, gone)], promised=True)
+        storage.append_purged(queue, gone)
         self.index.touch_all()
         answer: Pending[int] = Pending()
         storage.purging[queue] = None

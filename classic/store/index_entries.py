@@ -37,7 +37,7 @@ from broker import route_names
 from classic.stored_run import InBody, InStore, StoredRun, Where
 from native.sequence_set import Range
 from storage.disk import Buffer
-from storage.wal import Location
+from storage.wal.log_core import Location
 
 NAMES_MAX = 65_535  # of one block; the next run begins another
 IN_LOG, IN_BODY, IN_STORE = 1, 2, 3

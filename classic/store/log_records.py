@@ -4,20 +4,34 @@
         head_len u16 | queue_count u16 | flags u8 | priority u8 | count u32 | body_bytes u64 | expires_at i64 (-1: never)
         per queue: id u64 | first sequence u64
         exchange and key as in broker/route_names.py
+        flag 4: the message died in another queue
+            queue id u64 | position: u64, u32, u32 | reason u8: 0 rejected | 1 expired | 2 maxlen | 3 delivery limit
+        flag 1: who published, for each part of the run; up to head_len
+            actor u32 | number u64 | count u32
     CLASSIC_SETTLE         messages of one queue that are done with
         queue id u64 | per range: first u64 | end u64
     CLASSIC_PURGE          the same, because the queue was purged
     CLASSIC_QUEUE_DELETED  nothing of this queue counts any more
         queue id u64
+    CLASSIC_DONE           messages of one queue that are done with, for one reason
+        queue id u64 | actor u32: who took them, 0: not known | reason u8: see DoneReason | per range: first u64 | count u32
+    CLASSIC_BACK           messages of one queue that were out and are ready again
+        queue id u64 | actor u32: who had them | reason u8: broker/queue_type.py, BackReason | ranges as in CLASSIC_DONE
 
 `head_len` is the length of everything before the content. The record's index counts the records of classic queues, without
-a gap.
+a gap. Flag 2 of a publish says that a confirm, or the end of a transaction, waited for it. Actors are named in the same file
+(storage/history/name_records.py); a part's number is that of its first message among all that the actor has published, as in
+confirms; 0: not known. A position is that in a classic queue (sequence, 0, 0) or in a quorum queue (entry, offset, nth).
+
+CLASSIC_DONE says more than CLASSIC_SETTLE and CLASSIC_PURGE, and takes their place unless `history.level` is off. CLASSIC_DONE
+and CLASSIC_BACK are gathered between two ticks: what came back and was settled in between is in both, in this order.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from enum import IntEnum
 from typing import NamedTuple
 
 from broker import route_names
@@ -27,7 +41,53 @@ QUEUES_PER_RECORD_MAX = 1_000  # the head's length has 16 bits
 _FIXED = struct.Struct("<HHBBIQq")
 _QUEUE = struct.Struct("<QQ")
 _ID = struct.Struct("<Q")
+_DEATH = struct.Struct("<QQIIB")
+_PART = struct.Struct("<IQI")
+_REASONED = struct.Struct("<QIB")
+_RANGE = struct.Struct("<QI")
+RANGE_COUNT_MAX = (1 << 32) - 1
 NEVER = -1
+
+BY_ACTORS = 1  # flags of CLASSIC_PUBLISH
+WAITED_FOR = 2
+DIED_BEFORE = 4
+
+
+class DoneReason(IntEnum):
+    """Why messages are done with."""
+
+    NOT_SAID = 0  # found settled by a start
+    ACKNOWLEDGED = 1
+    GOT = 2  # by a get that does not acknowledge
+    SENT = 3  # to a consumer that does not acknowledge
+    REJECTED = 4
+    EXPIRED = 5
+    MAXLEN = 6
+    PURGED = 7
+
+
+class Death(NamedTuple):
+    """In which queue a dead letter died, where it was there, and why."""
+
+    queue_id: int
+    position: tuple[int, int, int]
+    reason: int
+
+
+class Part(NamedTuple):
+    """Neighbours in a run that one actor published."""
+
+    actor: int
+    number: int
+    message_count: int
+
+
+class PublishOrigin(NamedTuple):
+    """Where a run comes from."""
+
+    parts: tuple[Part, ...] = ()
+    waited_for: bool = False
+    death: Death | None = None
 
 
 class Published(NamedTuple):
@@ -41,6 +101,7 @@ class Published(NamedTuple):
     expires_at: int | None
     exchange: str
     routing_key: str
+    origin: PublishOrigin = PublishOrigin()
 
 
 def encode_published(
@@ -51,31 +112,57 @@ def encode_published(
     expires_at: int | None,
     exchange: str,
     routing_key: str,
+    flags: int = 0,
+    origin: bytes = b"",
 ) -> bytes:
+    """`origin`: what the flags say is there."""
     name = route_names.encode(exchange, routing_key)
-    head_len = _FIXED.size + _QUEUE.size * len(queues) + len(name)
+    head_len = _FIXED.size + _QUEUE.size * len(queues) + len(name) + len(origin)
     expires = NEVER if expires_at is None else expires_at
-    fixed = _FIXED.pack(head_len, len(queues), 0, priority, count, body_bytes, expires)
+    fixed = _FIXED.pack(head_len, len(queues), flags, priority, count, body_bytes, expires)
     if len(queues) == 1:
-        return fixed + _QUEUE.pack(*queues[0]) + name
-    return b"".join((fixed, *(_QUEUE.pack(*queue) for queue in queues), name))
+        return fixed + _QUEUE.pack(*queues[0]) + name + origin
+    return b"".join((fixed, *(_QUEUE.pack(*queue) for queue in queues), name, origin))
+
+
+def encode_part(actor: int, number: int, count: int) -> bytes:
+    """Goes with BY_ACTORS, behind a death."""
+    return _PART.pack(actor, number, count)
+
+
+def encode_death(queue_id: int, position: tuple[int, int, int], reason: int) -> bytes:
+    """Goes with DIED_BEFORE."""
+    return _DEATH.pack(queue_id, *position, reason)
+
+
+def _origin(payload: memoryview, at: int, head_len: int, flags: int) -> PublishOrigin:
+    death = None
+    if flags & DIED_BEFORE:
+        queue_id, *position, reason = _DEATH.unpack_from(payload, at)
+        death = Death(queue_id, (position[0], position[1], position[2]), reason)
+        at += _DEATH.size
+    parts = _PART.iter_unpack(payload[at:head_len]) if flags & BY_ACTORS else ()
+    return PublishOrigin(tuple(Part(*part) for part in parts), bool(flags & WAITED_FOR), death)
 
 
 def decode_published(payload: memoryview) -> Published:
-    head_len, queue_count, _, priority, count, body_bytes, expires = _FIXED.unpack_from(payload)
+    head_len, queue_count, flags, priority, count, body_bytes, expires = _FIXED.unpack_from(payload)
     at = _FIXED.size
     queues = list(_QUEUE.iter_unpack(payload[at : at + _QUEUE.size * queue_count]))
-    name, key, _ = route_names.read(payload, at + _QUEUE.size * queue_count)
-    return Published(head_len, queues, priority, count, body_bytes, None if expires == NEVER else expires, name, key)
+    name, key, end = route_names.read(payload, at + _QUEUE.size * queue_count)
+    origin = _origin(payload, end, head_len, flags) if flags else PublishOrigin()
+    expires_at = None if expires == NEVER else expires
+    return Published(head_len, queues, priority, count, body_bytes, expires_at, name, key, origin)
 
 
 def read_published(payload: memoryview) -> tuple[int, int, int, int, int, list[tuple[int, int]], bytes]:
     """Head length, priority, count, body bytes, expiry (-1: never), queues, and exchange and routing key as they are encoded.
     For a start, which reads a million of them."""
-    head_len, queue_count, _, priority, count, body_bytes, expires = _FIXED.unpack_from(payload)
+    head_len, queue_count, flags, priority, count, body_bytes, expires = _FIXED.unpack_from(payload)
     at = _FIXED.size + _QUEUE.size * queue_count
     queues = list(_QUEUE.iter_unpack(payload[_FIXED.size : at]))
-    return head_len, priority, count, body_bytes, expires, queues, bytes(payload[at:head_len])
+    name_end = route_names.end_of(payload, at) if flags else head_len
+    return head_len, priority, count, body_bytes, expires, queues, bytes(payload[at:name_end])
 
 
 def encode_settled(queue_id: int, settled: SequenceSet) -> bytes:
@@ -84,6 +171,24 @@ def encode_settled(queue_id: int, settled: SequenceSet) -> bytes:
 
 def decode_settled(payload: memoryview) -> tuple[int, list[tuple[int, int]]]:
     return _ID.unpack_from(payload)[0], list(_QUEUE.iter_unpack(payload[_ID.size :]))
+
+
+def encode_reasoned(queue_id: int, actor: int, reason: int, settled: SequenceSet) -> bytes:
+    """The payload of CLASSIC_DONE and of CLASSIC_BACK."""
+    parts = [_REASONED.pack(queue_id, actor, reason)]
+    for first, end in settled.ranges():
+        while end - first > RANGE_COUNT_MAX:  # more than 32 bits hold
+            parts.append(_RANGE.pack(first, RANGE_COUNT_MAX))
+            first += RANGE_COUNT_MAX
+        parts.append(_RANGE.pack(first, end - first))
+    return b"".join(parts)
+
+
+def decode_reasoned(payload: memoryview) -> tuple[int, int, int, list[tuple[int, int]]]:
+    """Queue, actor, reason, and ranges from first to end."""
+    queue_id, actor, reason = _REASONED.unpack_from(payload)
+    ranges = [(first, first + count) for first, count in _RANGE.iter_unpack(payload[_REASONED.size :])]
+    return queue_id, actor, reason, ranges
 
 
 def encode_deleted(queue_id: int) -> bytes:

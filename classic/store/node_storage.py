@@ -1,7 +1,6 @@
 """What all classic queues of a node share on disk: the log they write to, the two message stores, open files.
 
 live      logged messages that live, by log file. Never too low: a file with 0 holds nothing that is needed
-settled   settled messages of each queue that are not written to the log yet
 failed    why the files beside the log are not written any more. What a failed write or fsync left in them is unknown, so none
           is vouched for or deleted from then on. The log works on and keeps everything; what only memory held stays there
 """
@@ -12,8 +11,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from broker.actors import LogActor
 from broker.errors import ResourceExhausted
-from classic.store.log_records import encode_settled
+from broker.queue_type import BackReason
+from classic.store.happened import Happened
+from classic.store.log_records import DoneReason, encode_reasoned, encode_settled
 from classic.store.open_files import OpenFiles
 from classic.store.queue_index import LOADED_RUNS_MAX, SEQUENCES_PER_SEGMENT, LoadedSegments
 from classic.store.salvage import Damage
@@ -25,14 +27,17 @@ from native.sequence_set import SequenceSet
 from storage import names
 from storage.disk import Buffer, Disk
 from storage.errors import Corrupt, DiskFailed, Exhausted, NoDescriptors
-from storage.log_users import LogShare
+from storage.history.file_names import FileNames
 from storage.quarantine import quarantine
 from storage.record import Kind
-from storage.wal import Location
-from storage.wal_writer import LogWriter
+from storage.wal.log_core import Location
+from storage.wal.log_users import LogShare
+from storage.wal.writer import LogWriter
 
 WRITER = 1  # of the log's records: the classic queues of this node
 FINDINGS_MAX = 1_000  # beyond that many they are only counted
+QUEUES_PER_STEP = 64  # of which the log is told what happened; 6 us each
+NOT_SAID = (None, int(DoneReason.NOT_SAID))
 
 
 @dataclass(slots=True, frozen=True)
@@ -52,12 +57,14 @@ class ClassicLimits:
 class NodeStorage:
     """See the module."""
 
-    log: LogWriter  # these two: from `attach` on
+    log: LogWriter  # these three: from `attach` on
     log_files: LogShare  # those that classic queues have not let go
+    names: FileNames
 
     def __init__(self, disk: Disk, limits: ClassicLimits) -> None:
         self.disk = disk
         self.limits = limits
+        self.says_who = False  # the log says who and why, as the history's level wants it
         self.files = OpenFiles(disk)
         self.loaded = LoadedSegments(limits.loaded_runs_max)
         self.store = MessageStore(self.files, names.STORE_PERSISTENT, limits.store_file_bytes_max)
@@ -67,13 +74,14 @@ class NodeStorage:
         self.unindexed: dict[int, dict[InStore, StoredRun]] = {}
         self.touched: dict[int, None] = {}  # of those whose segments differ from what the manifest notes
         self.live: dict[int, int] = {}
-        self.settled: dict[StoredQueue, SequenceSet] = {}
+        self._happened = Happened()
         self.active: dict[StoredQueue, None] = {}  # queues in use, whose rates are to be measured
         self.outrun: dict[StoredQueue, None] = {}  # queues that somebody published to faster than they can be trimmed
         self.purging: dict[StoredQueue, None] = {}  # queues that owe an answer to a purge
         self.undeleted: dict[StoredQueue, None] = {}  # queues that are gone, and whose files are to be deleted later
-        self._releasing: list[InStore] = []  # contents that no run refers to any more, and the log does not know it yet
-        self._releases: deque[tuple[int, list[InStore]]] = deque()  # the same, by the ticket that makes it durable
+        self._releases: deque[tuple[int, list[InStore]]] = (
+            deque()
+        )  # contents without a reference, by the ticket that makes it durable
         self.next_index = 1  # of the log's records
         self.findings: list[str] = []
         self.finding_count = 0
@@ -136,29 +144,105 @@ class NodeStorage:
         self.next_index += 1
         return location
 
-    def settle(self, queue: StoredQueue, first: int, end: int) -> None:
-        settled = self.settled.get(queue)
-        if settled is None:
-            settled = self.settled[queue] = SequenceSet()
-        settled.add(first, end)
+    def introduce(self, queue: StoredQueue) -> None:
+        """The next record names it."""
+        file = self.log.gathering_file
+        if queue.named_in != file:
+            queue.named_in = file
+            self.names.queue(queue.record)
+
+    def settle(
+        self,
+        queue: StoredQueue,
+        first: int,
+        end: int,
+        reason: DoneReason = DoneReason.NOT_SAID,
+        by: LogActor | None = None,
+    ) -> None:
+        """These messages are done with."""
+        self._happened.settled(queue, (by, reason) if self.says_who else NOT_SAID, first, end)
+
+    def came_back(self, queue: StoredQueue, first: int, end: int, reason: BackReason, by: LogActor | None) -> None:
+        """These messages, which the log knows, are ready again."""
+        if not self.says_who:
+            return
+        if self._happened.has_come_back(queue, (by, reason), first, end):
+            self._tell_of(queue)  # a range that is there twice would be told once
+        self._happened.came_back(queue, (by, reason), first, end)
+
+    def forget_queue(self, queue: StoredQueue) -> None:
+        """It is deleted. That says what became of the messages it still had; the history wants those of before, too."""
+        self.active.pop(queue, None)
+        if self.says_who and queue.record.durable and self.log.failed is None:
+            self._tell_of(queue)
+        else:
+            self._happened.forget_queue(queue)
 
     def write_settled(self) -> int:
-        """Tell the log what was settled; the ticket with which that is durable."""
-        gathered, self.settled = self.settled, {}
-        for queue, settled in gathered.items():
-            self.append(Kind.CLASSIC_SETTLE, [encode_settled(queue.record.id, settled)], promised=False)
-        ticket = self.log.gathering
-        if self._releasing:
+        """Tell the log all that happened, at once; the ticket with which that is durable."""
+        while self.tell_some():
+            pass
+        return self.told()
+
+    def tell_some(self) -> bool:
+        """Tell the log what happened in a few queues; False when it knows all. A client may have settled at once what it held
+        of ten thousand."""
+        for _ in range(QUEUES_PER_STEP):
+            if self._happened.is_told:
+                return False
+            self._tell_of(self._happened.next_queue())
+        return not self._happened.is_told
+
+    def _tell_of(self, queue: StoredQueue) -> None:
+        back, settled = self._happened.take(queue)
+        for (by, reason), ranges in back.items():
+            self._append_reasoned(Kind.CLASSIC_BACK, queue, by, reason, ranges)
+        for (by, reason), ranges in settled.items():  # perhaps what came back before
+            self._append_done(queue, by, reason, ranges)
+
+    def told(self) -> int:
+        """The log knows all that happened: the ticket with which that is durable."""
+        ticket, unreferenced = self.log.gathering, self._happened.unreferenced
+        if unreferenced:
             if self._releases and self._releases[-1][0] == ticket:
-                self._releases[-1][1].extend(self._releasing)
+                self._releases[-1][1].extend(unreferenced)
             else:
-                self._releases.append((ticket, self._releasing))
-            self._releasing = []
+                self._releases.append((ticket, unreferenced))
+            self._happened.unreferenced = []
         return ticket
+
+    def _append_done(self, queue: StoredQueue, by: LogActor | None, reason: int, ranges: SequenceSet) -> None:
+        if reason == DoneReason.NOT_SAID:
+            self.introduce(queue)
+            self.append(Kind.CLASSIC_SETTLE, [encode_settled(queue.record.id, ranges)], promised=False)
+        else:
+            self._append_reasoned(Kind.CLASSIC_DONE, queue, by, reason, ranges)
+
+    def _append_reasoned(
+        self,
+        kind: Kind,
+        queue: StoredQueue,
+        by: LogActor | None,
+        reason: int,
+        ranges: SequenceSet,
+        promised: bool = False,
+    ) -> None:
+        self.introduce(queue)
+        actor = 0 if by is None else self.names.number_of(by)
+        self.append(kind, [encode_reasoned(queue.record.id, actor, reason, ranges)], promised)
+
+    def append_purged(self, queue: StoredQueue, ranges: SequenceSet) -> None:
+        """All that was ready was dropped, and somebody waits for that to be durable."""
+        if self.says_who:
+            self._tell_of(queue)  # what came back before is purged now
+            self._append_reasoned(Kind.CLASSIC_DONE, queue, None, DoneReason.PURGED, ranges, promised=True)
+        else:
+            self.introduce(queue)
+            self.append(Kind.CLASSIC_PURGE, [encode_settled(queue.record.id, ranges)], promised=True)
 
     def release_later(self, content_id: InStore) -> None:
         """One run fewer refers to a content. It stays until that is durable: after a crash the run may be back."""
-        self._releasing.append(content_id)
+        self._happened.unreferenced.append(content_id)
 
     def release_durable(self) -> None:
         """Let go of what is durably not referred to."""

@@ -26,6 +26,7 @@ class StoredQueue(Protocol):
     """See the module."""
 
     record: QueueRecord
+    named_in: int  # the last file of the log that says what it is called
 
     @property
     def deleted(self) -> bool: ...

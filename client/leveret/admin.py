@@ -17,6 +17,8 @@ from leveret.records import (
     QueueChange,
     QueueGroup,
     QueueStatus,
+    StreamConsumer,
+    StreamPublisher,
     TopicPermissions,
     User,
     Vhost,
@@ -176,6 +178,22 @@ class Admin:
         request = pb.ListConsumersRequest(vhost=self._vhost(vhost), all_vhosts=all_vhosts)
         answer = await self._call("ListConsumers", request)
         return [from_stub(ConsumerInfo, consumer) for consumer in answer.consumers]
+
+    async def stream_publishers(
+        self, stream: str = "", *, vhost: str | None = None, all_vhosts: bool = False
+    ) -> list[StreamPublisher]:
+        """Of one stream, or of all, over the stream protocol, through the node that is asked."""
+        request = pb.ListStreamPublishersRequest(vhost=self._vhost(vhost), all_vhosts=all_vhosts, stream=stream)
+        answer = await self._call("ListStreamPublishers", request)
+        return [from_stub(StreamPublisher, one) for one in answer.publishers]
+
+    async def stream_consumers(
+        self, stream: str = "", *, vhost: str | None = None, all_vhosts: bool = False
+    ) -> list[StreamConsumer]:
+        """As `stream_publishers`."""
+        request = pb.ListStreamConsumersRequest(vhost=self._vhost(vhost), all_vhosts=all_vhosts, stream=stream)
+        answer = await self._call("ListStreamConsumers", request)
+        return [from_stub(StreamConsumer, one) for one in answer.consumers]
 
     # ------------------------------------------------------------------ vhosts
 

@@ -69,6 +69,7 @@ class QueueReader:
     offset: int  # of the message that it is given next
     lag: int  # messages that there are for it
     bytes_sent: int
+    lag_s: float  # so much newer than the chunk that it came to last is that of the stream
 
 
 @dataclass(slots=True, frozen=True)
@@ -250,6 +251,41 @@ class ConsumerInfo:
     priority: int
     active: bool
     arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True, frozen=True)
+class StreamPublisher:
+    """Publishes over the stream protocol."""
+
+    vhost: str
+    stream: str
+    connection: str
+    user: str
+    publisher_id: int
+    reference: str  # empty: it has no name
+    published: int  # messages, as what follows
+    confirmed: int
+    refused: int
+
+
+@dataclass(slots=True, frozen=True)
+class StreamConsumer:
+    """Reads over the stream protocol. `activity`: up; single_active or waiting, in a group of single active consumers."""
+
+    vhost: str
+    stream: str
+    connection: str
+    user: str
+    subscription_id: int
+    group: str  # empty: it is in none
+    super_stream: str
+    active: bool
+    activity: str
+    credit: int  # chunks that it has room for
+    delivered: int  # messages
+    offset: int  # of the message that it is given next
+    lag: int  # messages that there are for it
+    lag_s: float  # so much newer than the chunk that it came to last is that of the stream
 
 
 @dataclass(slots=True, frozen=True)

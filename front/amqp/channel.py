@@ -55,6 +55,10 @@ class ChannelState(Enum):
     CLOSING = "closing"
 
 
+# For every run: to look a member up in its Enum takes Python 3.11 a fifth of a microsecond.
+_IS_OPEN, _IS_CLOSING = ChannelState.OPEN, ChannelState.CLOSING
+
+
 class Channel:
     """The front's side of one session."""
 
@@ -79,7 +83,7 @@ class Channel:
             self._waiting.append(item)
             self.connection.pressure.waiting_bytes += item_bytes(item)
             return
-        if self.state is ChannelState.CLOSING:
+        if self.state is _IS_CLOSING:
             self._ignore_until_close_ok(item)
             return
         try:
@@ -319,7 +323,7 @@ class Channel:
         self.connection.send(frame.method_frame(self.number, method) + frames)
 
     def confirm(self, first: int, last: int, multiple: bool, ok: bool) -> None:
-        if self.state is ChannelState.OPEN:
+        if self.state is _IS_OPEN:
             self.connection.send(frame.confirms(self.number, first, last, multiple, ok))
 
     def returned(self, run: Run, code: int, text: str) -> None:

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from broker.actors import GoneReason
 from broker.errors import BrokerError, InternalError
 from front.amqp import handshake
 from front.amqp.backpressure import Backpressure, item_bytes
@@ -367,7 +368,7 @@ class Connection:
         Threads of a client that close at once each send connection.close and wait for an answer; and a socket that is closed
         with bytes unread is reset, which can overtake the answer.
         """
-        self._leave_broker()
+        self._leave_broker(GoneReason.CLOSED)
         self.send_method("connection.close-ok")
         closing = self.state is ConnectionState.CLOSING
         self.go("connection.close")
@@ -397,7 +398,7 @@ class Connection:
         if self.state in (ConnectionState.CLOSING, ConnectionState.CLOSED, ConnectionState.REFUSED):
             return
         self.close_reason = reply
-        self._leave_broker()
+        self._leave_broker(GoneReason.FORCED)
         self.pressure.forget_postponed()
         self.state = ConnectionState.CLOSING
         self.send_method(
@@ -439,13 +440,14 @@ class Connection:
         self.outside.arm(0)
         self.outside.wake()
 
-    def _leave_broker(self) -> None:
+    def _leave_broker(self, left: GoneReason = GoneReason.CONNECTION_LOST) -> None:
         for channel in self.channels.values():
             channel.stop()
         self.channels.clear()
         self.pressure.forget_channels()
         client, self.client = self.client, None
         if client is not None:
+            client.left = left
             self.broker.connection_closed(client, self.now)
 
     # ------------------------------------------------------------------------- figures

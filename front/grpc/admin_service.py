@@ -104,6 +104,26 @@ class AdminService(ClusterMethods, MembersMethods, admin_pb2_grpc.AdminServicer)
         found = self._operations.clients.consumers(operator(), vhost_asked_for(request))
         return pb.ListConsumersResponse(consumers=[describe.consumer(one) async for one in made_in_slices(found)])
 
+    @answers_errors
+    async def ListStreamPublishers(
+        self, request: pb.ListStreamPublishersRequest, context: Context
+    ) -> pb.ListStreamPublishersResponse:
+        users = self._operations.stream_users
+        found = users.publishers(operator(), vhost_asked_for(request), request.stream or None)
+        return pb.ListStreamPublishersResponse(
+            publishers=[describe.stream_publisher(one) async for one in made_in_slices(found)]
+        )
+
+    @answers_errors
+    async def ListStreamConsumers(
+        self, request: pb.ListStreamConsumersRequest, context: Context
+    ) -> pb.ListStreamConsumersResponse:
+        users = self._operations.stream_users
+        found = users.subscriptions(operator(), vhost_asked_for(request), request.stream or None)
+        return pb.ListStreamConsumersResponse(
+            consumers=[describe.stream_consumer(one) async for one in made_in_slices(found)]
+        )
+
     # ------------------------------------------------------------------ vhosts
 
     @answers_errors

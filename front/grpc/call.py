@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import grpc.aio
 from google.protobuf.message import DecodeError
 
+from broker.actors import GoneReason
 from broker.client_connection import Connection
 from broker.consumer import Consumer
 from broker.errors import BrokerError, InternalError, InvalidRequest
@@ -97,6 +98,7 @@ class Front:
         self.broker.open_connection(connection, self.now)
         try:
             yield
+            connection.left = GoneReason.CLOSED
         finally:
             self.broker.connection_closed(connection, self.now)
             self.broker.end_turn()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from broker.operations.clients import ConsumerView
 from broker.operations.node_facts import AlarmFacts, ListenerFacts
 from broker.operations.resources import QueueView
+from broker.operations.stream_users import PublisherView, SubscriptionView
 from broker.operations.users import UserView
 from broker.queue_type import QueueStatistics
 from broker.records import (
@@ -54,6 +55,14 @@ def channel(session: Session) -> admin_pb2.Channel:
 
 def consumer(view: ConsumerView) -> admin_pb2.ConsumerInfo:
     return stub_of(admin_pb2.ConsumerInfo, view)
+
+
+def stream_publisher(view: PublisherView) -> admin_pb2.StreamPublisher:
+    return stub_of(admin_pb2.StreamPublisher, view, view.connection, connection=convert.text(view.connection.name))
+
+
+def stream_consumer(view: SubscriptionView) -> admin_pb2.StreamConsumer:
+    return stub_of(admin_pb2.StreamConsumer, view, view.connection, connection=convert.text(view.connection.name))
 
 
 def vhost(record: VhostRecord) -> admin_pb2.Vhost:

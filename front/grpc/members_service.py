@@ -22,6 +22,7 @@ class ReaderView:
     offset: int
     lag: int
     bytes_sent: int
+    lag_s: float = 0.0
 
 
 @dataclass(slots=True, frozen=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from broker.errors import BrokerError, InvalidRequest, PreconditionFailed
+from broker.stored_bytes import Sendable
 from front.grpc import convert
 from front.grpc.call import Context, Front, answers_errors
 from leveret.v1 import streams_pb2 as pb
 from leveret.v1 import streams_pb2_grpc
-from native.content import Buffer
 
 OFFSET_MAX = (1 << 63) - 1
 REFERENCE_BYTES_MAX = 255
@@ -81,7 +81,7 @@ class SilentStreamSink:
     def writable(self) -> bool:
         return False
 
-    def deliver(self, subscription: int, last_chunk: int, chunk: Buffer) -> None:
+    def deliver(self, subscription: int, last_chunk: int, chunk: Sendable) -> None:
         raise AssertionError(f"a chunk for subscription {subscription} of a call that reads nothing")
 
     def confirm(self, publisher: int, ids: bytes) -> None:

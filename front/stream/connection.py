@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from broker.client_connection import Connection as BrokerConnection
 from broker.errors import BrokerError
 from broker.pending import Pending
+from broker.stored_bytes import Sendable
 from front.heartbeat import Heartbeat
 from front.peer import Outside, Peer
 from front.strangers import protocol_named
@@ -115,7 +116,7 @@ class StreamConnection:
         self._deliver_version = 1
         self._intake = StreamIntake(self)
         self._held_back: Command | None = None  # the answer to a login that was refused
-        self._out: list[Buffer] = []
+        self._out: list[Sendable] = []
         self.bytes_in = 0
         self.bytes_out = 0
         self._deadlines.set(Due.STEP, limits.step_timeout_s)
@@ -272,7 +273,7 @@ class StreamConnection:
     def writable(self) -> bool:
         return self.pressure.writable
 
-    def deliver(self, subscription: int, last_chunk: int, chunk: Buffer) -> None:
+    def deliver(self, subscription: int, last_chunk: int, chunk: Sendable) -> None:
         assert subscription in self._subscriptions.by_number, f"a chunk for subscription {subscription}, which is gone"
         self.send_bytes(deliver_head(self._deliver_version, subscription, last_chunk, len(chunk)))
         self.send_bytes(chunk)
@@ -303,7 +304,7 @@ class StreamConnection:
     def send(self, command: Command) -> None:
         self.send_bytes(encode_frame(command))
 
-    def send_bytes(self, data: Buffer) -> None:
+    def send_bytes(self, data: Sendable) -> None:
         if not len(data):
             return
         if not self._out:
@@ -315,8 +316,8 @@ class StreamConnection:
         if self.publishers is not None:
             self._out += self.publishers.take_confirms()
 
-    def data_to_send(self) -> list[Buffer]:
-        """What to write now, in order; each buffer is returned once."""
+    def data_to_send(self) -> list[Sendable]:
+        """What to write now, in order; each part is returned once."""
         self._send_confirms()
         out, self._out = self._out, []
         self.pressure.sent()
@@ -353,6 +354,7 @@ class StreamConnection:
             close=self.close_for_broker,
             set_blocked=self.set_blocked,
             statistics=self.statistics,
+            tls=self.peer.tls,
         )
         self.host.open_connection(client, self.now)
         self.client = client
@@ -430,7 +432,11 @@ class StreamConnection:
         self._end(self.close_reason)
 
     def close_for_broker(self, error: BrokerError) -> None:
-        self.fail(code_of(error), error.text)
+        """Without Close, as RabbitMQ does it: clients take that for the end, and only what looks like a broken connection for a
+        reason to connect again."""
+        if self.state is not ConnectionPhase.CLOSED:
+            self._send_confirms()
+            self._end(error.text)
 
     def fail(self, code: ResponseCode, reason: str, why: str = "") -> None:
         """End the connection: leave the broker and send Close with this reason; `why` is for the log."""

@@ -148,7 +148,9 @@ def open_vhost(connection: OpeningConnection, request: OpenRequest) -> None:
     except BrokerError as error:
         connection.refuse(OpenResponse(request.correlation, ResponseCode.VHOST_REFUSED), error.text, delayed=True)
         return
-    connection.send(OpenResponse(request.correlation, ResponseCode.OK, connection.identity.address()))
+    connection.send(
+        OpenResponse(request.correlation, ResponseCode.OK, connection.identity.address(tls=connection.peer.tls))
+    )
 
 
 def authenticate_again(connection: OpeningConnection, request: SaslAuthenticateRequest) -> None:

@@ -31,8 +31,11 @@ TRANSITIONS: dict[tuple[ConnectionPhase, Key], ConnectionPhase] = {
 }
 
 # Those that have not logged in: less is kept for them.
-STRANGERS = frozenset(
-    {ConnectionPhase.GREETING, ConnectionPhase.GREETED, ConnectionPhase.IDENTIFYING, ConnectionPhase.AUTHENTICATING}
+STRANGERS = (  # tuples are searched by identity; the hash of an Enum is a call
+    ConnectionPhase.GREETING,
+    ConnectionPhase.GREETED,
+    ConnectionPhase.IDENTIFYING,
+    ConnectionPhase.AUTHENTICATING,
 )
 # The connection is over for its client: input is dropped unread.
-DROPS_INPUT = frozenset({ConnectionPhase.REFUSED, ConnectionPhase.CLOSED})
+DROPS_INPUT = (ConnectionPhase.REFUSED, ConnectionPhase.CLOSED)

@@ -15,13 +15,12 @@ from front.stream.response_codes import RequestRefused, code_of
 from front.stream.session_port import StreamClientSession
 from front.stream.stream_flow import StreamFlow
 from front.stream.stream_terms import PUBLISHERS_MAX, REFERENCE_BYTES_MAX
-from wire.stream.command_frames import REFUSAL_BYTES, encode_frame, key_of, publish_error
+from wire.stream.command_frames import REFUSAL_BYTES, key_of, publish_confirm, publish_error
 from wire.stream.command_keys import ResponseCode
 from wire.stream.publish_frame import ID_BYTES, StreamRun, runs_of
 from wire.stream.stream_commands import (
     DeclarePublisherRequest,
     DeletePublisherRequest,
-    PublishConfirm,
     PublishFrame,
     StandardResponse,
 )
@@ -156,7 +155,7 @@ class StreamPublishers:
             return []
         confirmed, self._confirmed = self._confirmed, {}
         return [
-            encode_frame(PublishConfirm(number, part))
+            publish_confirm(number, part)
             for number, ids in confirmed.items()
             for part in self._parts(b"".join(ids), ID_BYTES)
         ]

@@ -43,6 +43,7 @@ def stream_server(
         handshake_timeout_s=terms.step_timeout_s,
         close_timeout_s=terms.step_timeout_s,
         write_buffer_high_bytes=terms.write_buffer_high_bytes,
+        sends_files=True,
     )
     return ClientServer(
         protocol,

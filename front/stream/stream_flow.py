@@ -4,7 +4,7 @@
     --------------------  ------------------------------------------------------------  ------------------------------
     READING the socket    a disk alarm is raised, and the client publishes (`alarm`)    the alarm clears
                           too much is published and not confirmed                       three quarters of it remain
-                          more than KEPT_BYTES_MAX of input are kept                    they are worked off
+                          more than KEPT_BYTES_MAX of input wait, INPUT being stopped   they are worked off
                           more than UNSENT_BYTES_MAX of output are unsent               the client reads: `sent`
 
     INPUT                 the answer to a request is pending (`answering`)              the answer
@@ -25,6 +25,7 @@ from math import inf
 
 from front.stream.stream_terms import StreamLimits
 
+# Of a frame that is incomplete more may be kept, up to what was agreed on: it is not handled before the rest is read.
 KEPT_BYTES_MAX = 1_048_576
 # Deliveries stop at the write buffer's high mark, far below: what exceeds this are answers to a client that reads none.
 UNSENT_BYTES_MAX = 16_777_216
@@ -60,7 +61,7 @@ class StreamFlow:
         return (
             not (self.alarm is not None and self.publishes)
             and not self._publishing_stopped
-            and self.kept_bytes <= KEPT_BYTES_MAX
+            and not (self.input_waits and self.kept_bytes > KEPT_BYTES_MAX)
             and not self.congested
         )
 

@@ -1,8 +1,8 @@
 """From the bytes of a socket to frames, and from Publish frames to runs: as much as fits a turn of the event loop.
 
-Frames that hold nothing but messages are cut into runs where they lie (native/stream_publish.py). Others are taken one by one;
-a Publish frame among them is worked off run by run, for one of 1 MiB can hold 80,000. After STEPS_PER_TURN frames and runs the
-input rests until the next round of the loop, so that other clients come first.
+Frames that hold nothing but messages and sub-batches are cut into runs where they lie (native/stream_publish.py). Others are
+taken one by one; a Publish frame among them is worked off run by run, for one of 1 MiB can hold 80,000. After STEPS_PER_TURN
+frames and runs the input rests until the next round of the loop, so that other clients come first.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class StreamIntake:
                 if self._in_frame is not None:
                     self._publish_on(self._in_frame)
                 else:
-                    position = self._publish_plain(view, position)
+                    position = self._publish_runs(view, position)
                     frame = self._frame_at(view, position)
                     if frame is None:
                         break
@@ -131,14 +131,15 @@ class StreamIntake:
                     self._rest()
         self._keep(data, position)
 
-    def _publish_plain(self, view: memoryview, position: int) -> int:
+    def _publish_runs(self, view: memoryview, position: int) -> int:
         connection = self._connection
         publishers = connection.publishers
         if publishers is None:
             return position
         runs, position = published(view, position, connection.frame_max)
-        for number, count, ids, items in runs:
-            connection.send_bytes(publishers.publish_run(number, StreamRun(count, count, ids, items), connection.now))
+        for number, item_count, message_count, ids, items, unpacked in runs:
+            run = StreamRun(item_count, message_count, ids, items, unpacked_bytes=unpacked)
+            connection.send_bytes(publishers.publish_run(number, run, connection.now))
         self._steps_left -= len(runs)
         return position
 

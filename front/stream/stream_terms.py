@@ -35,7 +35,9 @@ class StreamIdentity:
     cluster_name: str
     version: str
     platform: str
-    advertised: Callable[[], str]  # HOST:PORT where clients are to find this node; empty: they do not
+    advertised: Callable[
+        [bool], str
+    ]  # HOST:PORT where clients, within TLS or not, are to find this node; empty: they do not
     announced_product: str = "RabbitMQ"
     announced_version: str = "4.3.6"
     information: str = "Licensed under the Apache License 2.0"
@@ -51,7 +53,7 @@ class StreamIdentity:
             "version": self.announced_version,
         }
 
-    def address(self) -> dict[str, str]:
+    def address(self, *, tls: bool) -> dict[str, str]:
         """Where clients are to find this node, as the answer to Open says it."""
-        host, _, port = self.advertised().rpartition(":")
+        host, _, port = self.advertised(tls).rpartition(":")
         return {"advertised_host": host.removeprefix("[").removesuffix("]"), "advertised_port": port} if host else {}

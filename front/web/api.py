@@ -6,10 +6,8 @@ answers when it is durable.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeVar
-
-import msgspec
 
 from broker.catalog.definitions_reader import DEFAULT_HASHING
 from broker.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed, ResourceExhausted, ResourceLocked
@@ -22,10 +20,12 @@ from broker.pending import Pending
 from broker.records import PermissionRecord, TopicPermissionRecord, UserRecord, VhostRecord
 from front.answers import answered
 from front.definitions import export_definitions, import_definitions
-from front.slices import made_in_slices
+from front.web.clients_api import ClientsApi
+from front.web.handlers import listed, login, operator, put
 from front.web.origin import check_origin
 from front.web.request import HttpError, Request, Response, json_response
 from front.web.router import WebRouter
+from front.web.streams_api import StreamsApi
 from front.web.views import (
     binding_view,
     exchange_view,
@@ -140,6 +140,8 @@ class Api:
         add("GET", "/api/queues/{vhost}", self._get_queues)
         add("GET", "/api/queues/{vhost}/{queue}", self._get_queue)
         add("DELETE", "/api/queues/{vhost}/{queue}", self._delete_queue)
+        ClientsApi(self._operations, self._broker.end_turn).add_routes(self._router)
+        StreamsApi(self._operations, self._broker.end_turn).add_routes(self._router)
 
     async def _log_in(self, request: Request) -> UserRecord:
         name, password = request.credentials()
@@ -321,28 +323,9 @@ class Api:
         return Response(204)
 
 
-async def listed(found: Iterator[T], view: Callable[[T], dict[str, Any]]) -> Response:
-    """Others are served in between."""
-    pieces = [msgspec.json.encode(view(one)) async for one in made_in_slices(found)]
-    return Response(200, b"[" + b",".join(pieces) + b"]")
-
-
-def put(existed: bool) -> Response:
-    return Response(204 if existed else 201)
-
-
 def http_error(error: BrokerError) -> HttpError:
     status, word = STATUS_OF_ERROR.get(type(error), (400, "bad_request"))
     return HttpError(status, word, error.text)
-
-
-def login(request: Request) -> UserRecord:
-    assert request.user is not None, f"{request.target} was added without a login, but asks who calls"
-    return request.user
-
-
-def operator(request: Request) -> Operator:
-    return Operator.of(login(request))
 
 
 def text(body: dict[str, Any], name: str, default: str) -> str:

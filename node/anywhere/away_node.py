@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, cast
 
+from broker.actors import ActorKind, GoneReason, LogActor
 from broker.confirms import Answer as Confirmed
 from broker.confirms import Receipt, merged
 from broker.consumer import Consumer
-from broker.queue_type import Outcome, Queue, Slice
+from broker.queue_type import BackReason, Outcome, Queue, Slice
 from broker.session.deliveries import Unacknowledged
 from native.content import skip
 from node.anywhere import wire as words
@@ -27,6 +28,8 @@ from raft.core.errors import BadBytes
 from raft.core.messages import NodeId
 
 CREDIT_BYTES_MAX = 16 << 20  # of a subscriber: more is not believed
+# What a node says of why messages come back; that its client's channel or connection ended is not told apart from a reject.
+BACK_REASONS = {Outcome.RETURNED: BackReason.NEVER_SEEN, Outcome.RELEASED: BackReason.NACKED}
 
 
 class HomeHost(Protocol):
@@ -95,8 +98,17 @@ class FarConsumer(Consumer):
     def __init__(self, wish: words.RemoteConsume, queue: Queue, subscriber: Subscriber) -> None:
         self._active = True
         self._subscriber = subscriber
+        actor = LogActor(
+            ActorKind.CONSUMER, subscriber.peer.actor, tag=wish.tag, queue=queue.record.name, prefetch=wish.prefetch
+        )
         super().__init__(
-            wish.tag, queue, subscriber, prefetch=wish.prefetch, exclusive=wish.exclusive, priority=wish.priority
+            wish.tag,
+            queue,
+            subscriber,
+            prefetch=wish.prefetch,
+            exclusive=wish.exclusive,
+            priority=wish.priority,
+            actor=actor,
         )
 
     @property
@@ -136,6 +148,7 @@ class AwayNode:
 
     def __init__(self, node: NodeId, host: HomeHost, calls: PeerCalls) -> None:
         self.node = node
+        self.actor = LogActor(ActorKind.NODE, address=str(node))
         self.alive = True
         self.takers: dict[int, Taker] = {}  # by number
         self.coming: dict[int, int] = {}  # consumers that wait for their queue to be here, and which
@@ -220,6 +233,7 @@ class AwayNode:
             )
         taker.says_active = False
         taker.queue.cancel(taker.consumer, now)
+        _gone(taker, GoneReason.CLOSED)
         if unseen < taker.next_tag:
             self.settle(Outcome.RETURNED, number, unseen, taker.next_tag, now)
         taker.stays = False
@@ -239,6 +253,7 @@ class AwayNode:
             taker.consumer.outstanding -= end - first
         queue = taker.queue
         for held in taken:
+            held.back = BACK_REASONS.get(outcome, BackReason.NOT_SAID)
             queue.settle(held.slice(), outcome, now)
         self._host.wake(queue)
 
@@ -252,8 +267,16 @@ class AwayNode:
                 taker.queue.cancel(cast(Consumer, taker.consumer), now)
         for taker in takers.values():
             for held in taker.held.take_all():
+                held.back = BackReason.CONNECTION_LOST
                 taker.queue.settle(held.slice(), Outcome.REQUEUED, now)
+            _gone(taker, GoneReason.CONNECTION_LOST)
             self._host.wake(taker.queue)
+        self.actor.gone(GoneReason.CONNECTION_LOST)
+
+
+def _gone(taker: Taker, reason: GoneReason) -> None:
+    if taker.consumer is not None and taker.consumer.actor is not None:
+        taker.consumer.actor.gone(reason)
 
 
 def messages_of(content: bytes, piece: Slice) -> memoryview | bytes:

@@ -228,6 +228,7 @@ class HomeQueues:
 
     def _hear_publish(self, peer: AwayNode, payload: bytes) -> None:
         queue_ids, number, run, in_part = words.decode_publish(payload)
+        run.publisher = peer.actor
         receipt = None
         if number:
             receipt = Receipt(PublishedAway(peer, number, in_part), 0, run.count - 1, len(queue_ids))
@@ -278,6 +279,7 @@ class HomeQueues:
                 queue.settle(piece, Outcome.RETURNED, self.wall_ms())
                 self.host.wake(queue)
                 return
+            piece.taker = peer.actor
             peer.add(Taker(number, queue, piece))
             content = messages_of(one.content, piece)
             answer(words.encode_got(one.remaining, piece.redelivered, piece.exchange, piece.routing_key, content))

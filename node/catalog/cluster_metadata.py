@@ -38,18 +38,12 @@ from node.catalog.catalog_state import CatalogState
 from node.catalog.catalog_store import encode_head
 from node.catalog.courier import FETCH, FOLLOWS, NOT_TAKEN, SUBMIT, TAKEN, Courier, decode_submit
 from node.catalog.difference import difference
+from node.catalog.entry_versions import EntryVersions
 from node.catalog.followers import Followers
 from node.catalog.group import MetadataGroup
 from node.catalog.keeper import Keeper
-from node.catalog.metadata_machine import (
-    ENTRY_HEAD_BYTES,
-    CatalogMachine,
-    CatalogWatcher,
-    CommandOutcome,
-    EntryFate,
-    Origin,
-    decode_entry,
-)
+from node.catalog.metadata_entry import ENTRY_HEAD_BYTES_MAX, Origin, WhenAndWho, decode_entry
+from node.catalog.metadata_machine import CatalogMachine, CatalogWatcher, CommandOutcome, EntryFate
 from node.catalog.pieces import Copies, decode_request
 from node.logs import AUDIT
 from node.peers.calls import METADATA, Answer, PeerCalls
@@ -94,6 +88,8 @@ class ClusterMetadata(CatalogWatcher):
         self.catalog = catalog
         position = catalog_store.load(store, catalog)
         self.machine = CatalogMachine(catalog, position, self)
+        self.entry_versions = EntryVersions(catalog)
+        self.when_and_who: Callable[[], WhenAndWho] = lambda: WhenAndWho(0, 0)  # a command is submitted
         self._keeper = Keeper(store, background, self._kept, lambda reason: self.on_failed(reason))
         self.audit = Audit(note=audit_logger.info, warn=audit_logger.warning)
         self.on_failed: Callable[[str], None] = logger.error  # told why this node follows no more what is applied
@@ -127,7 +123,7 @@ class ClusterMetadata(CatalogWatcher):
         self._monotonic = monotonic
         self._group, self._calls = group, calls
         self._followers = Followers(self._reachable, monotonic)
-        self._courier = Courier(node, incarnation, group, calls, monotonic, self._name_of)
+        self._courier = Courier(node, incarnation, group, calls, monotonic, self._name_of, self.entry_versions.writable)
         calls.serve(METADATA, self._serve)
         calls.on_link(self._link_changed)
 
@@ -216,6 +212,9 @@ class ClusterMetadata(CatalogWatcher):
         self._keeper.close()
 
     # what the machine tells
+
+    def met(self, version: int) -> None:
+        self.entry_versions.met(version)
 
     def applied(self, outcomes: Sequence[CommandOutcome]) -> None:
         self._keeper.keep(outcomes, self._head())
@@ -317,7 +316,7 @@ class ClusterMetadata(CatalogWatcher):
         if len(encoded) > COMMAND_BYTES_MAX:
             text = f"{type(command).__name__} takes {len(encoded)} bytes, and at most {COMMAND_BYTES_MAX} can be kept"
             return Pending.failed(PreconditionFailed(text))
-        return self.audit.watched(command, self._courier.submit(encoded, patient=patient))
+        return self.audit.watched(command, self._courier.submit(encoded, self.when_and_who(), patient=patient))
 
     def _reachable(self) -> list[NodeId]:
         numbers = [record.number for record in self.catalog.nodes.values()]
@@ -384,7 +383,7 @@ class RefusedCommand(ValueError):
 
 def check_submitted(node: NodeId, entry: bytes) -> None:
     """Raises RefusedCommand."""
-    if len(entry) > COMMAND_BYTES_MAX + ENTRY_HEAD_BYTES:
+    if len(entry) > COMMAND_BYTES_MAX + ENTRY_HEAD_BYTES_MAX:
         raise RefusedCommand(f"a command of {len(entry)} bytes, and at most {COMMAND_BYTES_MAX} can be kept")
     try:
         origin, command = decode_entry(entry)

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from broker.errors import BrokerError, ResourceExhausted
 from broker.pending import Pending
-from node.catalog.metadata_machine import Origin, encode_entry
+from node.catalog.metadata_entry import ENTRY_OLDEST, Origin, WhenAndWho, encode_entry
 from node.peers.calls import METADATA, OnAnswer, Payload
 from raft.core.errors import BadBytes, RaftError
 from raft.core.messages import NodeId
@@ -58,10 +58,11 @@ class CourierCalls(Protocol):
 class _Submission:
     """One command on its way."""
 
-    __slots__ = ("command", "number", "patient", "pending", "previous", "since", "told")
+    __slots__ = ("command", "number", "patient", "pending", "previous", "said", "since", "told")
 
-    def __init__(self, command: bytes, since: float, patient: bool) -> None:
+    def __init__(self, command: bytes, said: WhenAndWho, since: float, patient: bool) -> None:
         self.command = command
+        self.said = said
         self.pending: Pending[Any] = Pending()
         self.since = since
         self.patient = patient
@@ -86,13 +87,16 @@ class Courier:
         calls: CourierCalls,
         monotonic: Callable[[], float],
         name_of: Callable[[NodeId], str],
+        writable: Callable[[], int],
     ) -> None:
+        """`writable`: the version of entries that every node reads."""
         self._node = node
         self._incarnation = incarnation
         self._group = group
         self._calls = calls
         self._monotonic = monotonic
         self._name_of = name_of
+        self._writable = writable
         self._sent: deque[_Submission] = deque()  # to `_leader`, and not applied here yet
         self._unsent: deque[_Submission] = deque()  # behind those; the first may have been sent to an earlier leader
         self._next_number = 1
@@ -103,12 +107,12 @@ class Courier:
     def waiting(self) -> int:
         return len(self._sent) + len(self._unsent)
 
-    def submit(self, command: bytes, *, patient: bool = False) -> Pending[Any]:
+    def submit(self, command: bytes, said: WhenAndWho, *, patient: bool = False) -> Pending[Any]:
         """Answered by `applied`. A patient command waits for a majority, however long that takes."""
         missing = () if patient else self._group.missing()
         if missing:
             return Pending.failed(ResourceExhausted(self._nobody_decides(missing)))
-        submission = _Submission(command, self._monotonic(), patient)
+        submission = _Submission(command, said, self._monotonic(), patient)
         self._unsent.append(submission)
         self.pump()
         return submission.pending
@@ -175,6 +179,7 @@ class Courier:
     def _take_batch(self) -> list[bytes]:
         entries: list[bytes] = []
         size = 0
+        tells = self._writable() > ENTRY_OLDEST
         while self._unsent and (not entries or size + len(self._unsent[0].command) <= BATCH_BYTES_MAX):
             submission = self._unsent.popleft()
             if not submission.number:
@@ -183,7 +188,7 @@ class Courier:
                 self._next_number += 1
             self._sent.append(submission)
             origin = Origin(self._node, self._incarnation, submission.number, submission.previous)
-            entries.append(encode_entry(origin, submission.command))
+            entries.append(encode_entry(origin, submission.command, submission.said if tells else None))
             size += len(entries[-1])
         return entries
 

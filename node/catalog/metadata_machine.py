@@ -1,14 +1,6 @@
 """The catalog as the machine of the metadata group: the same entries in the same order give the same catalog on every node.
 
-An entry holds one command, little endian:
-
-    offset  size  field
-         0     1  version      1
-         1     4  node         that submitted it
-         5     8  incarnation  of its process
-        13     8  number       of the command; grows with each that this process sends
-        21     8  previous     the number of the one that it sent before this; 0: it is the first
-        29        the command, as broker/catalog/catalog_commands.py writes it
+What an entry looks like is in node/catalog/metadata_entry.py.
 
 A node that does not know what became of a command sends it again. So the machine remembers, for each node, the last command
 that it has carried out: what has a number up to there was done before (REPEATED), and what does not follow it is not done yet
@@ -21,32 +13,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any
 
 from broker.catalog.catalog import Catalog
-from broker.catalog.catalog_commands import Command, Record, UnknownVersion, decode_command
+from broker.catalog.catalog_commands import Command, Record
 from broker.errors import BrokerError, InternalError
 from broker.records import CatalogHead
 from node.catalog.catalog_state import CatalogState, decode_state, replace_catalog
 from node.catalog.catalog_store import Position
+from node.catalog.metadata_entry import Origin, decode_entry, version_of
 from raft.core.messages import Entry
 from storage.disk import Buffer
 
-ENTRY_VERSION = 1
 MACHINE_VERSION = 1
-
-_ENTRY = Struct("<BIQQQ")
-ENTRY_HEAD_BYTES = _ENTRY.size
-
-
-class Origin(NamedTuple):
-    """Who submitted a command, and where it stands among those of the same process."""
-
-    node: int
-    incarnation: int
-    number: int
-    previous: int
 
 
 class EntryFate(Enum):
@@ -73,26 +52,14 @@ class CommandOutcome:
 class CatalogWatcher:
     """Who is told what the machine does. Does nothing itself."""
 
+    def met(self, version: int) -> None:
+        """An entry of this version is in the log, perhaps in the catalog already."""
+
     def applied(self, outcomes: Sequence[CommandOutcome]) -> None:
         """These entries were applied."""
 
     def replaced(self, before: Sequence[Record]) -> None:
         """A snapshot took the place of the catalog that held these records."""
-
-
-def encode_entry(origin: Origin, command: bytes) -> bytes:
-    return _ENTRY.pack(ENTRY_VERSION, *origin) + command
-
-
-def decode_entry(data: bytes) -> tuple[Origin, Command]:
-    """Raises UnknownVersion."""
-    if len(data) < _ENTRY.size or data[0] != ENTRY_VERSION:
-        raise UnknownVersion(
-            f"an entry of {len(data)} bytes and version {data[:1].hex() or 'missing'} of the metadata log, and version "
-            f"{ENTRY_VERSION} is known"
-        )
-    _, *origin = _ENTRY.unpack_from(data)
-    return Origin(*origin), decode_command(data[_ENTRY.size :])
 
 
 class CatalogMachine:
@@ -111,6 +78,7 @@ class CatalogMachine:
         outcomes: list[CommandOutcome] = []
         try:
             for entry in entries:
+                self.watcher.met(version_of(entry.data))
                 if entry.index <= self.position.applied:
                     verdicts.append(None)
                     continue
@@ -161,6 +129,10 @@ class CatalogMachine:
         replace_catalog(self.catalog, head, records)
         self.position = position
         self.watcher.replaced(before)
+
+    @property
+    def held_bytes(self) -> int:
+        return 0
 
     def live_entries(self) -> None:
         """None: a catalog refers to no entries."""

@@ -18,7 +18,7 @@ from broker.catalog.catalog import LOAD_ORDER
 from node.catalog.catalog_store import HEAD_KEY, CatalogDamaged, decode_head, decoded, stored_of
 from storage import doctor, names
 from storage.disk import Disk
-from storage.errors import Corrupt
+from storage.errors import Corrupt, StorageError
 from storage.lmdb_store import DATA_FILE, LmdbStore
 from storage.os_disk import OsDisk
 
@@ -46,12 +46,15 @@ def doctor_rows(paths: Sequence[Path], *, dump: bool) -> Iterator[dict[str, Any]
 
 
 def dumped(path: Path) -> Iterator[dict[str, Any]]:
-    """What a file holds, or every file of ours in a directory."""
+    """What a file holds, or every file of ours in a directory. A row with `unreadable` ends what can be shown of a file."""
     files = sorted(below for below in path.rglob("*") if below.is_file()) if path.is_dir() else [path]
     for file in files:
         if file is path or doctor.is_ours(str(file)):
-            for row in doctor.dump(str(file)):
-                yield {"file": str(file), **row}
+            try:
+                for row in doctor.dump(str(file)):
+                    yield {"file": str(file), **row}
+            except (StorageError, CatalogDamaged) as error:  # the files behind it may be sound
+                yield {"file": str(file), "unreadable": str(error)}
 
 
 def data_directory_of(path: Path) -> Path | None:

@@ -6,6 +6,7 @@ The messages are drawn in proto/node/peers/peer.proto; node/peers/stranger.py an
 from __future__ import annotations
 
 from broker.records import NodeRecord
+from node.catalog.metadata_entry import ENTRY_NEWEST
 from node.identity import KnownNode, NodeIdentity
 from node.peers import peer_pb2
 from node.version import VERSION
@@ -38,6 +39,7 @@ def join_request(identity: NodeIdentity, cluster_id: str, joiner: str, address: 
         version=VERSION,
         incarnation=identity.incarnation,
         joiner=joiner,
+        catalog_entries=ENTRY_NEWEST,
     )
 
 

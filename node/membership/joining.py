@@ -12,6 +12,7 @@ from broker.catalog.catalog_nodes import last_incarnation
 from broker.errors import BrokerError, ResourceExhausted
 from broker.pending import Pending
 from broker.records import NodeRecord
+from node.catalog.metadata_entry import ENTRY_NEWEST
 from node.identity import KINDS, NodeIdentity
 from node.membership.greetings import told_node
 from node.peers import peer_pb2
@@ -19,6 +20,8 @@ from node.peers.neighbours import Neighbours
 from node.version import OLDEST_PEER, VERSION, too_old
 
 logger = logging.getLogger("leveret")
+
+OLDER_BUILD = "it is of an earlier build, which does not read all that this cluster may declare: update it"
 
 
 class JoiningMetadata(Protocol):
@@ -96,7 +99,7 @@ class Joining:
             return f"it runs version {request.version}, and this cluster needs {OLDEST_PEER} or later: update it"
         current = self._catalog.nodes.get(request.name)
         if current is None:
-            return ""
+            return "" if request.catalog_entries >= ENTRY_NEWEST else OLDER_BUILD
         if current.joiner != request.joiner and self._neighbours.reached(current.number):
             return (
                 f"the name '{request.name}' is in use by a node that is up, at {current.address}: stop that one, or give "

@@ -39,8 +39,11 @@ class News(msgspec.Struct, frozen=True):
     started_at_ms: int
     listeners: tuple[ToldListener, ...] = ()
     alarms: tuple[ToldAlarm, ...] = ()
-    notices: tuple[str, ...] = ()  # node/disk_losses.py, node/halted_groups.py
+    notices: tuple[str, ...] = ()  # node/watching/disk_losses.py, node/watching/halted_groups.py
     stream_address: str = ""  # HOST:PORT where clients of the stream protocol reach it; empty: nowhere
+    stream_tls_address: str = ""  # the same for those within TLS
+    incarnation: int = 0  # of the process that says this
+    catalog_entries: int = 1  # the newest version of the metadata log's entries that it reads
 
     def listener_facts(self) -> list[ListenerFacts]:
         return [ListenerFacts(one.protocol, one.address, one.tls) for one in self.listeners]
@@ -78,12 +81,18 @@ class OthersNews:
         """The last that this node said; None: nothing yet."""
         return self._mine if number == self._number else self._heard.get(number)
 
-    def stream_address(self, number: NodeId) -> tuple[str, int] | None:
+    def catalog_entries(self, number: NodeId, incarnation: int) -> int:
+        """The newest version of the metadata log's entries that this process of the node reads, as far as it has told."""
+        news = self.of(number)
+        return news.catalog_entries if news is not None and news.incarnation == incarnation else 1
+
+    def stream_address(self, number: NodeId, *, tls: bool = False) -> tuple[str, int] | None:
         """Where clients of the stream protocol reach this node; None: it says nowhere, or cannot be asked now."""
         news = self.of(number)
-        if news is None or not news.stream_address or (number != self._number and number not in self._linked):
+        if news is None or (number != self._number and number not in self._linked):
             return None
-        return host_and_port(news.stream_address)
+        address = news.stream_tls_address if tls else news.stream_address
+        return host_and_port(address) if address else None
 
     def tick(self) -> None:
         """Tell what is new."""
@@ -115,8 +124,8 @@ class OthersNews:
             raise BadBytes(f"node {node} sends {len(payload)} bytes that are no news of it")
         try:
             news = msgspec.json.decode(payload, type=News)
-            if news.stream_address:
-                host_and_port(news.stream_address)
+            for address in filter(None, (news.stream_address, news.stream_tls_address)):
+                host_and_port(address)
         except (msgspec.DecodeError, UnicodeDecodeError, BadAddress) as error:
             raise BadBytes(f"what node {node} tells of itself cannot be read: {error}") from error
         self._heard[node] = news

@@ -62,7 +62,9 @@ HELLO_BYTES_MAX = 4_096
 REQUEST_BYTES_MAX = 1 << 20
 FIELDS_MAX = 16
 REFUSAL_LENGTH_MAX = 1_000
-READ_BYTES = 256 << 10  # what one read takes up to where frames may be as long; longer ones are read where they stay
+# What one read takes up to where frames may be as long; longer ones are read where they stay, in fresh memory, and copied from
+# there. Most letters with entries of large messages are shorter.
+READ_BYTES = 1 << 20
 
 SIZE = Struct("<I")
 CHECKED = Struct("<III")
@@ -147,7 +149,8 @@ class FrameReader:
             self._long_checksum = checksum
             self._long[: self._long_end] = buffer[at + head : end]
         else:
-            buffer[:rest] = buffer[at:end]
+            if at:
+                buffer[:rest] = buffer[at:end]
             self._end = rest
 
     def _head(self, at: int, end: int) -> tuple[int, int | None]:

@@ -83,7 +83,7 @@ class Greeted(_message.Message):
     def __init__(self, instance: _Optional[str] = ..., name: _Optional[str] = ..., version: _Optional[str] = ..., cluster_id: _Optional[str] = ..., may_found: _Optional[bool] = ..., founding: _Optional[str] = ..., bound: _Optional[_Union[Bound, _Mapping]] = ..., knows: _Optional[_Iterable[str]] = ..., promised: _Optional[bool] = ..., refusal: _Optional[str] = ..., removed: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[KnownNode, _Mapping]]] = ...) -> None: ...
 
 class JoinRequest(_message.Message):
-    __slots__ = ("cluster_id", "name", "address", "kind", "zone", "version", "incarnation", "joiner")
+    __slots__ = ("cluster_id", "name", "address", "kind", "zone", "version", "incarnation", "catalog_entries", "joiner")
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
@@ -91,6 +91,7 @@ class JoinRequest(_message.Message):
     ZONE_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    CATALOG_ENTRIES_FIELD_NUMBER: _ClassVar[int]
     JOINER_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     name: str
@@ -99,8 +100,9 @@ class JoinRequest(_message.Message):
     zone: str
     version: str
     incarnation: int
+    catalog_entries: int
     joiner: str
-    def __init__(self, cluster_id: _Optional[str] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., kind: _Optional[str] = ..., zone: _Optional[str] = ..., version: _Optional[str] = ..., incarnation: _Optional[int] = ..., joiner: _Optional[str] = ...) -> None: ...
+    def __init__(self, cluster_id: _Optional[str] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., kind: _Optional[str] = ..., zone: _Optional[str] = ..., version: _Optional[str] = ..., incarnation: _Optional[int] = ..., catalog_entries: _Optional[int] = ..., joiner: _Optional[str] = ...) -> None: ...
 
 class JoinResponse(_message.Message):
     __slots__ = ("number", "cluster_id", "nodes", "refusal", "later", "disk_id", "incarnation")

@@ -87,7 +87,9 @@ def group_view(
 
 
 def _reader(told: Figures) -> ReaderView:
-    return ReaderView(told["consumer_tag"], told["offset"], told["offset_lag"], told["bytes_sent"])
+    return ReaderView(
+        told["consumer_tag"], told["offset"], told["offset_lag"], told["bytes_sent"], told.get("lag_s", 0)
+    )
 
 
 def _state(known: Figures, figures: Figures | None, *, reached: bool) -> str:

@@ -31,6 +31,8 @@ An op is named by its *offset*, where its kind stands in the entry; so who reads
       13  UPGRADE       version u32
       14  PURGE_ONCE    consumer 20: who asks, which never consumes | answered u64
       15  WINDOW        consumer 20 | window u32: messages that it may hold from now on, 0 none
+      16  WHO           consumer 20 | actor u32: who the consumer is, as the log of its node names it
+                        (storage/history/name_records.py). Machines do nothing with it
 
     producer   number u64 | name_len u8 | name: one message that its client has numbered; see quorum/fifo/producers.py
     session    node u32 | incarnation u64
@@ -97,6 +99,7 @@ class CommandKind(IntEnum):
     UPGRADE = 13
     PURGE_ONCE = 14
     WINDOW = 15
+    WHO = 16
 
 
 class UponCancel(IntEnum):
@@ -226,9 +229,14 @@ class Window(NamedTuple):
     messages: int
 
 
+class Who(NamedTuple):
+    consumer: ConsumerKey
+    actor: int
+
+
 Op = (
     Enqueue | Settle | Consume | Cancel | Get | Purge | Policy | NodeDown | NodeUp | SessionGone | Tick | DeadSettled
-    | Upgrade | PurgeOnce | Window
+    | Upgrade | PurgeOnce | Window | Who
 )  # fmt: skip
 
 
@@ -279,7 +287,7 @@ _CANCEL = Struct("<IQQB")
 _SESSION = Struct("<IQ")
 _PRODUCER = Struct("<QB")
 _VERSION = Struct("<I")
-_WINDOW = Struct("<IQQI")
+_OF_CONSUMER = Struct("<IQQI")  # WINDOW, WHO
 _PURGE_ONCE = Struct("<IQQQ")
 _NO_ACK, _EXCLUSIVE = 1, 2
 
@@ -368,7 +376,9 @@ def encode(op: Op) -> bytes:
         case PurgeOnce(asker, answered):
             return _op(CommandKind.PURGE_ONCE, _PURGE_ONCE.pack(*asker, answered))
         case Window(consumer, messages):
-            return _op(CommandKind.WINDOW, _WINDOW.pack(*consumer, messages))
+            return _op(CommandKind.WINDOW, _OF_CONSUMER.pack(*consumer, messages))
+        case Who(consumer, actor):
+            return _op(CommandKind.WHO, _OF_CONSUMER.pack(*consumer, actor))
         case _:
             raise TypeError(f"{type(op).__name__} is not encoded here: use encode_enqueue")
 
@@ -506,8 +516,11 @@ def _decode(kind: int, data: bytes, at: int, start: int, end: int) -> Op:
             node, incarnation, number, answered = _PURGE_ONCE.unpack_from(data, start)
             return PurgeOnce(ConsumerKey(node, incarnation, number), answered)
         case CommandKind.WINDOW:
-            node, incarnation, number, messages = _WINDOW.unpack_from(data, start)
-            return Window(ConsumerKey(node, incarnation, number), messages)
+            *key, messages = _OF_CONSUMER.unpack_from(data, start)
+            return Window(ConsumerKey(*key), messages)
+        case CommandKind.WHO:
+            *key, actor = _OF_CONSUMER.unpack_from(data, start)
+            return Who(ConsumerKey(*key), actor)
         case _:
             raise ValueError(f"an op of kind {kind} is unknown here")
 

@@ -108,6 +108,11 @@ def browse(state: QueueState, skip: int, limit: int) -> list[Deliver]:
     return found
 
 
+def held_bytes(state: QueueState) -> int:
+    """Of all messages that are in the queue, whatever becomes of them next."""
+    return state.ready.size + state.returning.size + state.delayed.size + state.consumers.held.size + state.dead.size
+
+
 def live_entries(state: QueueState) -> LiveEntries:
     """Ready rows are ascending by themselves, and the rest is little beside a backlog."""
     elsewhere = chain(

@@ -51,11 +51,12 @@ from quorum.fifo.commands import (
     SessionGone,
     SessionKey,
     Upgrade,
+    Who,
     Window,
     decode,
     producer_at,
 )  # fmt: skip
-from quorum.fifo.consumers import ConsumerState
+from quorum.fifo.consumers import ConsumerState, MachineConsumer
 from quorum.fifo.effects import Dead, Deliver, Effect
 from quorum.fifo.machine_clients import MachineClients
 from quorum.fifo.returning import Fate
@@ -103,6 +104,10 @@ class QueueMachine(MachineClients):
         self._active_told = restored.consumers.active
         self._dead_told = False
         self._set_deadline()
+
+    @property
+    def held_bytes(self) -> int:
+        return inspection.held_bytes(self.state)
 
     def live_entries(self) -> LiveEntries:
         return inspection.live_entries(self.state)
@@ -284,7 +289,7 @@ class QueueMachine(MachineClients):
                 consumer.overdue.remove(first, first + length)
             self._trail += first + length
         if outcome == Outcome.ACKNOWLEDGED:
-            self.counters.acknowledged += sum([stored.length for stored in taken])
+            self._acknowledge(consumer, taken)
         elif outcome == Outcome.REQUEUED:
             self._deal_with(Fate.FAILED, taken)
         elif outcome == Outcome.REJECTED:
@@ -297,6 +302,10 @@ class QueueMachine(MachineClients):
             consumer.state = ConsumerState.UP
         consumers.update(consumer)
         return None
+
+    def _acknowledge(self, consumer: MachineConsumer, taken: Sequence[StoredMessages]) -> None:
+        """The end of these messages; whoever replays a log wants to know of it."""
+        self.counters.acknowledged += sum([stored.length for stored in taken])
 
     def _apply_rare(self, data: bytes, at: int) -> Result:
         try:
@@ -329,7 +338,12 @@ class QueueMachine(MachineClients):
                 return self._upgrade(version)
             case Window(key, messages):
                 return self._change_window(key, messages)
+            case Who(key, actor):
+                self._tell_who(key, actor)
         return None
+
+    def _tell_who(self, key: ConsumerKey, actor: int) -> None:
+        """Nothing: only whoever replays a log wants to know it."""
 
     def _purge(self) -> int:
         return (

@@ -157,7 +157,7 @@ class Movement:
             s.delayed.add(s.now + delay, stored)
             self._due(s.delayed.due)
         else:
-            s.ready.put_back(stored)
+            s.ready.put_back(stored, fate is Fate.UNSEEN and s.version >= versions.UNSEEN_IN_PLACE)
             self._due(stored.expires_at)
 
     def _retry_delay(self, stored: StoredMessages, failed: bool) -> int:

@@ -35,6 +35,11 @@ class ReadyMessages:
                 yield from (stored for stored in waiting if stored.priority == ready_rows.priority)
                 yield from ready_rows
 
+    @property
+    def alike(self) -> bool:
+        """Whether all are of one priority, and none expires."""
+        return not self._filled & self._filled - 1 and self.soonest == NEVER
+
     def add(self, entry: int, offset: int, length: int, run_bytes: int, expires_at: int, priority: int) -> None:
         """A run that has just come."""
         ready_rows = self.by_priority[priority]
@@ -47,10 +52,10 @@ class ReadyMessages:
         if expires_at < self.soonest:
             self.soonest = expires_at
 
-    def put_back(self, stored: StoredMessages) -> None:
-        """Messages that were handed out."""
+    def put_back(self, stored: StoredMessages, in_place: bool = False) -> None:
+        """Messages that were handed out. `in_place`: to their old place, whatever the rule says."""
         self._make_rows(stored.priority)
-        self.returned.put(stored)
+        self.returned.put(stored, in_place)
         self.count += stored.length
         self.size += stored.size
         if stored.expires_at < self.soonest:
@@ -100,7 +105,7 @@ class ReadyMessages:
         return count
 
     def come_back(self, messages: Sequence[StoredMessages], line_rows: int) -> None:
-        """Those of a snapshot that were handed out; the first so many go before all others. `restored` counts them."""
+        """Those of a snapshot that were handed out; the first so many are in line. `restored` counts them."""
         for stored in messages:
             self._make_rows(stored.priority)
         self.returned.restored(messages, line_rows)

@@ -2,7 +2,8 @@
 
 By default they come before all others, first returned first: in line. With the rule `requeue_in_place` each stands at its old
 place: by priority and then by its position in the log; what was never handed out is always behind it there, because that left
-its priority from the head. What is in line when that rule comes stays there, and goes before all others.
+its priority from the head. What is in line when that rule comes stays there, and goes before all others. What its client never
+saw stands at its old place whatever the rule: what its client did see is older, and comes back later.
 
 A row is bytes: where it belongs in place, comparable as it stands, and then the message as snapshots have it. So a snapshot of
 a great many of them is put together by a kernel. Rows lie in blocks, as ready rows do, and each block knows a time before
@@ -115,8 +116,9 @@ class Returned:
         """Whether the first one goes before fresh messages of this priority. There must be one."""
         return bool(self._line) or PRIORITY_MAX - self._placed[0].rows[0][0] >= priority
 
-    def put(self, stored: StoredMessages) -> None:
-        if self.puts_in_place:
+    def put(self, stored: StoredMessages, in_place: bool = False) -> None:
+        """`in_place`: whatever the rule says."""
+        if in_place or self.puts_in_place:
             self._place(_row(stored), stored.expires_at)
         else:
             self._append(self._line, _row(stored), stored.expires_at)
@@ -177,7 +179,7 @@ class Returned:
             if at < line_rows:
                 self._append(self._line, _row(stored), stored.expires_at)
             else:
-                self.put(stored)
+                self._place(_row(stored), stored.expires_at)
 
     def _place(self, row: bytes, expires_at: int) -> None:
         blocks = self._placed

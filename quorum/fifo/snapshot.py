@@ -167,7 +167,8 @@ class _Decoder:
             state.producers.highest[self._bytes(name_len)] = number
         everybody = [self._consumer(state) for _ in range(consumers)]
         state.consumers.line_up([everybody[self._place(len(everybody))] for _ in range(in_line)])
-        line_rows = self._fields(_COUNT)[0] if state.version >= ORDER_KEPT else 0
+        all_in_line = 0 if state.rules.requeue_in_place else returned  # before that was told
+        line_rows = self._fields(_COUNT)[0] if state.version >= ORDER_KEPT else all_in_line
         state.ready.come_back([self._stored() for _ in range(returned)], line_rows)
         for _ in range(delayed):
             (due,) = self._fields(_DUE)

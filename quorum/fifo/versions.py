@@ -20,12 +20,14 @@ VERSION_OLDEST on, and refuses what is beyond VERSION_NEWEST: it would have to g
     8   A rule that changes the order of what comes back holds for what comes back from then on; what waits keeps its order and
         stays in front, and snapshots tell how much that is. Before, all of it was put in the new order by one entry.
         GET is answered LATER where one entry cannot move as many rows as lie before what it is to take; before, it moved all
+    9   What its client never saw goes back to its old place: behind what else came back, and before what was never handed
+        out. Before, it stood in line with the rest, in front of what its client returned later
 """
 
 from __future__ import annotations
 
 VERSION_OLDEST = 1
-VERSION_NEWEST = 8
+VERSION_NEWEST = 9
 
 OUTCOMES_COUNTED = 2  # the version with which outcomes count as RabbitMQ counts them
 REFUSED_AGAIN = 3  # the version with which who was refused is not told something else the second time
@@ -35,6 +37,7 @@ WINDOWS_CHANGE = 6  # the version with which a consumer's window is not what it 
 BOUNDED = 7  # the version with which one entry moves no more than so many rows
 ORDER_KEPT = 8  # the version with which a rule changes the order of what comes back later
 GETS_BOUNDED = 8  # the version with which a get moves no more than so many rows
+UNSEEN_IN_PLACE = 9  # the version with which what nobody saw goes back to its old place
 
 
 def must_know(version: int) -> None:

@@ -35,11 +35,20 @@ class ByteReader:
         return layout.unpack_from(self.data, at)
 
     def take(self, size: int) -> bytes:
+        at = self._pass(size)
+        return bytes(self.data[at : at + size])
+
+    def view(self, size: int) -> memoryview:
+        """The same without a copy; it keeps the whole buffer in memory."""
+        at = self._pass(size)
+        return memoryview(self.data)[at : at + size]
+
+    def _pass(self, size: int) -> int:
         at = self.at
         if self.end - at < size:
             raise BadBytes(f"{size} bytes are to be read at {at}, and the buffer ends at {self.end}")
         self.at = at + size
-        return bytes(self.data[at : at + size])
+        return at
 
     def u8(self) -> int:
         value: int = self.fields(_U8)[0]

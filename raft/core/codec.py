@@ -77,9 +77,21 @@ _ENTRY_KINDS = frozenset(EntryKind)
 
 def encode_batch(group: int, messages: Sequence[Message]) -> bytes:
     """Messages of one group. May be joined with others."""
-    parts = [_HEAD.pack(_KINDS[type(one)], one.to, one.sender, one.term) + _body(one) for one in messages]
+    return b"".join(batch_parts(group, messages))
+
+
+def batch_parts(group: int, messages: Sequence[Message]) -> list[Buffer]:
+    """The same in parts: entries, which may be large, are copied once, by whoever joins these to a letter."""
+    parts: list[Buffer] = [b""]
+    for one in messages:
+        parts.append(_HEAD.pack(_KINDS[type(one)], one.to, one.sender, one.term))
+        if type(one) is Append:
+            parts += _append_parts(one)
+        else:
+            parts.append(_body(one))
     length = _BATCH.size - _VERSION_AND_LENGTH + sum(map(len, parts))
-    return b"".join([_BATCH.pack(VERSION, length, group, len(messages)), *parts])
+    parts[0] = _BATCH.pack(VERSION, length, group, len(messages))
+    return parts
 
 
 def decode_batch(data: Buffer) -> tuple[int, list[Message]]:
@@ -119,8 +131,6 @@ def read_meta(reader: ByteReader) -> SnapshotMeta:
 
 def _body(message: Message) -> bytes:
     match message:
-        case Append():
-            return _encode_append(message)
         case AppendReply(accepted=accepted, index=index, commit=commit, rejected=rejected):
             return _APPEND_REPLY.pack(accepted, index, commit, rejected, message.hint_term, message.read_round)
         case VoteRequest(last_index=last_index, last_term=last_term):
@@ -137,9 +147,11 @@ def _body(message: Message) -> bytes:
             return _MATCH_CHECK.pack(index, index_term)
         case TransferNow() | TransferDeclined() | LeaderCheck() | LeaderLookup() | NotLeading():
             return b""
+        case Append():
+            raise AssertionError("is encoded in parts")
 
 
-def _encode_append(message: Append) -> bytes:
+def _append_parts(message: Append) -> list[Buffer]:
     entries = message.entries
     if entries:
         expected = message.prev_index + 1
@@ -147,11 +159,11 @@ def _encode_append(message: Append) -> bytes:
         assert entries[-1].index == message.prev_index + len(entries), f"{len(entries)} entries are not consecutive"
     encoded = packs.packs_of(entries)
     head = _APPEND.pack(message.prev_index, message.prev_term, message.commit, message.read_round, len(encoded))
-    parts = [head]
+    parts: list[Buffer] = [head]
     for one in encoded:
-        parts.append(_PACK.pack(one.term, one.kind, len(one.data)))
-        parts.append(one.data)
-    return b"".join(parts)
+        parts.append(_PACK.pack(one.term, one.kind, one.size))
+        parts += one.parts
+    return parts
 
 
 def _message(reader: ByteReader) -> Message:
@@ -185,9 +197,11 @@ def _read_entries(reader: ByteReader, prev_index: int, count: int) -> EntryRun:
         pack_term, kind, size = reader.fields(_PACK)
         if kind not in _ENTRY_KINDS:
             raise BadBytes(f"there is no entry of kind {kind}")
-        first, data = prev_index + 1 + len(entries), reader.take(size)
+        first = prev_index + 1 + len(entries)
+        # A large one is a single entry, which is copied out of it; small ones must not keep the whole letter in memory.
+        data: Buffer = reader.view(size) if size > packs.PACK_BYTES_MAX else reader.take(size)
         new = packs.decode(first, pack_term, kind, data)
-        received.append(Pack(first, pack_term, kind, len(new), data))
+        received.append(Pack(first, pack_term, kind, len(new), (data,), size))
         entries += new
     if prev_index + len(entries) >= 1 << 64:
         raise BadBytes(f"{len(entries)} entries behind {prev_index} are more than a log holds")

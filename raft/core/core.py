@@ -47,6 +47,11 @@ from raft.core.state import State
 from raft.core.status import Status, status_of
 
 
+def time_not_known() -> int:
+    """Where there is no wall clock."""
+    return 0
+
+
 class Core:
     """A member. It trusts no other node before `trust` is called for it."""
 
@@ -60,10 +65,11 @@ class Core:
         random: Callable[[], float],
         now: float,
         applied: int = 0,
+        wall_ms: Callable[[], int] = time_not_known,
     ) -> None:
         """`random` gives numbers from 0 to 1. `applied` is the state of the machine: its snapshot, or entries behind it
-        that it kept by itself."""
-        self._s = State(me, store, settings, random, applied)
+        that it kept by itself. `wall_ms`: what a new leader says in the log of when its term began."""
+        self._s = State(me, store, settings, random, applied, wall_ms)
         self._number = 0
         self._persisted = 0
         self._now = now  # of the last Ready
@@ -348,7 +354,7 @@ class Core:
             s.messages_after,
             s.chunks,
             s.install,
-            self._take_committed(),
+            self.take_committed(),
             s.reads,
             s.lost_reads,
             s.forgotten,
@@ -362,7 +368,8 @@ class Core:
         s = self._s
         return s.applying if s.installing is not None or s.halted else min(s.commit, s.log.durable)
 
-    def _take_committed(self) -> Sequence[Entry]:
+    def take_committed(self) -> Sequence[Entry]:
+        """What may be applied now, as the next Ready would say: a commit may be known by the time that a Ready is performed."""
         s = self._s
         high = self._may_apply()
         if high <= s.applying:

@@ -11,7 +11,7 @@ from raft.core import succession
 from raft.core.errors import Busy, TooLarge
 from raft.core.feeding import expect_answer
 from raft.core.follower import become_follower
-from raft.core.leadership import Leadership
+from raft.core.leadership import Leadership, TermBegun
 from raft.core.log import ENTRY_OVERHEAD_BYTES
 from raft.core.majority import majority_of, reached_by_majority
 from raft.core.messages import AppendReply, Entry, EntryKind, MatchCheck, MemberId, NodeId, SnapshotReply
@@ -21,7 +21,7 @@ from raft.core.state import State
 
 
 def become_leader(s: State, now: float) -> None:
-    """A majority granted it. The first entry of the term says nothing, but what is committed with it commits all before."""
+    """A majority granted it. The first entry of the term asks for nothing, but what is committed with it commits all before."""
     s.role = Role.LEADER
     s.leader = s.me
     s.campaign = s.intake = None
@@ -29,7 +29,7 @@ def become_leader(s: State, now: float) -> None:
     s.attempts = 0
     lead = s.leadership = Leadership(s.log.last + 1)
     succession.follow_membership(s, lead)
-    s.append([Entry(lead.first_index, s.term, EntryKind.NOOP, b"")])
+    s.append([Entry(lead.first_index, s.term, EntryKind.NOOP, TermBegun(s.me, s.wall_ms()).encode())])
     count(s, lead, now)
 
 
@@ -49,7 +49,7 @@ def propose(s: State, lead: Leadership, commands: Sequence[bytes]) -> range:
     if commands:
         s.log.append([Entry(index, term, 0, data) for index, data in enumerate(commands, first)])
         lead.took(s.log.last, size)
-        lead.must_send = True
+        lead.has_news()
     return range(first, first + len(commands))
 
 
@@ -63,8 +63,8 @@ def count(s: State, lead: Leadership, now: float) -> None:
         return
     s.commit_to(index)
     lead.committed(index)
-    lead.must_send = True
-    if lead.news_at is None:
+    lead.has_news()
+    if lead.news_at is None and lead.must_send:
         lead.news_at = now + s.settings.commit_news_s
     succession.go_on(s, lead, now)
     if s.leadership is lead:

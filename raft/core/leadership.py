@@ -1,13 +1,38 @@
-"""What only a leader keeps, and forgets when it leads no more."""
+"""What only a leader keeps, and forgets when it leads no more; and what it says first.
+
+The first entry of a term, of the kind NOOP, has these data, little endian; none in logs of before:
+
+    member u64 | time_ms u64     who leads the term, and when it began by the wall clock of its node, ms since 1970
+
+They are for readers of the log. Members pass over them.
+"""
 
 from __future__ import annotations
 
 from collections import deque
+from struct import Struct
 from typing import NamedTuple
 
 from raft.core.messages import MemberId, NodeId
 from raft.core.progress import Progress
 from raft.core.reads import Reads
+
+_TERM_BEGUN = Struct("<QQ")
+
+
+class TermBegun(NamedTuple):
+    """The data of the first entry of a term."""
+
+    leader: MemberId
+    time_ms: int
+
+    def encode(self) -> bytes:
+        return _TERM_BEGUN.pack(*self)
+
+    @classmethod
+    def decode(cls, data: bytes) -> TermBegun | None:
+        """None: who led the term is not said."""
+        return cls(*_TERM_BEGUN.unpack(data)) if len(data) == _TERM_BEGUN.size else None
 
 
 class Transfer(NamedTuple):
@@ -45,6 +70,11 @@ class Leadership:
         self.transfer: Transfer | None = None
         self.uncommitted: deque[tuple[int, int]] = deque()  # (last index, bytes) of each proposal that waits
         self.uncommitted_bytes = 0
+
+    def has_news(self) -> None:
+        """For followers, if there are any."""
+        if self.progress:
+            self.must_send = True
 
     def took(self, last: int, size: int) -> None:
         self.uncommitted.append((last, size))

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
+from storage.disk import Buffer
+
 MemberId = int
 NodeId = int
 
@@ -49,7 +51,7 @@ class EntryKind(IntEnum):
     """What an entry's data is."""
 
     COMMAND = 0  # for the machine
-    NOOP = 1  # a leader's first entry; no data
+    NOOP = 1  # a leader's first entry: raft/core/leadership.py, TermBegun
     MEMBERSHIP = 2  # an encoded Membership, in force from the moment the entry is in the log
 
 
@@ -70,7 +72,8 @@ class Pack(NamedTuple):
     term: int
     kind: int
     entry_count: int
-    data: bytes
+    parts: Sequence[Buffer]  # the piece, one behind the other
+    size: int
 
 
 class EntryRun(tuple[Entry, ...]):

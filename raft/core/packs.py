@@ -23,12 +23,14 @@ from storage.disk import Buffer
 PACK_BYTES_MAX = 65_536
 PACK_ENTRIES_MAX = 4_096
 _COUNT = Struct("<I")
+_ONE = Struct("<II")
+ONE_HEAD_BYTES = _ONE.size  # of a pack with one entry: what stands before its data
 
 
 def packed(
     entries: Sequence[Entry], bytes_max: int = PACK_BYTES_MAX, entries_max: int = PACK_ENTRIES_MAX
 ) -> Iterator[Pack]:
-    """The entries, which must be consecutive, as packs."""
+    """The entries, which must be consecutive, as packs. An entry alone, which may be large, is not copied."""
     start, count = 0, len(entries)
     while start < count:
         first = entries[start]
@@ -40,7 +42,11 @@ def packed(
             if size > bytes_max or entry.term != term or entry.kind != kind:
                 break
             stop += 1
-        yield Pack(first.index, term, kind, stop - start, encode([entry.data for entry in entries[start:stop]]))
+        if stop == start + 1:
+            parts: Sequence[Buffer] = (_ONE.pack(1, len(first.data)), first.data)
+        else:
+            parts = (encode([entry.data for entry in entries[start:stop]]),)
+        yield Pack(first.index, term, kind, stop - start, parts, sum(map(len, parts)))
         start = stop
 
 
@@ -67,6 +73,11 @@ def count_in(data: Buffer) -> int:
     return count
 
 
+def holds_one(head: Buffer, size: int) -> bool:
+    """Whether a pack of `size` bytes that begins with these has one entry."""
+    return len(head) >= ONE_HEAD_BYTES and _ONE.unpack_from(head) == (1, size - ONE_HEAD_BYTES)
+
+
 def lengths_in(data: Buffer) -> Sequence[int]:
     """The lengths of the entries. Raises BadBytes when `data` has another size than they say."""
     count = count_in(data)
@@ -76,12 +87,12 @@ def lengths_in(data: Buffer) -> Sequence[int]:
     return lengths
 
 
-def decode(first: int, term: int, kind: int, data: bytes) -> list[Entry]:
+def decode(first: int, term: int, kind: int, data: Buffer) -> list[Entry]:
     """The entries of a pack. Raises BadBytes."""
     lengths = lengths_in(data)
     at = 4 + 4 * len(lengths)
     entries = []
     for index, length in enumerate(lengths, first):
-        entries.append(Entry(index, term, kind, data[at : at + length]))
+        entries.append(Entry(index, term, kind, bytes(data[at : at + length])))
         at += length
     return entries

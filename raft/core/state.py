@@ -42,7 +42,7 @@ class State:
         "applied", "applying", "attempts", "campaign", "chunks", "commit", "delayed_s", "election_at", "facts_changed",
         "facts_durable", "facts_number", "forgotten", "halted", "install", "installing", "intake", "leader", "leadership",
         "log", "lost_reads", "me", "members", "messages", "messages_after", "random", "reads", "role", "settings", "shown",
-        "store", "term", "trusted", "vote",
+        "store", "term", "trusted", "vote", "wall_ms",
     )  # fmt: skip
 
     term: int
@@ -56,12 +56,19 @@ class State:
     attempts: int  # elections in a row that did not come to anything
 
     def __init__(
-        self, me: MemberId, store: LogStore, settings: Settings, random: Callable[[], float], applied: int
+        self,
+        me: MemberId,
+        store: LogStore,
+        settings: Settings,
+        random: Callable[[], float],
+        applied: int,
+        wall_ms: Callable[[], int],
     ) -> None:
         self.me = me
         self.store = store
         self.settings = settings
         self.random = random
+        self.wall_ms = wall_ms
         self.log = Log(store)
         self.members = MembershipHistory(store.memberships())
         self.term, self.vote = store.facts()

@@ -5,13 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from raft.core.byte_reader import ByteReader
 from raft.core.errors import BadBytes
+from raft.core.packs import lengths_in
 from raft.store import groups_file, snapshots
 from raft.store.group_log import GroupLog
+from raft.store.group_records import decode_member, read_identity
 from raft.store.kept_logs import verify_entries
 from storage import doctor, snapshot_file
 from storage.disk import Disk
 from storage.names import KEPT_SUFFIX, RAFT_GROUPS, SEGMENT_SUFFIX, SNAPSHOT_SUFFIX, group_file_of
+from storage.record import Kind
 from storage.segment import Segment
 
 GROUPS_NAMES = {name.rpartition("/")[2] for name in RAFT_GROUPS}
@@ -65,6 +69,30 @@ def verify_snapshot(disk: Disk, name: str) -> Iterator[doctor.Finding]:
     yield from ()
 
 
+def describe_group(payload: memoryview) -> doctor.Row:
+    reader = ByteReader(payload)
+    identity = read_identity(0, reader)
+    reader.must_end()
+    return {"member": identity.member, "name": identity.name, "machine": identity.machine}
+
+
+def describe_entries(payload: memoryview) -> doctor.Row:
+    lengths = lengths_in(payload)
+    return {"entries": len(lengths), "bytes": sum(lengths)}
+
+
+def register_description(kind: Kind, what: doctor.Describe) -> None:
+    """What a record says, or that its bytes are none: that is a ValueError to the doctor."""
+
+    def described(payload: memoryview) -> doctor.Row:
+        try:
+            return what(payload)
+        except BadBytes as error:
+            raise ValueError(str(error)) from error
+
+    doctor.describe(kind, described)
+
+
 def group_of(name: str, suffix: str) -> int:
     found = group_file_of(name, suffix)
     assert found is not None, f"{name} was claimed by its name"
@@ -96,3 +124,7 @@ doctor.register(
         doctor.verify_log_file,
     )
 )
+register_description(Kind.RAFT_GROUP, describe_group)
+register_description(Kind.RAFT_FACTS, lambda payload: {"vote": decode_member(payload)})
+register_description(Kind.RAFT_RENUMBERED, lambda payload: {"member": decode_member(payload)})
+register_description(Kind.RAFT_ENTRIES, describe_entries)

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from collections.abc import Iterator
+from operator import attrgetter
 from struct import Struct
 
 from raft.core.byte_reader import ByteReader, encode_membership
@@ -31,7 +33,8 @@ from raft.store.group_records import (
     read_identity,
     read_snapshot,
 )
-from storage.wal import Location
+from raft.store.store_limits import StoreLimits
+from storage.wal.log_core import Location
 
 _STATE = Struct("<IQQQ")
 _COUNT = Struct("<I")
@@ -203,6 +206,30 @@ class GroupLog:
                 self.rows = None
 
     # questions
+
+    def first_of_recent(self, index: int, limits: StoreLimits) -> int:
+        """The first of the entries up to this index that are within what is kept for followers; `index + 1`: none is."""
+        first = max(self.first, index + 1 - limits.entries_kept)
+        bytes_left = limits.bytes_kept
+        for start, end, size in self._places_before(index + 1, limits.segment_bytes_max):
+            bytes_left -= size
+            if bytes_left < 0:
+                return max(first, end)
+            if start <= first:
+                break
+        return first
+
+    def _places_before(self, end: int, kept_log_bytes: int) -> Iterator[tuple[int, int, int]]:
+        """Packs of the log and segments, from the last one on: first entry, the one behind the last, and bytes."""
+        rows = self.rows
+        for at in range(rows.find(end - 1) if rows is not None else -1, -1, -1):
+            assert rows is not None, f"row {at} of none"
+            yield rows.first[at], end, rows.size[at]
+            end = rows.first[at]
+        for row in sorted(self.segments, key=attrgetter("last"), reverse=True):
+            if row.first < end:
+                yield row.first, min(end, row.last + 1), kept_log_bytes if row.keeps_log else row.file_size
+                end = min(end, row.first)
 
     def term(self, index: int) -> int:
         """Raises Compacted."""

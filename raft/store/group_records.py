@@ -10,6 +10,8 @@
     RAFT_RENUMBERED  last that is    0        0          member u64: the one before had lost something, and is no more. Below
                    kept                                  the snapshot: nothing is kept
     RAFT_GROUP_REMOVED  0            0        0          nothing: the group and all it has here are gone
+    RAFT_COMMIT    committed up to   0        0          nothing. Of what this member has applied, a tenth of a second after it
+                                                         moved; a start passes over it, and learns this from the others
 
     name, machine  size u16 | UTF-8
     snapshot       first_index u64 | file u64 | size u64 | meta (raft/core/codec.py) | live u64: how many entries at or below it

@@ -15,11 +15,11 @@ from raft.core.errors import Damaged
 from raft.core.messages import MemberId
 from raft.store.group_records import GroupIdentity
 from raft.store.member_store import MemberStore
-from storage.log_users import LogShare
-from storage.wal import LogEnd
-from storage.wal_file_reader import Chunk
-from storage.wal_replay import Replay
-from storage.wal_writer import LogWriter
+from storage.wal.file_reader import Chunk
+from storage.wal.log_core import LogEnd
+from storage.wal.log_users import LogShare
+from storage.wal.replay import Replay
+from storage.wal.writer import LogWriter
 
 
 class GroupStores(Protocol):

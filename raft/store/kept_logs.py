@@ -28,6 +28,7 @@ from storage.record import HEADER_BYTES, Kind, Record
 from storage.record_reader import must_be_of, record_at
 
 _PLACE = Struct("<QII")
+PLACE_BYTES = HEADER_BYTES + _PLACE.size  # of a record that says where a pack lies
 
 
 class KeptPack(NamedTuple):
@@ -49,6 +50,15 @@ def is_place(record: Record) -> bool:
     return record[0] == Kind.RAFT_PLACE
 
 
+def decode_place(name: str, place: Record, data: bytes) -> tuple[int, int, int]:
+    """Offset and size of the pack, and how many of its entries count. Raises Corrupt."""
+    _, _, _, _, first, start, end = place
+    if end - start != _PLACE.size:
+        raise Corrupt(name, 0, 0, f"a place of {end - start} bytes for entry {first}")
+    offset, size, count = _PLACE.unpack_from(data, start)
+    return offset, size, count
+
+
 def worth_keeping(packs: Sequence[KeptPack], file_bytes: int, pack_bytes_min: int) -> bool:
     """Whether the file has little else, and what says where its packs lie is small beside them. Without bytes it is missing."""
     size = sum(pack.size for pack in packs)
@@ -66,10 +76,8 @@ def open_kept(disk: Disk, group: int, number: int) -> tuple[str, File]:
 
 def entries_in(name: str, file: File, group: int, place: Record, data: bytes) -> list[Entry]:
     """The entries that count of the pack that is at this place of a kept file. Raises Corrupt."""
-    _, _, _, _, first, start, end = place
-    if end - start != _PLACE.size:
-        raise Corrupt(name, 0, 0, f"a place of {end - start} bytes for entry {first}")
-    offset, size, count = _PLACE.unpack_from(data, start)
+    first = place[4]
+    offset, size, count = decode_place(name, place, data)
     record, found = record_at(file, name, offset - HEADER_BYTES, offset + size)
     must_be_of(record, group, first, name, offset - HEADER_BYTES)
     entries = entries_of(name, group, record, found)

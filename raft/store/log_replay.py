@@ -37,14 +37,14 @@ from raft.store.replicas import NewReplica, successor
 from raft.store.segments import OpenSegments, SegmentBuilder, Wanted, read_segments, unreadable, wanted_of
 from raft.store.store_limits import SegmentBounds
 from storage import names
-from storage.disk import Disk, File
+from storage.disk import Buffer, Disk, File
 from storage.errors import Corrupt
 from storage.quarantine import quarantine
 from storage.record import HEADER_BYTES, Kind, Record
 from storage.record_reader import must_be_of, record_at
-from storage.wal import Location
-from storage.wal_file_reader import Chunk
-from storage.wal_replay import Replay
+from storage.wal.file_reader import Chunk
+from storage.wal.log_core import Location
+from storage.wal.replay import Replay
 
 RAFT_KINDS = range(Kind.RAFT_ENTRIES, Kind.RAFT_SNAPSHOT + 1)
 
@@ -58,7 +58,7 @@ class LogFilesByName:
         self._disk = disk
         self._files: dict[int, File] = {}
 
-    def read_of(self, writer: int, index: int, location: Location) -> bytes:
+    def read_of(self, writer: int, index: int, location: Location) -> Buffer:
         """The payload of this record, which lies there. Raises Corrupt."""
         name = names.log_file(location.file_number)
         try:
@@ -68,7 +68,7 @@ class LogFilesByName:
         start = location.offset - HEADER_BYTES
         record, data = record_at(file, name, start, location.offset + location.size)
         must_be_of(record, writer, index, name, start)
-        return data[HEADER_BYTES:]
+        return memoryview(data)[HEADER_BYTES:]
 
     def size(self, file_number: int) -> int:
         """Of a file; 0: it is missing."""

@@ -9,6 +9,7 @@ from raft.core.live_entries import LiveEntries
 from raft.core.log_store import LogStore
 from raft.core.messages import Entry, MemberId, SnapshotChunk, SnapshotMeta
 from raft.core.ready import Facts
+from raft.store.entry_files import EntryInFile
 from raft.store.group_records import GroupIdentity
 from storage.disk import Buffer
 
@@ -38,10 +39,20 @@ class GroupStore(LogStore, Protocol):
         """Hand to the log; durable once `durability.durable` reaches the ticket that is returned. Raises DiskFailed."""
 
     def save_snapshot(
-        self, meta: SnapshotMeta, state: Sequence[Buffer], live: LiveEntries | None, done: Callable[[bool], None]
+        self,
+        meta: SnapshotMeta,
+        state: Sequence[Buffer],
+        live: LiveEntries | None,
+        done: Callable[[bool], None],
+        *,
+        keeps_recent: bool = True,
     ) -> None:
         """A local snapshot; `live` names the entries that it refers to. `done` is told
-        False when it was not kept: the disk had no room, or a newer one was installed meanwhile."""
+        False when it was not kept: the disk had no room, or a newer one was installed meanwhile. `keeps_recent`: some entries
+        below it stay for followers that are a little behind."""
+
+    def note_committed(self, index: int) -> None:
+        """Entries up to this one are committed: for readers of the log, later. Nothing waits for it to be written."""
 
     def receive(self, chunk: SnapshotChunk) -> None:
         """Part of a snapshot from the leader, kept aside."""
@@ -65,3 +76,6 @@ class MemberStore(GroupStore, Protocol):
 
     def read_entry(self, index: int) -> bytes:
         """An entry that still counts, also a live one below the snapshot. Raises Damaged."""
+
+    def entry_in_file(self, index: int) -> EntryInFile | None:
+        """Where such an entry lies, if it is better sent from there than read; it is to be checked first. Raises Damaged."""

@@ -104,7 +104,13 @@ class MemoryLogStore:
         return TICKET
 
     def save_snapshot(
-        self, meta: SnapshotMeta, state: Sequence[Buffer], live: LiveEntries | None, done: Callable[[bool], None]
+        self,
+        meta: SnapshotMeta,
+        state: Sequence[Buffer],
+        live: LiveEntries | None,
+        done: Callable[[bool], None],
+        *,
+        keeps_recent: bool = True,
     ) -> None:
         assert live is None, f"group {self._group} leaves entries in a log that has no room for them"
         newer = self._meta.index < meta.index <= self.last_index()
@@ -112,6 +118,9 @@ class MemoryLogStore:
             del self._entries[: meta.index - self._meta.index]
             self._meta = meta
         done(newer)
+
+    def note_committed(self, index: int) -> None:
+        """There is no log that somebody could read later."""
 
     def receive(self, chunk: SnapshotChunk) -> None:
         if chunk.offset == 0:

@@ -24,9 +24,9 @@ from raft.store.wal_log_store import WalLogStore
 from storage import names
 from storage.disk import Buffer, Disk
 from storage.errors import Corrupt, Exhausted, StorageError
-from storage.log_users import LogShare
 from storage.quarantine import quarantine
-from storage.wal_writer import LogWriter
+from storage.wal.log_users import LogShare
+from storage.wal.writer import LogWriter
 
 Segments = dict[int, tuple[SegmentRow, ...]]
 
@@ -58,7 +58,9 @@ class StoreOfJobs(Protocol):
 
     def delete(self, gone: Sequence[str]) -> None: ...
 
-    def snapshot_saved(self, store: WalLogStore, stored: StoredSnapshot, live: LiveEntries) -> bool: ...
+    def snapshot_saved(
+        self, store: WalLogStore, stored: StoredSnapshot, live: LiveEntries, *, keeps_recent: bool
+    ) -> bool: ...
 
     def snapshot_received(
         self, store: WalLogStore, stored: StoredSnapshot, live: LiveEntries, done: Callable[[], None]
@@ -317,6 +319,8 @@ class SaveSnapshot:
         state: Sequence[Buffer],
         live: LiveEntries,
         done: Callable[[bool], None],
+        *,
+        keeps_recent: bool,
     ) -> None:
         self._node = node
         self._store = store
@@ -324,6 +328,7 @@ class SaveSnapshot:
         self._state = state
         self._live = live
         self._done = done
+        self._keeps_recent = keeps_recent
         self._begun: str | None = None  # the file that it goes to
         self._stored: StoredSnapshot | None = None
 
@@ -339,7 +344,8 @@ class SaveSnapshot:
     def end(self) -> None:
         assert self._stored is not None, "the work was not done"
         self._begun = None  # whatever comes now, it is there
-        self._done(self._node.snapshot_saved(self._store, self._stored, self._live))
+        kept = self._node.snapshot_saved(self._store, self._stored, self._live, keeps_recent=self._keeps_recent)
+        self._done(kept)
 
     def full(self) -> bool:
         if self._begun is not None:  # and perhaps could not be deleted; the next attempt has another number

@@ -21,6 +21,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice
+from typing import Protocol
 
 from raft.core import membership, packs
 from raft.core.errors import Damaged, RaftError, Superseded
@@ -28,6 +30,7 @@ from raft.core.live_entries import LiveEntries
 from raft.core.messages import Entry, EntryKind, MemberId, SnapshotChunk, SnapshotMeta, shown
 from raft.core.ready import Facts
 from raft.store import snapshots
+from raft.store.entry_files import EntryInFile, large_entry
 from raft.store.group_log import GroupLog
 from raft.store.group_records import (
     INSTALLED,
@@ -50,14 +53,23 @@ from storage import names
 from storage.beside_loop import Background
 from storage.disk import Buffer, Disk
 from storage.errors import Corrupt, StorageError
-from storage.log_users import LogShare
-from storage.record import Kind
-from storage.wal import Location, LogEnd
-from storage.wal_file_reader import Chunk
-from storage.wal_replay import Replay
-from storage.wal_writer import LogWriter
+from storage.history.file_names import FileNames
+from storage.record import HEADER_BYTES, Kind
+from storage.wal.file_reader import Chunk
+from storage.wal.log_core import Location, LogEnd
+from storage.wal.log_users import LogShare
+from storage.wal.replay import Replay
+from storage.wal.writer import LogWriter
 
 ENTRY_BYTES = 120  # what an entry costs in memory beside its data
+COMMITS_PER_TICK_MAX = 500  # of that many groups a tick says up to where they are committed: a millisecond of the loop
+
+
+class SnapshotKeeper(Protocol):
+    """Who keeps snapshots that were replaced, for readers: storage/archive/archive.py."""
+
+    def keep_snapshot(self, group: int, name: str) -> None:
+        """This snapshot of the group is deleted next. Raises StorageError, FileNotFoundError."""
 
 
 class RaftStore:
@@ -78,7 +90,9 @@ class RaftStore:
         self.open_segments = OpenSegments(disk, limits.open_segments_max)
         self.stores: dict[int, WalLogStore] = {}
         self.renumbered: list[int] = []  # groups that were found broken at this start
+        self.keeper: SnapshotKeeper | None = None
         self.failed: str | None = None  # why log files are no more let go
+        self.names: FileNames | None = None  # says in each log file what its groups are called
         self.on_damaged: Callable[[int, Damaged], None] | None = None  # told of damage that work beside the loop met
         self._found = found
         self._new_replica = new_replica
@@ -97,6 +111,7 @@ class RaftStore:
         self._last_pack: tuple[Location, Sequence[Entry]] = (Location(0, 0, 0), ())
         self.untidy: dict[int, None] = {}  # groups whose segments may be dead or sparse
         self.dead_files: list[str] = []  # segments that no group names; the file of groups may
+        self.commits: dict[int, int] = {}  # groups whose commit index has moved since the log said so, and to where
         self._compact_at = 0
         self._installed: dict[int, int] = {}  # log file with the record of a group's newest installed snapshot
 
@@ -142,9 +157,18 @@ class RaftStore:
 
     def tick(self, now_ms: int) -> None:
         self._jobs.tick(now_ms)
+        self._log_commits()
         if now_ms >= self._compact_at and self._jobs.free and (self.untidy or self.dead_files):
             self._compact_at = now_ms + self.limits.compaction_interval_ms
             self._jobs.add(Compact(self))
+
+    def _log_commits(self) -> None:
+        """Lazily: readers of the log want to know it, and nothing here does."""
+        if self.commits and self.log.failed is None:
+            for group in list(islice(self.commits, COMMITS_PER_TICK_MAX)):
+                index = self.commits.pop(group)
+                if group in self.stores:
+                    self.log.append_lazy(Kind.RAFT_COMMIT, group, index, ())
 
     @property
     def idle(self) -> bool:
@@ -174,7 +198,7 @@ class RaftStore:
         self._installed.pop(group, None)
         self._drop_incoming(store)
         store.forget_all()
-        self.dead_files += files_of(store.log)
+        self._let_go(group, files_of(store.log), None)
         return ticket
 
     def repair(self, group: int, damage: Damaged, done: Callable[[MemberId], None]) -> None:
@@ -196,7 +220,7 @@ class RaftStore:
         store.log.renumbered(member, loss.last_good)
         store.forget_all()
         self._drop_incoming(store)
-        self.dead_files += sorted(set(before) - set(files_of(store.log)))
+        self._let_go(group, before, store.log)
         kept = f"entries up to {store.log.last}" if store.log.last else "nothing"
         copies = f"are {', '.join(aside)}" if aside else "were not possible"
         self._found(
@@ -222,10 +246,12 @@ class RaftStore:
         problem = log.problem(entries[0].index, entries[0].term)
         assert problem is None, f"group {group}: {problem}"
         size = 0
+        if self.names is not None:
+            self.names.group(group, log.identity.machine, log.identity.name)
         for pack in packs.packs_of(entries):
-            location = self._place(Kind.RAFT_ENTRIES, group, pack.first, pack.data, pack.kind, pack.term)
+            location = self._place(Kind.RAFT_ENTRIES, group, pack.first, pack.parts, pack.kind, pack.term)
             log.append(pack.first, pack.entry_count, pack.term, pack.kind, location)
-            size += len(pack.data)
+            size += pack.size
             if pack.kind == EntryKind.MEMBERSHIP:
                 for entry in entries[pack.first - entries[0].index :][: pack.entry_count]:
                     log.note_membership(entry.index, membership.decode(entry.data))
@@ -239,7 +265,15 @@ class RaftStore:
             self._last_pack = (location, packs.decode(first, term, kind, self._read_log(group, first, location)))
         return self._last_pack[1]
 
-    def _read_log(self, group: int, first: int, location: Location) -> bytes:
+    def entry_in_log(self, group: int, index: int, location: Location) -> EntryInFile | None:
+        """A large entry that begins the pack there. None: it has to be read."""
+        file = self._log.file_of(location) if self._log is not None else None
+        if file is None:
+            return None
+        name, start = names.log_file(location.file_number), location.offset - HEADER_BYTES
+        return large_entry(group, index, name, file, start, HEADER_BYTES + location.size)
+
+    def _read_log(self, group: int, first: int, location: Location) -> Buffer:
         if self._log is None:
             return self._start_files.read_of(group, first, location)
         try:
@@ -249,12 +283,12 @@ class RaftStore:
             raise Corrupt(name, location.offset, location.size, "the file is missing") from error
 
     def _append(self, kind: Kind, group: int, index: int, payload: bytes, flags: int = 0, term: int = 0) -> int:
-        self._place(kind, group, index, payload, flags, term)
+        self._place(kind, group, index, [payload], flags, term)
         return self._last_ticket
 
-    def _place(self, kind: Kind, group: int, index: int, payload: bytes, flags: int, term: int) -> Location:
+    def _place(self, kind: Kind, group: int, index: int, parts: Sequence[Buffer], flags: int, term: int) -> Location:
         ticket = self.log.gathering
-        location = self.log.append(kind, group, index, [payload], flags, term)
+        location = self.log.append(kind, group, index, parts, flags, term)
         if location.file_number != self._file:
             self._end_of_file(location.file_number)
         self._dirty[group] = None
@@ -299,24 +333,33 @@ class RaftStore:
     # snapshots
 
     def save_snapshot(
-        self, store: WalLogStore, meta: SnapshotMeta, state: Sequence[Buffer], live: LiveEntries, done: Done
+        self,
+        store: WalLogStore,
+        meta: SnapshotMeta,
+        state: Sequence[Buffer],
+        live: LiveEntries,
+        done: Done,
+        *,
+        keeps_recent: bool,
     ) -> None:
         assert meta.index <= store.log.last, f"snapshot {meta.index} of a log up to {store.log.last}"
-        self._jobs.add(SaveSnapshot(self, store, meta, state, live, done))
+        self._jobs.add(SaveSnapshot(self, store, meta, state, live, done, keeps_recent=keeps_recent))
 
-    def snapshot_saved(self, store: WalLogStore, stored: StoredSnapshot, live: LiveEntries) -> bool:
+    def snapshot_saved(
+        self, store: WalLogStore, stored: StoredSnapshot, live: LiveEntries, *, keeps_recent: bool
+    ) -> bool:
         """Its file is durable. Returns whether it is the newest: one that was installed meanwhile stays."""
         log, group, index = store.log, store.identity.group, stored.meta.index
         if self.stores.get(group) is not store or not log.snapshot.meta.index < index <= log.last:
             self.dead_files.append(names.group_snapshot(group, stored.file))
             return False
-        stored = stored._replace(first_index=max(log.first, index + 1 - self.limits.entries_kept))
+        stored = stored._replace(first_index=log.first_of_recent(index, self.limits) if keeps_recent else index + 1)
         ticket = self._append(Kind.RAFT_SNAPSHOT, group, index, encode_snapshot(stored), term=stored.meta.term)
         old = log.snapshot.file
         log.snapshot_taken(stored, live)
         self.untidy[group] = None
         if old:
-            self._when_durable(ticket, partial(self._delete, names.group_snapshot(group, old)))
+            self._when_durable(ticket, partial(self._delete_snapshot, group, old))
         return True
 
     def receive(self, store: WalLogStore, chunk: SnapshotChunk) -> None:
@@ -353,7 +396,7 @@ class RaftStore:
         self._installed[group] = self._file
         log.snapshot_installed(stored, live)
         store.forget_all()
-        self.dead_files += sorted(set(before) - set(files_of(log)))
+        self._let_go(group, before, log)
         self._when_durable_here(store, ticket, done)
         return True
 
@@ -377,6 +420,12 @@ class RaftStore:
     def delete(self, gone: Sequence[str]) -> None:
         """Soon: files that neither a group nor the file of groups names."""
         self._jobs.add(Delete(self.disk, gone))
+
+    def _let_go(self, group: int, before: Sequence[str], log: GroupLog | None) -> None:
+        """Files of a group that it does not name any more. Open ones would keep their room on the disk without a name."""
+        named = files_of(log) if log is not None else ()
+        self.dead_files += sorted(set(before) - set(named))
+        self.open_segments.keep_only(group, {row.number for row in log.segments} if log is not None else ())
 
     def _drop_incoming(self, store: WalLogStore) -> None:
         if store.incoming is not None:
@@ -407,9 +456,12 @@ class RaftStore:
             self._waiting.popleft()[1]()
         self._jobs.go_on()
 
-    def _delete(self, name: str) -> None:
-        """A file that nothing names any more. If it stays, the next start deletes it."""
+    def _delete_snapshot(self, group: int, number: int) -> None:
+        """One that nothing names any more. If it stays, the next start deletes it."""
+        name = names.group_snapshot(group, number)
         try:
+            if self.keeper is not None:
+                self.keeper.keep_snapshot(group, name)
             self.disk.delete(name)
         except (StorageError, FileNotFoundError) as error:
             self._found(f"{name} cannot be deleted: {error}")

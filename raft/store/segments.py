@@ -11,7 +11,7 @@ Segments of a group have gaps and overlap; which of two entries counts says raft
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ from raft.core.messages import Entry, Pack
 from raft.store.entry_records import entries_of
 from raft.store.group_log import GroupLog
 from raft.store.group_records import KEPT_LOG, SegmentRow
-from raft.store.kept_logs import KeptPack, encode_place, entries_in, is_place, open_kept
+from raft.store.kept_logs import PLACE_BYTES, KeptPack, decode_place, encode_place, entries_in, is_place, open_kept
 from raft.store.store_limits import SegmentBounds
 from storage.disk import Disk, File
 from storage.errors import Corrupt, StorageError, TornTail
@@ -104,6 +104,20 @@ class OpenSegments:
             self._last = (place, entries)
         return self._last[1]
 
+    def record_of(self, group: int, number: int, first: int, position: int) -> tuple[str, File, int, int]:
+        """Where the record of a pack lies that is found at this position: name of its file, the file, position and length.
+        Raises Corrupt."""
+        segment = self.get(group, number)
+        length = segment.length_at(position)
+        if length != PLACE_BYTES:
+            return segment.name, segment.file, position, length
+        record, data = segment.read_at(position)
+        if not is_place(record):
+            return segment.name, segment.file, position, length
+        must_be_of(record, group, first, segment.name, position)
+        offset, size, _ = decode_place(segment.name, record, data)
+        return *self._kept_log(group, number), offset - HEADER_BYTES, HEADER_BYTES + size
+
     def _kept_log(self, group: int, number: int) -> tuple[str, File]:
         found = self._kept.get((group, number))
         if found is None:
@@ -111,12 +125,14 @@ class OpenSegments:
         return found
 
     def forget(self, group: int, number: int) -> None:
-        segment = self._open.pop((group, number), None)
-        if segment is not None:
-            segment.close()
-        kept = self._kept.pop((group, number), None)
-        if kept is not None:
-            kept[1].close()
+        """Its files are closed when no piece of them is on its way to a client any more."""
+        self._open.pop((group, number), None)
+        self._kept.pop((group, number), None)
+
+    def keep_only(self, group: int, numbers: Container[int]) -> None:
+        """`forget` of the others of this group."""
+        for place in [place for place in self._open if place[0] == group and place[1] not in numbers]:
+            self.forget(*place)
 
     def close(self) -> None:
         for place in list(self._open):
@@ -230,17 +246,17 @@ class SegmentBuilder:
             if self._writer is not None and not self._fits(self._writer, pack):
                 self._seal()
             writer = self._writer or self._begin()
-            writer.append(Kind.RAFT_ENTRIES, self._group, pack.first, [pack.data], pack.kind, pack.term)
+            writer.append(Kind.RAFT_ENTRIES, self._group, pack.first, pack.parts, pack.kind, pack.term)
             self._last = pack.first + pack.entry_count - 1
             self._entry_count += pack.entry_count
-            self._unwritten += len(pack.data) + HEADER_BYTES
+            self._unwritten += pack.size + HEADER_BYTES
             if self._unwritten >= WRITE_BYTES:
                 writer.write()
                 self._unwritten = 0
 
     def _fits(self, writer: SegmentWriter, pack: Pack) -> bool:
         entries_max, bytes_max = self._bounds
-        return self._entry_count + pack.entry_count <= entries_max and writer.size + len(pack.data) <= bytes_max
+        return self._entry_count + pack.entry_count <= entries_max and writer.size + pack.size <= bytes_max
 
     def _begin(self) -> SegmentWriter:
         self._number = self._next_number()

@@ -141,6 +141,18 @@ def read_whole(disk: Disk, name: str, group: int) -> tuple[SnapshotMeta, LiveEnt
     return meta, live, size
 
 
+def read_state(disk: Disk, name: str, group: int) -> tuple[SnapshotMeta, bytes]:
+    """What a file stands for, and the machine's state, for who finds it long after it counted. Raises Corrupt."""
+    file = _open(disk, name)
+    try:
+        size = file.size()
+        found = _head(file, name, group, size)
+        parts, _ = _state(file, name, group, found.state_at, size)
+        return found.meta, b"".join(parts)
+    finally:
+        file.close()
+
+
 def state_in(stream: bytes, group: int, meta: SnapshotMeta) -> bytes:
     """The machine's state in a snapshot as it is sent, of a machine that leaves nothing in the log. Raises Corrupt."""
     file, name = BytesInMemory(stream), "a snapshot in memory"
@@ -217,11 +229,15 @@ class SnapshotStream:
         self._planned = stored.size  # bytes of the stream that are cut already
         self._left = live.count  # entries that are not cut yet
         self._cutting = self._cut(live)  # each step is one more record: its entries and their bytes
+        self._ahead: dict[
+            int, Sequence[Entry]
+        ] = {}  # entries of records that were cut for a read, and are encoded by it
         self._encoded: tuple[int, bytes] = (-1, b"")
 
     def measured(self) -> int:
         """Its bytes. Reads all live entries."""
-        self._plan_to(None)
+        while self._left:
+            self._add(*next(self._cutting))
         return self._planned
 
     def read(self, offset: int, size: int) -> tuple[bytes, bool]:
@@ -232,7 +248,7 @@ class SnapshotStream:
         if offset < self.stored.size:
             parts.append(self._read_file(offset, min(size, self.stored.size - offset)))
             taken = len(parts[0])
-        self._plan_to(offset + size)
+        self._plan(offset, offset + size)
         while taken < size and offset + taken < self._planned:
             at = bisect_right(self._starts, offset + taken) - 1
             piece = self._record(at)[offset + taken - self._starts[at] :][: size - taken]
@@ -256,10 +272,13 @@ class SnapshotStream:
             raise Corrupt(name, offset, size, "the file is too short")
         return data
 
-    def _plan_to(self, end: int | None) -> None:
-        """Cut records until the stream is known beyond `end`, or whole."""
-        while self._left and (end is None or self._planned <= end):
-            self._add(*next(self._cutting))
+    def _plan(self, begin: int, end: int) -> None:
+        """Cut records until the stream is known beyond `end`. Entries from `begin` on are kept until that is read."""
+        while self._left and self._planned <= end:
+            gathered, gathered_bytes = next(self._cutting)
+            self._add(gathered, gathered_bytes)
+            if self._planned > begin:
+                self._ahead[len(self._firsts) - 1] = gathered
 
     def _cut(self, live: LiveEntries) -> Iterator[tuple[list[Entry], int]]:
         """Cut the live entries into records, range by range."""
@@ -286,7 +305,7 @@ class SnapshotStream:
 
     def _record(self, at: int) -> bytes:
         if self._encoded[0] != at:
-            entries = list(self._entries(self._firsts[at], self._ends[at]))
+            entries = self._ahead.pop(at, None) or list(self._entries(self._firsts[at], self._ends[at]))
             pack = packs.encode([entry.data for entry in entries])
             first = entries[0]
             parts = encode(Kind.RAFT_ENTRIES, self._group, first.index, [pack], first.kind, first.term)

@@ -25,7 +25,9 @@ class StoreLimits:
         4_096  # on average, of those in a log file that becomes a segment (raft/store/kept_logs.py)
     )
     log_files_kept: int = 2  # full log files that wait for their entries to be superseded before these are moved out
-    entries_kept: int = 1_024  # of each group, below its snapshot, for followers that are a little behind
+    # Of each group, below its snapshot, for followers that are a little behind. An entry may be of many megabytes.
+    entries_kept: int = 1_024
+    bytes_kept: int = 64 << 20
     memory_bytes_max: int = 16 << 20  # of entries that were appended lately, of all groups
     open_segments_max: int = 64
     small_segments_max: int = 8  # of one group; more of them are joined

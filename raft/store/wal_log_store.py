@@ -13,6 +13,7 @@ from raft.core.errors import BadBytes, Compacted, Damaged
 from raft.core.live_entries import NONE_LIVE, LiveEntries
 from raft.core.messages import Entry, MemberId, Membership, SnapshotChunk, SnapshotMeta
 from raft.core.ready import Facts
+from raft.store.entry_files import EntryInFile, entry_in_segments
 from raft.store.group_log import GroupLog
 from raft.store.group_records import GroupIdentity
 from raft.store.member_store import Durability
@@ -20,7 +21,7 @@ from raft.store.segments import OpenSegments, read_segments, unreadable, wanted_
 from raft.store.snapshots import Incoming, SnapshotStream, load_state
 from storage.disk import Buffer, Disk
 from storage.errors import Corrupt
-from storage.wal import Location
+from storage.wal.log_core import Location
 
 Done = Callable[[bool], None]
 Installed = Callable[[bytes | None], None]
@@ -31,16 +32,26 @@ class SharedLog(Protocol):
 
     disk: Disk
     open_segments: OpenSegments
+    commits: dict[int, int]  # groups whose commit index has moved, and to where
 
     @property
     def log(self) -> Durability: ...
 
     def entries_at(self, group: int, location: Location, first: int, term: int, kind: int) -> Sequence[Entry]: ...
 
+    def entry_in_log(self, group: int, index: int, location: Location) -> EntryInFile | None: ...
+
     def append(self, store: WalLogStore, facts: Facts | None, entries: Sequence[Entry]) -> int: ...
 
     def save_snapshot(
-        self, store: WalLogStore, meta: SnapshotMeta, state: Sequence[Buffer], live: LiveEntries, done: Done
+        self,
+        store: WalLogStore,
+        meta: SnapshotMeta,
+        state: Sequence[Buffer],
+        live: LiveEntries,
+        done: Done,
+        *,
+        keeps_recent: bool,
     ) -> None: ...
 
     def receive(self, store: WalLogStore, chunk: SnapshotChunk) -> None: ...
@@ -124,8 +135,19 @@ class WalLogStore:
     def append(self, facts: Facts | None, entries: Sequence[Entry]) -> int:
         return self._node.append(self, facts, entries)
 
-    def save_snapshot(self, meta: SnapshotMeta, state: Sequence[Buffer], live: LiveEntries | None, done: Done) -> None:
-        self._node.save_snapshot(self, meta, state, live or NONE_LIVE, done)
+    def save_snapshot(
+        self,
+        meta: SnapshotMeta,
+        state: Sequence[Buffer],
+        live: LiveEntries | None,
+        done: Done,
+        *,
+        keeps_recent: bool = True,
+    ) -> None:
+        self._node.save_snapshot(self, meta, state, live or NONE_LIVE, done, keeps_recent=keeps_recent)
+
+    def note_committed(self, index: int) -> None:
+        self._node.commits[self.log.identity.group] = index
 
     def receive(self, chunk: SnapshotChunk) -> None:
         self._node.receive(self, chunk)
@@ -145,6 +167,21 @@ class WalLogStore:
         """The data of one entry, also of a live one below first_index(). Raises Damaged."""
         assert self.log.counts(index), f"entry {index} of group {self.identity.group} does not count any more"
         return self._run(index, index + 1)[0].data
+
+    def entry_in_file(self, index: int) -> EntryInFile | None:
+        """See MemberStore. Raises Damaged."""
+        assert self.log.counts(index), f"entry {index} of group {self.identity.group} does not count any more"
+        if self._tail and index >= self._tail[0].index:
+            return None
+        rows = self.log.rows
+        at = rows.find(index) if rows is not None else -1
+        try:
+            if rows is None or at < 0:
+                return entry_in_segments(self._node.open_segments, wanted_of(self.log), index)
+            alone = rows.first[at] == index
+            return self._node.entry_in_log(self.identity.group, index, rows.location(at)) if alone else None
+        except Corrupt as error:
+            raise unreadable(self.identity.group, index, error) from error
 
     # what is kept in memory
 

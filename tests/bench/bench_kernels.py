@@ -10,13 +10,17 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from classic.store import log_records
 from native import (
     amqp10_items,
     compiled_twin,
     content,
+    crc32,
     crc32c,
     deliver,
     frame_split,
+    log_columns,
+    message_columns,
     offsets,
     record_scan,
     sequence_set,
@@ -67,8 +71,11 @@ PLAIN: dict[str, Any] = {
         amqp10_items,
         content,
         crc32c,
+        crc32,
         record_scan,
         sequence_set,
+        log_columns,
+        message_columns,
     )
 }
 PLAIN["sequence_set"].SequenceSet = sequence_set.SequenceSetPlain
@@ -89,6 +96,11 @@ def works() -> list[tuple[str, str, str, int, Work]]:
     payload = bytes(range(256)) * 4
     log = (record_scan.seal([payload], 1, 0, 1, 1, 1, 1) + payload) * MESSAGES
     block = bytes(range(256)) * 256
+    head = log_records.encode_published([(1, 1)], 0, 20, 2_000, None, "amq.direct", "orders")
+    run = head + messages[: len(messages) // MESSAGES * 20]
+    runs = (record_scan.seal([run], 16, 0, 0, 0, 1, 1) + run) * (MESSAGES // 20)
+    at, place = struct.pack("<q", 0), log_columns.FilePlace(0)
+    length, count = struct.pack("<q", len(messages)), struct.pack("<q", MESSAGES)
     names = (1, b"ctag1", 1, False, b"amq.direct", b"orders")
     return [
         ("frame_split", "split publishes of 100 B", "message", MESSAGES,
@@ -98,6 +110,7 @@ def works() -> list[tuple[str, str, str, int, Work]]:
          lambda k: k.published(single, 0, FRAME_MAX)),
         ("stream_publish", "the same, 100 in a frame", "message", MESSAGES,
          lambda k: k.published(hundreds, 0, FRAME_MAX)),
+        ("stream_publish", "count items of 100 B", "item", MESSAGES, lambda k: k.count_items(items)),
         ("deliver", "deliveries of 100 B", "message", MESSAGES,
          lambda k: k.deliveries(messages, 0, MESSAGES, *names, FRAME_MAX)),
         ("offsets", "offsets of a stream, 100 B", "message", MESSAGES,
@@ -114,11 +127,18 @@ def works() -> list[tuple[str, str, str, int, Work]]:
          lambda k: k.messages(numbered_items, 0, MESSAGES, from_sections)),
         ("content", "skip", "message", MESSAGES, lambda k: k.skip(messages, 0, MESSAGES)),
         ("crc32c", "checksum of 64 KiB", "byte", len(block), lambda k: k.crc32c(block)),
+        ("crc32", "checksum of 64 KiB", "byte", len(block), lambda k: k.crc32(block)),
         ("record_scan", "scan records of 1 KiB", "record", MESSAGES, lambda k: k.scan(log, 0, len(log), SIZE_MAX)),
         ("record_scan", "seal 1 KiB", "record", 100,
          lambda k: [k.seal((payload,), 1, 0, 1, 1, index, 1) for index in range(100)]),
         ("sequence_set", "add one behind, take one in front", "member", MESSAGES, pass_through),
         ("sequence_set", "add 1 000 apart, ask for each, remove each", "member", MESSAGES, scattered),
+        ("log_columns", "records and publishes, 20 of 100 B in a run", "message", MESSAGES,
+         lambda k: k.publishes(runs, 0, k.records(runs, 0, len(runs), SIZE_MAX, place)[:2], b"")),
+        ("log_columns", "records and events, 20 of 100 B in a run", "message", MESSAGES,
+         lambda k: k.events(runs, 0, k.records(runs, 0, len(runs), SIZE_MAX, place)[:2], 1, b"")),
+        ("message_columns", "messages of 100 B", "message", MESSAGES,
+         lambda k: k.messages(messages, 0, at, length, count)),
     ]  # fmt: skip
 
 

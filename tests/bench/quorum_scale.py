@@ -1,4 +1,5 @@
-"""How a cluster of three nodes carries much: a long backlog in one quorum queue, and many quorum queues with many bindings.
+"""How a cluster of three nodes carries much: a long backlog in one quorum queue, and many quorum queues or streams with many
+bindings.
 
 Measurements of `python -m tests.bench.scale`; see there. Nodes are processes on this machine, killed with SIGKILL.
 """
@@ -163,13 +164,21 @@ def return_of(cluster: ProcessCluster, number: int, count: int) -> float:
 
 
 def quorum_queues(scratch: Path, count: int) -> Figures:
+    return _many_queues(scratch, count, QUORUM)
+
+
+def streams(scratch: Path, count: int) -> Figures:
+    return _many_queues(scratch, count, {"x-queue-type": "stream"})
+
+
+def _many_queues(scratch: Path, count: int, arguments: dict[str, str]) -> Figures:
     """Declare queues one after another, import bindings for them, let all idle, kill all nodes, and wait until all queues
     have leaders again."""
     with process_cluster(scratch) as cluster:
         client = Client(*cluster[0].amqp)
         begin = time.perf_counter()
         for number in range(count):
-            client.declare_queue(f"many.{number}", arguments=QUORUM)
+            client.declare_queue(f"many.{number}", arguments=arguments)
         declare_seconds = time.perf_counter() - begin
         lead_again(cluster, count)
         client.declare_queue("probe")

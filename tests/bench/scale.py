@@ -1,7 +1,7 @@
 """How a node carries much: a long backlog, a low memory watermark, many idle connections, many queues.
 
     python -m tests.bench.scale backlog|scattered|watermark|connections|queues [--count N]
-    python -m tests.bench.scale quorum-backlog|quorum-scattered|quorum-queues [--count N]    of a cluster of three nodes
+    python -m tests.bench.scale quorum-backlog|quorum-scattered|quorum-queues|streams [--count N]    of a cluster of three nodes
 
 Each starts what it measures itself, prints one JSON object with its figures, and ends with 1 when a bar is missed.
 """
@@ -20,7 +20,7 @@ from pathlib import Path
 from pamqp import commands
 
 from tests.bench.client import Client
-from tests.bench.quorum_scale import Figures, quorum_backlog, quorum_queues, quorum_scattered
+from tests.bench.quorum_scale import Figures, quorum_backlog, quorum_queues, quorum_scattered, streams
 from tests.bench.weighing import idle_cpu_share, settled_resident_bytes
 from tests.running_node import RunningNode, start_node
 
@@ -175,6 +175,7 @@ MEASUREMENTS: dict[str, tuple[Callable[[Path, int], Figures], int]] = {
     "quorum-backlog": (quorum_backlog, 1_000_000),
     "quorum-scattered": (quorum_scattered, 1_000_000),
     "quorum-queues": (quorum_queues, 1_000),
+    "streams": (streams, 1_000),
 }
 
 

@@ -20,10 +20,11 @@ Sample = tuple[float, float]  # when it was sent, and seconds until it was confi
 class SteadyPublisher:
     """Runs from `start` to `stop`; `since` answers what it has measured in between."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, stream: str = "") -> None:
+        """To this stream, which is there already; else to a short classic queue of its own."""
         context = processes.get_context("spawn")
         self._ours, theirs = context.Pipe()
-        self._process = context.Process(target=_publish, args=(address, theirs), daemon=True)
+        self._process = context.Process(target=_publish, args=(address, stream, theirs), daemon=True)
         self._samples: list[Sample] = []
 
     def start(self) -> None:
@@ -42,11 +43,12 @@ class SteadyPublisher:
         self._process.join(10)
 
 
-def _publish(address: Address, pipe: Connection) -> None:
+def _publish(address: Address, stream: str, pipe: Connection) -> None:
     client = Client(*address)
-    client.declare_queue(QUEUE, arguments={"x-max-length": 1})
+    if not stream:
+        client.declare_queue(QUEUE, arguments={"x-max-length": 1})
     client.call(1, commands.Confirm.Select(), "Confirm.SelectOk")
-    unit = client.publish_unit("", QUEUE, 100)
+    unit = client.publish_unit("", stream or QUEUE, 100)
     samples: list[Sample] = []
     pipe.send("ready")
     while True:

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import msgspec
 
-from node import loop_watch, main, run
-from node.loop_watch import LoopWatch, SlowTurn
+from node import main, run
+from node.watching import loop_watch
+from node.watching.loop_watch import LoopWatch, SlowTurn
 
 BEAT_S = 0.002
 SLOW_S = 0.005

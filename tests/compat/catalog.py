@@ -20,14 +20,14 @@ class Suite:
     requirements: tuple[str, ...]
     """What runs the suite, beside the project itself."""
     arguments: tuple[str, ...]
-    """For pytest, seen from the root of the source."""
+    """For pytest, seen from the root of the source. May use what `environment` may."""
     plugins: tuple[str, ...] = ("compat_report",)
     environment: dict[str, str] = field(default_factory=dict)
-    """Values may use {amqp_host}, {amqp_port}, {amqps_port} and {http}."""
+    """Values may use {amqp_host}, {amqp_port}, {amqps_port}, {http}, {stream_host} and {stream_port}."""
     leftovers: tuple[str, ...] = ()
     """Queues that a run leaves behind with messages that would fail the next run; removed before each."""
     redirected: bool = False
-    """Whether localhost:5672 is written into the tests, so that connections to it must be led to the node."""
+    """Whether customary ports of localhost are written into the tests, so that connections to them must be led to the node."""
     archive_url: str = ""
     """Where the source is when the sdist on PyPI carries no tests."""
     test_seconds_max: int = 60
@@ -124,6 +124,19 @@ SUITES = {
                 "AMQP_HTTP_URL": "http://{http}",
             },
             redirected=True,
+        ),
+        Suite(
+            name="rstream",
+            project="rstream",
+            version="1.0.1",
+            sha256="",
+            archive_url="https://github.com/rabbitmq-community/rstream/archive/refs/tags/v1.0.1.tar.gz",
+            requirements=("pytest==8.4.2", "pytest-asyncio==1.2.0", "pytest-timeout==2.4.0", "requests==2.34.2"),
+            arguments=("tests", "--rmq-host={stream_host}", "--rmq-port={stream_port}"),
+            # Its own way to leave out what wants three nodes behind a balancer.
+            environment={"GITHUB_ACTIONS": "true"},
+            redirected=True,
+            test_seconds_max=180,  # 256 consumers, each with a connection that takes its time to close
         ),
     )
 }

@@ -10,8 +10,11 @@ from tests.running_node import running_node
 
 def main() -> int:
     with running_node() as node:
-        amqp, http = (f"{host}:{port}" for host, port in (node.amqp, node.http))
-        command = [sys.executable, "-m", "tests.compat.suites", "--amqp", amqp, "--http", http, *sys.argv[1:]]
+        command = [sys.executable, "-m", "tests.compat.suites"]
+        for name in ("amqp", "http", "stream"):
+            host, port = node.addresses[name]
+            command += [f"--{name}", f"{host}:{port}"]
+        command += sys.argv[1:]
         return subprocess.run(command, check=False).returncode
 
 

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from stream.chunk import CHUNK_HEADER_BYTES, SubBatch, items_in, message_item
+from stream.chunks.chunk import CHUNK_HEADER_BYTES, SubBatch, items_in, message_item
 from tests.unit.wire.amqp10.stream_messages import ENTRIES, PUBLISHED, PublishedMessage
 from wire.amqp import spec
 from wire.amqp.tables import join_properties, join_table, split_properties, split_table
@@ -99,21 +99,27 @@ class RawAmqp:
 
     def first_message(self) -> Answer:
         """What a consumer gets, without the offset."""
-        self._call(1, "basic.qos", prefetch_size=0, prefetch_count=10, **{"global": False})
+        return {name: part.hex() for name, part in self.messages(1)[0].items()}
+
+    def messages(self, count: int) -> list[dict[str, bytes]]:
+        """The same of so many, not acknowledged."""
+        self._call(1, "basic.qos", prefetch_size=0, prefetch_count=max(10, count), **{"global": False})
         flags = {"no_local": False, "no_ack": False, "exclusive": False, "no_wait": False}
         self._send(1, "basic.consume", queue=QUEUE, consumer_tag="", **flags, arguments={"x-stream-offset": "first"})
+        return [self._message() for _ in range(count)]
+
+    def _message(self) -> dict[str, bytes]:
         delivery = self._wait("basic.deliver")
         _, head = self._read()
         body, size = b"", _CONTENT_HEAD.unpack_from(head)[2]
         while len(body) < size:
             body += self._read()[1]
-        parts = {
+        return {
             "exchange": delivery["exchange"].encode(),
             "routing_key": delivery["routing_key"].encode(),
             "properties": without_offset(head[_CONTENT_HEAD.size :]),
             "body": body,
         }
-        return {name: part.hex() for name, part in parts.items()}
 
     def _call(self, channel: int, name: str, **arguments: Any) -> None:
         self._send(channel, name, **arguments)

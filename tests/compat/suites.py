@@ -40,6 +40,7 @@ class Broker:
     amqp: tuple[str, int]
     amqps: tuple[str, int]
     http: tuple[str, int]
+    stream: tuple[str, int]
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"nothing answers on --amqp {_text(options.amqp)}: start the node first", file=sys.stderr)
             return 2
         amqps = options.amqps or ("127.0.0.1", stack.enter_context(tls_front(*options.amqp)))
-        broker = Broker(options.amqp, amqps, options.http)
+        broker = Broker(options.amqp, amqps, options.http, options.stream)
         verdicts = []
         unrun = []
         for name in names:
@@ -98,6 +99,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         "--amqps", type=_address, metavar="HOST:PORT", help="default: TLS is put in front of --amqp by this program"
     )
     parser.add_argument("--http", type=_address, default=("127.0.0.1", 15672), metavar="HOST:PORT")
+    parser.add_argument("--stream", type=_address, default=("127.0.0.1", 5552), metavar="HOST:PORT")
     parser.add_argument("--suite", default="all", help=f"all, or some of {', '.join(SUITES)} (comma between)")
     parser.add_argument(
         "--source", type=_source, action="append", default=[], metavar="SUITE=DIR", help="use this unpacked source"
@@ -180,7 +182,9 @@ def _run(
     """Every finished test with its outcome, and whether the suite had to be stopped."""
     report = options.cache / suite.name / "report.tsv"
     report.unlink(missing_ok=True)
-    command = [str(python), "-m", "pytest", *suite.arguments, "-q", "-rfE", "--tb=short", "-p", "no:cacheprovider"]
+    addresses = _addresses(broker)
+    arguments = [argument.format(**addresses) for argument in suite.arguments]
+    command = [str(python), "-m", "pytest", *arguments, "-q", "-rfE", "--tb=short", "-p", "no:cacheprovider"]
     command += [f"--timeout={suite.test_seconds_max}"]
     for plugin in suite.plugins:
         command += ["-p", plugin]
@@ -213,14 +217,22 @@ def _run(
     return dict(reversed(line.split("\t", 1)) for line in report.read_text().splitlines()), stopped
 
 
-def _environment(suite: Suite, broker: Broker, report: Path) -> dict[str, str]:
-    addresses = {
+def _addresses(broker: Broker) -> dict[str, str]:
+    """What arguments and variables of a suite may name."""
+    return {
         "amqp_host": broker.amqp[0],
         "amqp_port": str(broker.amqp[1]),
         "amqps_port": str(broker.amqps[1]),
         "http": _text(broker.http),
+        "stream_host": broker.stream[0],
+        "stream_port": str(broker.stream[1]),
     }
-    redirected = {5672: broker.amqp, 5671: broker.amqps, 15672: broker.http} if suite.redirected else {}
+
+
+def _environment(suite: Suite, broker: Broker, report: Path) -> dict[str, str]:
+    customary = {5672: broker.amqp, 5671: broker.amqps, 15672: broker.http, 5552: broker.stream}
+    redirected = customary if suite.redirected else {}
+    addresses = _addresses(broker)
     return {
         **os.environ,
         **{name: value.format(**addresses) for name, value in suite.environment.items()},

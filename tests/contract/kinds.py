@@ -9,10 +9,10 @@ from typing import Any
 
 from broker.queue_type import QueueHost, QueueType
 from classic.driver import ClassicQueues
-from storage.wal import LogCore
-from storage.wal_facts import load_or_create
-from storage.wal_replay import Replay
-from storage.wal_writer import LogWriter
+from storage.wal.facts import load_or_create
+from storage.wal.log_core import LogCore
+from storage.wal.replay import Replay
+from storage.wal.writer import LogWriter
 from tests.contract.far_kind import FarClassic
 from tests.contract.memory_queue import MemoryQueues
 from tests.contract.quorum_kinds import ClusteredKind

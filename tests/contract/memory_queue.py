@@ -18,7 +18,17 @@ from broker.errors import AccessRefused
 from broker.message import Run
 from broker.names import labelled
 from broker.pending import Pending
-from broker.queue_type import DeathReason, Got, HeldSlice, Outcome, Queue, QueueHost, QueueStatistics, Slice
+from broker.queue_type import (
+    DeadMessage,
+    DeathReason,
+    Got,
+    HeldSlice,
+    Outcome,
+    Queue,
+    QueueHost,
+    QueueStatistics,
+    Slice,
+)
 from broker.records import QueueRecord
 from broker.run_parts import one_by_one
 from native.content import body_bytes, singles
@@ -256,14 +266,14 @@ class MemoryQueue:
 
     def _die(self, messages: Sequence[Message], reason: DeathReason, now: int) -> None:
         if self._effective.dead_letter_exchange is not None:
-            dead = [(one.exchange, one.routing_key, one.content, one.persistent) for one in messages]
+            dead = [DeadMessage(one.exchange, one.routing_key, one.content, one.persistent) for one in messages]
             self._host.dead_letter(self, reason, dead, now)
 
     def refused(self, run: Run, now: int) -> None:
         """The run was not taken; with reject-publish-dlx it is a dead letter all the same."""
         if self._effective.overflow == "reject-publish-dlx" and self._effective.dead_letter_exchange is not None:
             contents = list(singles(run.content, 0, run.count))
-            dead = [(run.exchange, run.routing_key, content, run.persistent) for content in contents]
+            dead = [DeadMessage(run.exchange, run.routing_key, content, run.persistent) for content in contents]
             self._host.dead_letter(self, DeathReason.MAXLEN, dead, now)
 
     def used(self, now: int) -> None:

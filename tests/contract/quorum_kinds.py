@@ -8,7 +8,7 @@ from typing import Any
 from broker.catalog.policy import EffectiveArguments
 from broker.confirms import Receipt
 from broker.message import Run
-from broker.queue_type import DeathReason, Queue, QueueHost, QueueType
+from broker.queue_type import DeadMessage, DeathReason, Queue, QueueHost, QueueType
 from broker.records import QueueRecord
 from raft.core.messages import NodeId, member_id
 from tests.unit.quorum.nodes import DISK_ID, Cluster
@@ -38,9 +38,7 @@ class OtherHost:
     def call_at(self, when: int, call: Callable[[int], None]) -> Callable[[], None]:
         return self._host.call_at(when, call)
 
-    def dead_letter(
-        self, queue: Queue, reason: DeathReason, messages: Sequence[tuple[str, str, bytes, bool]], now: int
-    ) -> None:
+    def dead_letter(self, queue: Queue, reason: DeathReason, messages: Sequence[DeadMessage], now: int) -> None:
         self._host.dead_letter(self._kind.seen_by_client(queue), reason, messages, now)
 
     def delete_queue(self, queue: Queue, reason: str) -> None:

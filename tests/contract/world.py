@@ -13,7 +13,7 @@ from broker.consumer import Consumer
 from broker.errors import BrokerError
 from broker.message import Run
 from broker.pending import Pending
-from broker.queue_type import DeathReason, Got, Outcome, Queue, Slice
+from broker.queue_type import DeadMessage, DeathReason, Got, Outcome, Queue, Slice
 from broker.records import PolicyRecord, QueueRecord
 from broker.timers import Timers
 from native.content import encode, messages
@@ -94,11 +94,9 @@ class World:
     def call_at(self, when: int, call: Callable[[int], None]) -> Callable[[], None]:
         return self.timers.call_at(when, call)
 
-    def dead_letter(
-        self, queue: Queue, reason: DeathReason, dead: Sequence[tuple[str, str, bytes, bool]], now: int
-    ) -> None:
+    def dead_letter(self, queue: Queue, reason: DeathReason, dead: Sequence[DeadMessage], now: int) -> None:
         self.on_dead_letter()
-        for exchange, routing_key, content, persistent in dead:
+        for exchange, routing_key, content, persistent, _ in dead:
             ((_, body),) = messages(content, 0, 1)
             self.dead.append((reason, exchange, routing_key, body, persistent))
 

@@ -1,10 +1,11 @@
-"""Ends a real node again and again while three clients publish with confirms, and judges what it comes back with.
+"""Ends a real node again and again while clients of two protocols publish with confirms, and judges what it comes back with.
 
     python -m tests.crash.cycles --end kill --cycles 200 [--seed N] [--json]
     python -m tests.crash.cycles --end power --cycles 100        (as root; see tests/crash/power.py)
 
 Each cycle: publishers work until a drawn number of confirms; the node ends without warning; it must start again;
-every queue is drained and judged, and a stream is read on from where it was read to. Every few cycles a part is consumed
+every queue is drained and judged, and a stream is read on from where it was read to. Clients of AMQP and of the stream protocol
+publish into that one, of which one has a name (tests/crash/stream_publishers.py). Every few cycles a part is consumed
 and the node is stopped cleanly: nothing that was acknowledged may come back. Half of the cycles run with tiny files, so that
 log files roll, segments are flushed and stores are compacted while the end comes.
 """
@@ -24,10 +25,14 @@ from pamqp import commands
 
 from tests.bench.client import Client
 from tests.crash import power
+from tests.crash.stream_publishers import StoredOffset, StreamPublisher, judge_kept
 from tests.crash.streams import StreamHistory, look
 from tests.crash.workload import Publisher, PublisherHistory, QueueHistory, judge, note_acknowledged, take
 from tests.running_node import RunningNode, start_node
 
+AnyPublisher = Publisher | StreamPublisher
+
+STREAM = "crash.stream"
 CLEAN_STOP_EVERY = 5
 CONFIRMS_MAX = 3_000
 CYCLE_TIMEOUT_S = 60.0
@@ -76,7 +81,9 @@ class Cycles:
             QueueHistory("crash.f1", [second, third]),
             QueueHistory("crash.f2", [second, third]),
         ]
-        self._stream = StreamHistory("crash.stream", [second, third])
+        self._named, self._unnamed = PublisherHistory("named", "", STREAM), PublisherHistory("unnamed", "", STREAM)
+        self._stored = StoredOffset()
+        self._stream = StreamHistory(STREAM, [second, third, self._named, self._unnamed])
         self.verdict = Verdict(end, seed, failures=[])
 
     def run(self, cycles: int) -> None:
@@ -110,7 +117,7 @@ class Cycles:
     def _publish_until_some_are_confirmed(self, node: RunningNode, *, finish: bool = False) -> None:
         """Publish until a drawn number of confirms has come in; with `finish`, until every confirm has."""
         target = self._random.randint(1, CONFIRMS_MAX)
-        publishers = [Publisher(node.amqp, history, self._random.getrandbits(32)) for history in self._publishers]
+        publishers = self._new_publishers(node)
         for publisher in publishers:
             publisher.start()
         deadline = time.monotonic() + CYCLE_TIMEOUT_S
@@ -128,9 +135,19 @@ class Cycles:
         for publisher in publishers:
             publisher.join(CYCLE_TIMEOUT_S)
             assert not publisher.is_alive(), f"{publisher.name} hangs"
-        self.verdict.confirmed = sum(len(history.confirmed) for history in self._publishers)
+        histories = (*self._publishers, self._named, self._unnamed)
+        self.verdict.confirmed = sum(len(history.confirmed) for history in histories)
 
-    def _cut(self, node: RunningNode, publishers: list[Publisher]) -> None:
+    def _new_publishers(self, node: RunningNode) -> list[AnyPublisher]:
+        found: list[AnyPublisher] = [
+            Publisher(node.amqp, history, self._random.getrandbits(32)) for history in self._publishers
+        ]
+        at = node.addresses["stream"]
+        found.append(StreamPublisher(at, STREAM, self._named, self._random.getrandbits(32), self._stored))
+        found.append(StreamPublisher(at, STREAM, self._unnamed, self._random.getrandbits(32)))
+        return found
+
+    def _cut(self, node: RunningNode, publishers: list[AnyPublisher]) -> None:
         if self._disk is not None:
             for publisher in publishers:
                 publisher.power_goes_off()
@@ -152,6 +169,7 @@ class Cycles:
             note_acknowledged(queue, found, certain=False)
         client.close()
         self._note(look(self._stream, node.amqp, whole=False))
+        self._note(judge_kept(node.addresses["stream"], STREAM, self._named, self._stored))
 
     def _note(self, failures: list[str]) -> None:
         assert self.verdict.failures is not None, "made with a list"
@@ -181,8 +199,8 @@ def declare(node: RunningNode) -> None:
     )
     for name in ("crash.a", "crash.f1", "crash.f2"):
         client.declare_queue(name)
-    client.declare_queue("crash.stream", arguments={"x-queue-type": "stream"})
-    for name in ("crash.f1", "crash.f2", "crash.stream"):
+    client.declare_queue(STREAM, arguments={"x-queue-type": "stream"})
+    for name in ("crash.f1", "crash.f2", STREAM):
         client.call(1, commands.Queue.Bind(queue=name, exchange="crash.fan"), "Queue.BindOk")
     client.close()
 

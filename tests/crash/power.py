@@ -23,7 +23,7 @@ from pathlib import Path
 EXT4_IOC_SHUTDOWN = 0x8004587D
 NO_LOG_FLUSH = 2
 CLONE_NEWNS = 0x20000
-IMAGE_BYTES = 512 << 20
+IMAGE_BYTES = 8 << 30  # of a sparse file: what is published to a stream stays, and little room holds publishers
 UNINTERRUPTIBLE, STOPPED = "D", "T"  # states of a thread in /proc
 STANDSTILL_WITHIN_S = 30.0
 

@@ -79,3 +79,28 @@ def test_one_changed_byte_is_found_in_each_kind_of_file(directory: Path) -> None
         path.write_bytes(whole)
         assert code == 65
         assert str(path) in {row["file"] for row in rows if row["finding"] == "damage"}, (suffix, rows)
+
+
+def test_the_log_of_a_running_node_is_shown_and_followed(tmp_path: Path) -> None:
+    node = start_node(tmp_path / "data")
+    try:
+        fill(node.amqp_url)
+        command = [sys.executable, "-m", "node.main", "wal", "dump", "--json", str(tmp_path / "data")]
+        rows = [json.loads(line) for line in subprocess.check_output(command, timeout=120, cwd=ROOT).splitlines()]
+        published = [row for row in rows if row["kind"] == "CLASSIC_PUBLISH"]
+        assert sum(row["says"]["message_count"] for row in published) == 1_500
+        assert all(row["time"] and row["commit"] for row in published)
+        with subprocess.Popen([*command, "--follow"], stdout=subprocess.PIPE, cwd=ROOT) as following:
+            assert following.stdout is not None
+            try:
+                for row in rows:
+                    assert json.loads(following.stdout.readline())["offset"] == row["offset"]
+                fill(node.amqp_url)
+                seen = 0
+                while seen < 1_500:
+                    row = json.loads(following.stdout.readline())
+                    seen += row["says"]["message_count"] if row["kind"] == "CLASSIC_PUBLISH" else 0
+            finally:
+                following.terminate()
+    finally:
+        assert node.stop() == 0

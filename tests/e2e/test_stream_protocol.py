@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import ssl
 import urllib.request
 from collections.abc import Iterator
@@ -14,9 +16,12 @@ import pytest
 import trustme
 from rstream import (
     AMQPMessage,
+    CompressionType,
+    ConfirmationStatus,
     Consumer,
     ConsumerOffsetSpecification,
     OffsetNotFound,
+    OffsetSpecification,
     OffsetType,
     Producer,
     RouteType,
@@ -84,16 +89,49 @@ def test_what_is_confirmed_is_read_from_any_offset_and_over_amqp(node: RunningNo
         assert await read(Consumer(*at, **LOGIN), 5, from_15, stream="letters") == list(enumerate(bodies))[15:]
 
     run(steps())
+    assert read_over_amqp(node, "letters", "first", 20) == bodies
+
+
+def test_sub_batches_that_share_chunks_are_read_from_any_offset_and_over_amqp(node: RunningNode) -> None:
+    at, bodies = node.addresses["stream"], [f"part {number}" for number in range(301)]
+    confirmed = asyncio.Event()
+    answered: list[int] = []
+
+    async def note(status: ConfirmationStatus) -> None:
+        assert status.is_confirmed
+        answered.append(status.message_id)
+        if len(answered) == 100:
+            confirmed.set()
+
+    async def steps() -> None:
+        async with Producer(*at, **LOGIN) as producer:
+            await producer.create_stream("batches")
+            for number in range(100):
+                batch = [AMQPMessage(body=body.encode()) for body in bodies[3 * number : 3 * number + 3]]
+                kind = CompressionType.Gzip if number % 3 == 1 else CompressionType.No
+                await producer.send_sub_entry("batches", batch, kind, on_publish_confirm=note)
+            await confirmed.wait()
+            await producer.send_wait("batches", AMQPMessage(body=bodies[300].encode()))
+        assert await read(Consumer(*at, **LOGIN), 301, FIRST, stream="batches") == list(enumerate(bodies))
+        from_100 = ConsumerOffsetSpecification(OffsetType.OFFSET, 100)
+        assert await read(Consumer(*at, **LOGIN), 201, from_100, stream="batches") == list(enumerate(bodies))[100:]
+
+    run(steps())
+    assert read_over_amqp(node, "batches", "first", 301) == bodies
+    assert read_over_amqp(node, "batches", 200, 101) == bodies[200:]
+
+
+def read_over_amqp(node: RunningNode, stream: str, offset: str | int, count: int) -> list[str]:
+    found: list[str] = []
     with pika.BlockingConnection(pika.URLParameters(node.amqp_url)) as connection:
         channel = connection.channel()
         channel.basic_qos(prefetch_count=20)
-        read_over_amqp = []
-        for method, _, body in channel.consume("letters", arguments={"x-stream-offset": "first"}):
+        for method, _, body in channel.consume(stream, arguments={"x-stream-offset": offset}):
             channel.basic_ack(method.delivery_tag)
-            read_over_amqp.append(body.decode())
-            if len(read_over_amqp) == 20:
+            found.append(body.decode())
+            if len(found) == count:
                 break
-    assert read_over_amqp == bodies
+    return found
 
 
 def test_a_consumer_goes_on_where_its_stored_offset_says(node: RunningNode) -> None:
@@ -163,6 +201,59 @@ def test_operators_see_and_close_connections_of_stream_clients(node: RunningNode
     assert 'rabbitmq_global_messages_confirmed_total{protocol="stream"' in metrics
 
 
+def http(node: RunningNode, path: str) -> Any:
+    host, port = node.http
+    request = urllib.request.Request(f"http://{host}:{port}/api/{path}")
+    request.add_header("Authorization", "Basic " + base64.b64encode(b"guest:guest").decode())
+    return json.loads(urllib.request.urlopen(request).read())
+
+
+def test_operators_see_who_publishes_and_reads_and_which_of_a_group_is_active(node: RunningNode) -> None:
+    at = node.addresses["stream"]
+
+    async def steps() -> None:
+        async with Producer(*at, **LOGIN) as producer:
+            await producer.create_stream("watched")
+            for body in (b"a", b"b", b"c"):
+                await producer.send_wait("watched", AMQPMessage(body=body), publisher_name="ship")
+            readers = [Consumer(*at, **LOGIN, connection_name=f"reader {number}") for number in (1, 2)]
+            done = asyncio.Event()
+
+            async def take(message: Any, context: Any) -> None:
+                if context.offset == 2:
+                    done.set()
+
+            async def from_first(is_active: bool, context: Any) -> OffsetSpecification:
+                return OffsetSpecification(OffsetType.FIRST, 0)
+
+            for reader in readers:
+                await reader.start()
+                await reader.subscribe(
+                    "watched", take, properties={"single-active-consumer": "true", "name": "crew"},
+                    offset_specification=FIRST, consumer_update_listener=from_first,
+                )  # fmt: skip
+            await done.wait()
+            (published,) = await asyncio.to_thread(ctl_json, node, "stream", "publishers", "watched")
+            assert [published[name] for name in ("reference", "published", "confirmed")] == ["ship", 3, 3]
+            read = await asyncio.to_thread(ctl_json, node, "stream", "consumers", "watched")
+            by_activity = {one["activity"]: one for one in read}
+            assert sorted(by_activity) == ["single_active", "waiting"]
+            first = by_activity["single_active"]
+            assert [first[name] for name in ("delivered", "offset", "lag", "lag_s", "active")] == [3, 3, 0, 0.0, True]
+            (group,) = await asyncio.to_thread(ctl_json, node, "stream", "groups", "watched")
+            assert (group["group"], group["consumers"], group["active"]) == ("crew", 2, first["connection"])
+            (over_http,) = await asyncio.to_thread(http, node, "stream/publishers/%2F/watched")
+            assert (over_http["reference"], over_http["confirmed"]) == ("ship", 3)
+            over_http = await asyncio.to_thread(http, node, "stream/consumers/%2F")
+            assert {one["activity_status"] for one in over_http} == {"single_active", "waiting"}
+            names = {one.get("user_provided_name") for one in await asyncio.to_thread(http, node, "stream/connections")}
+            assert {"reader 1", "reader 2"} <= names
+            for reader in readers:
+                await reader.close()
+
+    run(steps())
+
+
 def test_clients_within_tls(tmp_path: Path) -> None:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
@@ -176,10 +267,9 @@ def test_clients_within_tls(tmp_path: Path) -> None:
 
         async def steps() -> None:
             more: dict[str, Any] = {"ssl_context": trusting, "load_balancer_mode": False}
-            producer = Producer(*at, **LOGIN, **more)
-            async with producer:
-                await producer.create_stream("secret")
-                assert await producer.stream_exists("secret")
+            await publish(at, "secret", ["a", "b"], **more)  # through the leader's address, that it is told
+            found = await read(Consumer(*at, **LOGIN, **more), 2, FIRST, stream="secret")
+            assert found == [(0, "a"), (1, "b")]
 
         run(steps())
 

@@ -120,6 +120,25 @@ def test_operators_look_at_a_stream_and_move_its_members(tmp_path: Path) -> None
         assert (listed["name"], listed["arguments"]["x-max-age"]) == ("moved", "1D")
 
 
+def test_a_super_stream_is_created_over_http_and_what_is_kept_by_names_is_shown(node: RunningNode) -> None:
+    path, wanted = "/api/stream/super-streams/%2F/e2e.http", {"binding-keys": "eu, us", "arguments": {"max-age": "1D"}}
+    assert ask(node, "PUT", path, wanted)[0] == 204
+    status, why = ask(node, "PUT", path, wanted)
+    assert (status, b"is there already" in why) == (400, True)
+    with leveret.connect_sync(target(node)) as connection:
+        assert connection.super_stream("e2e.http").partitions() == ["e2e.http-eu", "e2e.http-us"]
+        stream = connection.stream("e2e.http-eu")
+        with stream.publisher(reference="till 3") as publisher:
+            publisher.publish_many(numbered(7))
+        stream.store_offset("billing", 4)
+        tracking = "/api/stream/%2F/e2e.http-eu/tracking"
+        shown = json.loads(ask(node, "GET", tracking)[1])
+        assert shown == {"writers": {"till 3": 7}, "offsets": {"billing": 4}}
+        assert json.loads(ask(node, "GET", f"{tracking}?type=offset")[1]) == {"offsets": {"billing": 4}}
+        connection.super_stream("e2e.http").delete()
+        assert ask(node, "GET", tracking)[0] == 404
+
+
 def test_a_super_stream_is_created_whole_and_its_keys_keep_their_order(node: RunningNode) -> None:
     with leveret.connect_sync(target(node)) as connection:
         orders = connection.super_stream("e2e.orders")

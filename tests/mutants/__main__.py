@@ -29,25 +29,11 @@ from pathlib import Path
 
 from tests.mutants.killers import KILLERS, Kill, Killer, KillerError, ask, warm_up
 from tests.mutants.patches import Patch, PatchError, all_patches
+from tests.tidy.sources import SERVER
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "docs" / "mutants.md"
-COPIED = (
-    "broker",
-    "classic",
-    "front",
-    "native",
-    "node",
-    "quorum",
-    "raft",
-    "replicated",
-    "storage",
-    "stream",
-    "wire",
-    "client",
-    "tests",
-    "pyproject.toml",
-)
+COPIED = (*SERVER, "client", "tests", "pyproject.toml")
 CRASHES_SHOWN = 4
 BEGIN, END = "<!-- kills -->", "<!-- end of kills -->"
 

@@ -68,6 +68,7 @@ KILLERS = (
                 "log_users",
                 "group_commit",
                 "wal_replay",
+                "archive",
             )
         ),
         blind_to=("raft/", *BROKERS),
@@ -85,6 +86,13 @@ KILLERS = (
         ),
         blind_to=(*NODE, *BROKERS),
     ),
+    Killer(
+        "kept files",
+        ("tests/unit/raft/test_kept_logs.py",),
+        only="not busy_life",  # which takes long
+        blind_to=(*NODE, *BROKERS),
+    ),
+    Killer("large entries", ("tests/unit/raft/test_entry_files.py",), blind_to=(*NODE, *BROKERS)),
     Killer("damage", ("tests/unit/raft/test_store_damage.py",), only="not flipped", blind_to=(*NODE, *BROKERS)),
     Killer("every bit", ("tests/unit/raft/test_store_damage.py",), only="flipped", blind_to=(*NODE, *BROKERS)),
     Killer("random lives", ("tests/unit/raft/test_log_replay.py",), blind_to=(*NODE, *BROKERS), at_random=True),
@@ -147,9 +155,15 @@ KILLERS = (
     Killer(
         "streams",
         (
-            *(f"tests/unit/stream/test_{name}.py" for name in ("machine", "tail", "stored_form", "stream_queue")),
+            *(
+                f"tests/unit/stream/test_{name}.py"
+                for name in ("machine", "tail", "leading", "stored_form", "stream_queue")
+            ),
             *(f"tests/unit/stream/test_{name}.py" for name in ("chunk_readers", "far_readers", "filters")),
-            *(f"tests/unit/stream/test_{name}.py" for name in ("dedup", "rules", "stored_offsets")),
+            *(
+                f"tests/unit/stream/test_{name}.py"
+                for name in ("chunk_subscription", "dedup", "rules", "stored_offsets")
+            ),
             "tests/contract/test_stream_rules.py",
         ),
         only="not where_the_snapshot and not have_no_gaps and not found_near and not ever_missed"
@@ -182,6 +196,7 @@ KILLERS = (
                 "broker/test_turns",
                 "front/amqp/test_channel",
                 "front/amqp/test_server",
+                "front/stream/test_connection",
                 "front/test_client_socket",
             )
         ),
@@ -189,7 +204,9 @@ KILLERS = (
     ),
     Killer(
         "sessions",
-        tuple(f"tests/unit/broker/test_{name}.py" for name in ("session", "publish")),
+        tuple(
+            f"tests/unit/broker/{name}.py" for name in ("test_session", "test_publish", "stream_clients/test_groups")
+        ),
         blind_to=(*ENGINE, FRONTS, "classic/", "node/", *QUORUM_QUEUES, *STREAMS),
     ),
     Killer(
@@ -235,6 +252,7 @@ KILLERS = (
                 "upkeep",
                 "identity",
                 "first_boot",
+                "kernel",
             )
         ),
         only="not whatever_is_killed",  # which draws what it does
@@ -251,6 +269,12 @@ KILLERS = (
         blind_to=(*ENGINE, FRONTS, "broker/", *QUORUM_QUEUES, *STREAMS),
     ),
     Killer("clients of simulated brokers", ("tests/unit/sim/test_broker_clients.py",), blind_to=ENGINE),
+    Killer(
+        "stream clients of simulated brokers",
+        ("tests/unit/sim/test_broker_stream_clients.py",),
+        only="each_of_the_ways or big_campaign",
+        blind_to=(*ENGINE, FRONTS, "classic/", "node/", "quorum/"),
+    ),
     Killer(
         "strangers",
         (

@@ -26,12 +26,12 @@ from raft.store.node_log import RaftStore
 from raft.store.replicas import FOUNDER
 from raft.store.store_limits import StoreLimits
 from storage import names
-from storage.log_users import LogUsers
 from storage.os_disk import OsDisk
-from storage.wal import LOG_ID_BYTES, LogCore
-from storage.wal_facts import load_or_create
-from storage.wal_replay import Replay
-from storage.wal_writer import LogWriter
+from storage.wal.facts import load_or_create
+from storage.wal.log_core import LOG_ID_BYTES, LogCore
+from storage.wal.log_users import LogUsers
+from storage.wal.replay import Replay
+from storage.wal.writer import LogWriter
 from tests.disk_numbers import begin_process
 from tests.raft_node.leaders import hand_back, preferred_node
 from tests.raft_node.register import Register

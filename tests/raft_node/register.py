@@ -152,6 +152,10 @@ class Register:
             if register.entry:
                 self._live[register.entry] = self._live.get(register.entry, 0) + 1
 
+    @property
+    def held_bytes(self) -> int:
+        return 0
+
     def live_entries(self) -> LiveEntries:
         return LiveEntries(sorted(self._live))
 

@@ -22,6 +22,9 @@ class SlowFile:
     def read_at(self, offset: int, size: int) -> bytes:
         return self._file.read_at(offset, size)
 
+    def send_to(self, socket: int, offset: int, size: int) -> int:
+        return self._file.send_to(socket, offset, size)
+
     def sync(self) -> None:
         time.sleep(self._fsync_s)
         self._file.sync()

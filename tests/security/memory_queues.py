@@ -9,7 +9,17 @@ from broker.confirms import Receipt
 from broker.consumer import Consumer
 from broker.message import Run
 from broker.pending import Pending
-from broker.queue_type import DeathReason, Got, HeldSlice, Outcome, Queue, QueueHost, QueueStatistics, Slice
+from broker.queue_type import (
+    DeadMessage,
+    DeathReason,
+    Got,
+    HeldSlice,
+    Outcome,
+    Queue,
+    QueueHost,
+    QueueStatistics,
+    Slice,
+)
 from broker.records import QueueRecord
 
 
@@ -60,7 +70,7 @@ class MemoryQueue:
         if outcome in (Outcome.REQUEUED, Outcome.RETURNED):
             self.ready.insert(0, (run, piece.sequence))
         elif outcome is Outcome.REJECTED:
-            dead = [(run.exchange, run.routing_key, run.content, run.persistent)]
+            dead = [DeadMessage(run.exchange, run.routing_key, run.content, run.persistent)]
             self.host.dead_letter(self, DeathReason.REJECTED, dead, now)
 
     def settle_all(self, held: Sequence[HeldSlice], outcome: Outcome, now: int) -> None:

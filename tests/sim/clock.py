@@ -27,6 +27,9 @@ class SimClock:
     def wall_ms(self) -> int:
         return self._wall_start_ms + round(self.now * 1000)
 
+    def wall_us(self) -> int:
+        return self._wall_start_ms * 1000 + round(self.now * 1_000_000)
+
     def advance(self, seconds: float) -> None:
         assert seconds >= 0, f"time cannot go back by {-seconds} s"
         self.now += seconds

@@ -5,7 +5,8 @@
 - content and size since the file's last `sync`: all lost, a prefix of the writes kept, any subset of their 512-byte blocks
   kept (the device reorders), one of these blocks torn in its middle, or the size kept with zeros or garbage as content;
 - directory entries since the last `sync_dir`: any subset of the creations, renames and deletions. A rename happens whole or
-  not at all. A file whose entry is lost is lost;
+  not at all; to another directory it is a creation and a deletion, of which a crash may leave both names or none. A file whose
+  entry is lost is lost;
 - all open handles die with the process that held them.
 
 `kill()` is kill -9: handles die, the system keeps every write.
@@ -21,6 +22,7 @@ synced, or `make_dir` found no descriptor to sync its name with and was not call
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -207,6 +209,9 @@ class SimFile:
         if self._call("read") is not None:
             raise DiskFailed(f"cannot read {self._name}: simulated EIO")
         return bytes(self._inode.current[offset : offset + size])
+
+    def send_to(self, socket: int, offset: int, size: int) -> int:
+        return os.write(socket, self.read_at(offset, size))
 
     def sync(self) -> None:
         fault = self._call("sync")
@@ -410,8 +415,12 @@ class SimDisk:
         self._may_fail("rename", old)
         directory, base = self._split(old)
         target, target_base = self._split(new)
-        assert directory is target, f"{old} is renamed to {new} in another directory: a crash could leave both or none"
-        directory.change(base, target_base, self._inode(old))
+        inode = self._inode(old)
+        if directory is target:
+            directory.change(base, target_base, inode)
+            return
+        target.change("", target_base, inode)
+        directory.change(base, "", inode)
 
     def link(self, old: str, new: str) -> bool:
         self._may_fail("link", new)

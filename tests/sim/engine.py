@@ -15,7 +15,7 @@ from raft.store.group_records import GroupIdentity
 from raft.store.wal_log_store import WalLogStore
 from storage import names
 from storage.errors import DiskFailed
-from storage.wal_file_reader import Chunk
+from storage.wal.file_reader import Chunk
 from tests.disk_numbers import begin_process
 from tests.raft_node.register import Register
 from tests.sim.clients import Client

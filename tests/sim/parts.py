@@ -17,8 +17,8 @@ from raft.groups import Groups
 from raft.store.node_log import RaftStore
 from raft.store.wal_log_store import Done, Installed, WalLogStore
 from storage.disk import Buffer
-from storage.wal import Commit
-from storage.wal_writer import LogWriter
+from storage.wal.log_core import Commit
+from storage.wal.writer import LogWriter
 
 if TYPE_CHECKING:
     from tests.sim.process import NodeLoop, Process
@@ -97,7 +97,9 @@ class WatchedStore:
         self.entries = store.entries
         self.snapshot_size = store.snapshot_size
         self.read_snapshot = store.read_snapshot
+        self.note_committed = store.note_committed
         self.receive = store.receive
+        self.note_committed = store.note_committed
         self.durability = store.durability
         self.load_state = store.load_state
 
@@ -106,7 +108,15 @@ class WatchedStore:
         self._process.site.world.watch.appended(self._process, self.store.identity.group, ticket, facts, list(entries))
         return ticket
 
-    def save_snapshot(self, meta: SnapshotMeta, state: Sequence[Buffer], live: LiveEntries | None, done: Done) -> None:
+    def save_snapshot(
+        self,
+        meta: SnapshotMeta,
+        state: Sequence[Buffer],
+        live: LiveEntries | None,
+        done: Done,
+        *,
+        keeps_recent: bool = True,
+    ) -> None:
         watch = self._process.site.world.watch
         watch.snapshot_taken(self._process, self.store.identity.group, meta, state)
 
@@ -115,7 +125,7 @@ class WatchedStore:
                 watch.count("compaction race")  # a newer one was installed while this one was written
             done(kept)
 
-        self.store.save_snapshot(meta, state, live, ended)
+        self.store.save_snapshot(meta, state, live, ended, keeps_recent=keeps_recent)
 
     def install(self, meta: SnapshotMeta, done: Installed) -> None:
         self._process.site.world.watch.count("snapshot install")

@@ -55,6 +55,7 @@ class Shape:
     kept_pack_bytes_min: int = 100
     log_files_kept: int = 0
     entries_kept: int = 4
+    bytes_kept: int = 2000
     memory_bytes_max: int = 2000
     open_segments_max: int = 4
     small_segments_max: int = 3

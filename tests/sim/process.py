@@ -56,6 +56,9 @@ class NodeClock:
     def wall_ms(self) -> int:
         return self._clock.wall_ms() + self.wall_offset_ms
 
+    def wall_us(self) -> int:
+        return self._clock.wall_us() + self.wall_offset_ms * 1000
+
     def go_at(self, rate: float) -> None:
         self._stood_at = self.monotonic()
         self._since = self._clock.now

@@ -235,7 +235,7 @@ class Watch:
 
     def _lower_acknowledged(self, group: int, member: MemberId, last: int, term: int) -> None:
         """A later leader has what was said to an earlier one taken back: its log ends here, with an entry of this term."""
-        if self._acknowledged.get((group, member), (0, 0))[0] > last:
+        if self._acknowledged.get((group, member), (0, 0))[0] >= last:
             self._acknowledged[group, member] = (last, term)
 
     def found_damaged(self, group: int, member: MemberId, damage: Damaged) -> None:

@@ -363,7 +363,7 @@ class World:
                     self.network.connect(site.number, other.number)
 
     def _who_stays_away(self) -> list[int]:
-        """Some of those without which every group has a majority that never lost anything."""
+        """Some of those without which every group has a majority that never lost anything, also once learners are promoted."""
         away: list[int] = []
         for site in self.sites.values():
             if site.number in self.away:
@@ -374,7 +374,8 @@ class World:
 
     def can_spare(self, away: list[int]) -> bool:
         for group in self.living():
-            for membership in [*self.memberships(group), *self._stored_memberships(group)]:
+            known = [*self.memberships(group), *self._stored_memberships(group)]
+            for membership in [*known, *map(_promoted, known)]:
                 sound = [
                     voter for voter in membership.voters if node_of(voter) not in away and self._is_alive(group, voter)
                 ]
@@ -482,3 +483,8 @@ class World:
                 raise Violation(
                     "healed_cluster_converges", f"group {group}: {found[1].applied} of {len(book.committed)}"
                 )
+
+
+def _promoted(membership: Membership) -> Membership:
+    """As it is once those who have caught up vote: the leader may say so before it notices that they are away."""
+    return membership._replace(voters=(*membership.voters, *membership.promotable))

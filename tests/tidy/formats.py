@@ -26,7 +26,7 @@ PACKS = re.compile(r"\bStruct\(|struct\.pack|\.to_bytes\(")
 
 
 # These read or write what others define.
-NO_FORMAT = {"classic/stored_run.py", "storage/wal_file_reader.py", "storage/wal_writer.py"}
+NO_FORMAT = {"classic/stored_run.py", "storage/wal/file_reader.py", "storage/wal/writer.py"}
 
 
 def packing(folder: str) -> list[str]:
@@ -38,7 +38,8 @@ def packing(folder: str) -> list[str]:
 # Chapter -> the modules whose docstrings it is made of, from the outermost to the innermost.
 CHAPTERS = {
     "Names of files": ["storage/names.py"],
-    "Records and the log": ["storage/record.py", "storage/wal.py"],
+    "Records and the log": ["storage/record.py", "storage/wal/log_core.py", "storage/history/name_records.py"],
+    "What is archived": ["storage/archive/summary.py"],
     "Files of records that do not change": ["storage/segment.py", "storage/segment_index.py"],
     "Files that are replaced as a whole": ["storage/snapshot_file.py", "storage/fact_file.py"],
     "Messages": ["native/content.py", "wire/amqp/tables.py"],
@@ -47,13 +48,14 @@ CHAPTERS = {
         "storage/lmdb_pages.py",
         "node/catalog/catalog_store.py",
         "node/catalog/catalog_state.py",
-        "node/catalog/metadata_machine.py",
+        "node/catalog/metadata_entry.py",
         "broker/catalog/catalog_commands.py",
     ],
     "Classic queues": packing("classic"),
     "Replicated logs": [
         "raft/store/group_records.py",
         "raft/core/packs.py",
+        "raft/core/leadership.py",
         "raft/store/groups_file.py",
         "raft/store/segments.py",
         "raft/store/kept_logs.py",
@@ -67,17 +69,13 @@ CHAPTERS = {
         "quorum/fifo/ready_rows.py",
     ],
     "Streams": [
-        "stream/chunk.py",
-        "stream/bloom.py",
-        "stream/entries.py",
-        "stream/stream_state.py",
-        "stream/chunk_places.py",
-        "stream/publishing.py",
-        "stream/storing.py",
-        "stream/segment_file.py",
-        "stream/framing.py",
-        "stream/checkpoint.py",
-        "stream/index.py",
+        "stream/chunks/chunk.py",
+        "stream/chunks/bloom.py",
+        "stream/chunks/entries.py",
+        "stream/group/stream_state.py",
+        "stream/group/chunk_places.py",
+        "stream/chunks/publish_ops.py",
+        "stream/chunks/store_ops.py",
         "wire/amqp10/sections.py",
         "wire/amqp10/typed_values.py",
         "wire/amqp10/to_amqp10.py",

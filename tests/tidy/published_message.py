@@ -19,7 +19,8 @@ from pamqp import base, commands, frame, header, heartbeat
 
 from node.assemble import Node
 from node.config import Config, ListenSection, NodeSection
-from storage import fsync_times, wal_writer
+from storage.wal import fsync_times
+from storage.wal import writer as wal_writer
 from tests.tidy.sources import ROOT, SERVER
 
 OURS = tuple(f"{ROOT / folder}/" for folder in SERVER)

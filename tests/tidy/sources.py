@@ -9,7 +9,20 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SERVER = ("broker", "classic", "front", "native", "node", "quorum", "raft", "replicated", "storage", "stream", "wire")
+SERVER = (
+    "analytics",
+    "broker",
+    "classic",
+    "front",
+    "native",
+    "node",
+    "quorum",
+    "raft",
+    "replicated",
+    "storage",
+    "stream",
+    "wire",
+)
 CLIENT = "client/leveret"
 GENERATED = re.compile(r"_pb2(_grpc)?\.py$")  # by `make proto`
 

@@ -24,7 +24,6 @@ PORTS = {
     "names": ("broker", "storage"),
     "browsing": ("quorum", "stream"),
     "entries": ("quorum", "stream"),  # where bodies lie; the commands of a stream
-    "log": ("raft", "stream"),  # as a member's core sees it; the files of a stream
     "letters": ("quorum", "replicated", "stream"),  # of one kind of queue; of all whose log is a group
     "leading": ("quorum", "stream"),
     "machine": ("quorum", "raft", "stream"),
@@ -37,19 +36,24 @@ PORTS = {
 SAME_NAME = {
     "Background": ("node/background.py", "storage/beside_loop.py"),  # the port of each: with results, and without
     "Connection": ("broker/client_connection.py", "front/amqp/connection.py"),  # a client's; the state machine of AMQP
-    "Damage": ("classic/store/salvage.py", "storage/wal_replay.py"),  # in a segment's bytes; in the log
+    "Damage": ("classic/store/salvage.py", "storage/wal/replay.py"),  # in a segment's bytes; in the log
     "Limits": ("broker/limits.py", "front/amqp/terms.py"),  # of this node; in connection.tune
-    "Loop": ("raft/groups.py", "storage/log_thread.py"),  # the port of each to the event loop
+    "Loop": ("raft/groups.py", "storage/wal/thread.py"),  # the port of each to the event loop
     "Segment": ("classic/store/queue_index.py", "storage/segment.py"),  # of a queue's index; of a replicated log
 }
 EMPTY_WORDS = {"util", "utils", "helper", "helpers", "misc", "common", "manager", "impl", "stuff", "base", "core2"}
 
 # Word -> the folders in which it may name something. docs/glossary.md says what each means.
 ONLY_IN = {
-    "quorum": ("broker", "node", "quorum"),  # a kind of queue, and its arguments; arithmetic is called majority
+    "quorum": (
+        "analytics",
+        "broker",
+        "node",
+        "quorum",
+    ),  # a kind of queue, and its arguments; arithmetic is called majority
     "majority": ("raft",),
     # By a majority; what one node has fsynced is durable.
-    "committed": ("node", "client", "front", "raft", "stream", "wire"),
+    "committed": ("node", "client", "front", "raft", "stream", "wire", "analytics"),
     "master": (),
     "slave": (),
     "mirror": (),
@@ -60,7 +64,7 @@ ONLY_IN = {
 NOT_IN = {
     "broker/confirms.py": {"ack", "acks", "acked", "nack", "acknowledge", "acknowledged", "settle", "settled"},
     "broker/session/deliveries.py": {"confirm", "confirms", "confirmed"},
-    "storage/group_commit.py": {"confirm", "confirmed", "ack", "acknowledged"},
+    "storage/wal/group_commit.py": {"confirm", "confirmed", "ack", "acknowledged"},
 }
 
 FORBIDDEN_MODULES = {"pickle", "cPickle", "marshal", "shelve", "dill", "jsonpickle", "code", "imp"}

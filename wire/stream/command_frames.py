@@ -21,7 +21,7 @@ _ID_BYTES = 8
 _SIZE = Struct(">I")
 _KEY_AND_VERSION = Struct(">HH")
 _HEAD = Struct(">IHH")
-_PUBLISH_ERROR = Struct(">IHHBI")
+_ANSWERED = Struct(">IHHBI")  # before what a PublishConfirm or a PublishError tells of each id
 _DELIVER = Struct(">IHHB")
 _DELIVER_2 = Struct(">IHHBQ")
 _BY_KEY: dict[tuple[int, int], CommandLayout] = {(layout.key, layout.version): layout for layout in ALL_LAYOUTS}
@@ -76,6 +76,12 @@ def encode_frame(command: Command) -> bytes:
     return _HEAD.pack(HEAD_BYTES + len(body), key, layout.version) + body
 
 
+def publish_confirm(publisher: int, ids: bytes) -> bytes:
+    """PublishConfirm for these ids, u64 each."""
+    head = _ANSWERED.pack(HEAD_BYTES + 5 + len(ids), CommandKey.PUBLISH_CONFIRM, 1, publisher, len(ids) // _ID_BYTES)
+    return head + ids
+
+
 def publish_error(publisher: int, ids: bytes, code: int) -> bytes:
     """PublishError for many ids, u64 each, with one code. Column by column: pairs in Python would cost half a µs each."""
     count = len(ids) // _ID_BYTES
@@ -84,7 +90,7 @@ def publish_error(publisher: int, ids: bytes, code: int) -> bytes:
         refusals[place::REFUSAL_BYTES] = ids[place::_ID_BYTES]
     for place, byte in enumerate(code.to_bytes(REFUSAL_BYTES - _ID_BYTES, "big"), _ID_BYTES):
         refusals[place::REFUSAL_BYTES] = bytes([byte]) * count
-    head = _PUBLISH_ERROR.pack(HEAD_BYTES + 5 + len(refusals), CommandKey.PUBLISH_ERROR, 1, publisher, count)
+    head = _ANSWERED.pack(HEAD_BYTES + 5 + len(refusals), CommandKey.PUBLISH_ERROR, 1, publisher, count)
     return head + bytes(refusals)
 
 

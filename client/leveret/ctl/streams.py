@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -17,7 +17,7 @@ from leveret.ctl.exits import UsageError
 from leveret.ctl.queues import message_line, properties_of
 from leveret.ctl.run import options, with_node
 from leveret.errors import PreconditionFailed
-from leveret.records import QueueGroup, QueueMember, QueueStatus
+from leveret.records import QueueGroup, QueueMember, QueueStatus, StreamConsumer
 from leveret.stream import Place
 
 app = typer.Typer(
@@ -37,7 +37,15 @@ COLUMNS = ("vhost", "name", "state", "ready", "ready_bytes", "consumers", "home"
 MEMBER_COLUMNS = (
     "node", "state", "membership", "away_since_ms", "first_offset", "committed_offset", "segments", "bytes", "readers", "lag",
 )  # fmt: skip
-READER_COLUMNS = ("node", "consumer_tag", "offset", "lag", "bytes_sent")
+READER_COLUMNS = ("node", "consumer_tag", "offset", "lag", "lag_s", "bytes_sent")
+PUBLISHER_COLUMNS = (
+    "vhost", "stream", "connection", "user", "publisher_id", "reference", "published", "confirmed", "refused",
+)  # fmt: skip
+CONSUMER_COLUMNS = (
+    "vhost", "stream", "connection", "user", "subscription_id", "activity", "group", "credit", "delivered", "offset",
+    "lag", "lag_s",
+)  # fmt: skip
+GROUP_COLUMNS = ("vhost", "stream", "group", "super_stream", "consumers", "active", "offset", "lag", "lag_s")
 PAGE = 500  # messages that are asked for at once
 COUNT = 10  # that are shown, unless asked otherwise
 
@@ -100,20 +108,75 @@ class ReaderLine:
     consumer_tag: str
     offset: int
     lag: int
+    lag_s: float
     bytes_sent: int
 
 
 @app.command()
 def readers(name: Name) -> None:
-    """Who reads a stream, on which node, and by how many messages each is behind: those that are furthest behind first."""
+    """Who reads a stream, on which node, and by how many messages and how long each is behind: the furthest behind first."""
     found = with_node(lambda node: _status(node, name))
     lines = [
-        ReaderLine(member.node, one.consumer_tag, one.offset, one.lag, one.bytes_sent)
+        ReaderLine(member.node, one.consumer_tag, one.offset, one.lag, one.lag_s, one.bytes_sent)
         for member in (found.group.members if found.group is not None else ())
         for one in member.readers
     ]
     lines.sort(key=lambda one: (-one.lag, one.node, one.consumer_tag))
     render.records(lines, READER_COLUMNS, empty=f"nobody reads stream '{name}' on a node that has a member of it")
+
+
+OneStream = Annotated[str, typer.Argument(help="Only of this stream.")]
+
+
+@app.command()
+def publishers(name: OneStream = "") -> None:
+    """Who publishes over the stream protocol, through the node that is asked."""
+    found = with_node(lambda node: node.admin.stream_publishers(name, all_vhosts=options.all_vhosts))
+    render.records(found, PUBLISHER_COLUMNS, empty="nobody publishes over the stream protocol here")
+
+
+@app.command()
+def consumers(name: OneStream = "") -> None:
+    """Who reads over the stream protocol, through the node that is asked, and how far behind: the furthest first."""
+    found = with_node(lambda node: node.admin.stream_consumers(name, all_vhosts=options.all_vhosts))
+    found.sort(key=lambda one: (-one.lag, one.stream, one.connection, one.subscription_id))
+    render.records(found, CONSUMER_COLUMNS, empty="nobody reads over the stream protocol here")
+
+
+@dataclass(slots=True, frozen=True)
+class GroupLine:
+    """A group of single active consumers, as the node that is asked knows it."""
+
+    vhost: str
+    stream: str
+    group: str
+    super_stream: str
+    consumers: int
+    active: str  # the connection of the one that reads; empty: it is on another node, or there is none
+    offset: int
+    lag: int
+    lag_s: float
+
+
+@app.command()
+def groups(name: OneStream = "") -> None:
+    """Groups of single active consumers that have some on the node that is asked, and which of these reads."""
+    found = with_node(lambda node: node.admin.stream_consumers(name, all_vhosts=options.all_vhosts))
+    render.records(group_lines(found), GROUP_COLUMNS, empty="no group of single active consumers here")
+
+
+def group_lines(found: Sequence[StreamConsumer]) -> list[GroupLine]:
+    by_group: dict[tuple[str, str, str], list[StreamConsumer]] = {}
+    for one in found:
+        if one.group:
+            by_group.setdefault((one.vhost, one.stream, one.group), []).append(one)
+    return [_group_line(*key, together) for key, together in sorted(by_group.items())]
+
+
+def _group_line(vhost: str, stream: str, group: str, together: list[StreamConsumer]) -> GroupLine:
+    active = next((one for one in together if one.active), None)
+    place = (active.connection, active.offset, active.lag, active.lag_s) if active is not None else ("", 0, 0, 0)
+    return GroupLine(vhost, stream, group, together[0].super_stream, len(together), *place)
 
 
 @app.command()

@@ -207,16 +207,18 @@ class QueueMember(_message.Message):
     def __init__(self, node: _Optional[str] = ..., member: _Optional[str] = ..., state: _Optional[str] = ..., membership: _Optional[str] = ..., away_since_ms: _Optional[int] = ..., term: _Optional[int] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., commit: _Optional[int] = ..., applied: _Optional[int] = ..., snapshot: _Optional[int] = ..., lag: _Optional[int] = ..., machine_version: _Optional[int] = ..., digest: _Optional[str] = ..., snapshot_sent_bytes: _Optional[int] = ..., first_offset: _Optional[int] = ..., committed_offset: _Optional[int] = ..., segments: _Optional[int] = ..., bytes: _Optional[int] = ..., readers: _Optional[_Iterable[_Union[QueueReader, _Mapping]]] = ...) -> None: ...
 
 class QueueReader(_message.Message):
-    __slots__ = ("consumer_tag", "offset", "lag", "bytes_sent")
+    __slots__ = ("consumer_tag", "offset", "lag", "bytes_sent", "lag_s")
     CONSUMER_TAG_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     LAG_FIELD_NUMBER: _ClassVar[int]
     BYTES_SENT_FIELD_NUMBER: _ClassVar[int]
+    LAG_S_FIELD_NUMBER: _ClassVar[int]
     consumer_tag: str
     offset: int
     lag: int
     bytes_sent: int
-    def __init__(self, consumer_tag: _Optional[str] = ..., offset: _Optional[int] = ..., lag: _Optional[int] = ..., bytes_sent: _Optional[int] = ...) -> None: ...
+    lag_s: float
+    def __init__(self, consumer_tag: _Optional[str] = ..., offset: _Optional[int] = ..., lag: _Optional[int] = ..., bytes_sent: _Optional[int] = ..., lag_s: _Optional[float] = ...) -> None: ...
 
 class Connection(_message.Message):
     __slots__ = ("id", "name", "user", "vhost", "protocol", "connected_at_ms", "client_properties", "statistics")
@@ -325,6 +327,92 @@ class ListConsumersResponse(_message.Message):
     CONSUMERS_FIELD_NUMBER: _ClassVar[int]
     consumers: _containers.RepeatedCompositeFieldContainer[ConsumerInfo]
     def __init__(self, consumers: _Optional[_Iterable[_Union[ConsumerInfo, _Mapping]]] = ...) -> None: ...
+
+class StreamPublisher(_message.Message):
+    __slots__ = ("vhost", "stream", "connection", "user", "publisher_id", "reference", "published", "confirmed", "refused")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    CONNECTION_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    PUBLISHER_ID_FIELD_NUMBER: _ClassVar[int]
+    REFERENCE_FIELD_NUMBER: _ClassVar[int]
+    PUBLISHED_FIELD_NUMBER: _ClassVar[int]
+    CONFIRMED_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    stream: str
+    connection: str
+    user: str
+    publisher_id: int
+    reference: str
+    published: int
+    confirmed: int
+    refused: int
+    def __init__(self, vhost: _Optional[str] = ..., stream: _Optional[str] = ..., connection: _Optional[str] = ..., user: _Optional[str] = ..., publisher_id: _Optional[int] = ..., reference: _Optional[str] = ..., published: _Optional[int] = ..., confirmed: _Optional[int] = ..., refused: _Optional[int] = ...) -> None: ...
+
+class ListStreamPublishersRequest(_message.Message):
+    __slots__ = ("vhost", "all_vhosts", "stream")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    ALL_VHOSTS_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    all_vhosts: bool
+    stream: str
+    def __init__(self, vhost: _Optional[str] = ..., all_vhosts: _Optional[bool] = ..., stream: _Optional[str] = ...) -> None: ...
+
+class ListStreamPublishersResponse(_message.Message):
+    __slots__ = ("publishers",)
+    PUBLISHERS_FIELD_NUMBER: _ClassVar[int]
+    publishers: _containers.RepeatedCompositeFieldContainer[StreamPublisher]
+    def __init__(self, publishers: _Optional[_Iterable[_Union[StreamPublisher, _Mapping]]] = ...) -> None: ...
+
+class StreamConsumer(_message.Message):
+    __slots__ = ("vhost", "stream", "connection", "user", "subscription_id", "group", "super_stream", "active", "activity", "credit", "delivered", "offset", "lag", "lag_s")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    CONNECTION_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_ID_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    SUPER_STREAM_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_FIELD_NUMBER: _ClassVar[int]
+    ACTIVITY_FIELD_NUMBER: _ClassVar[int]
+    CREDIT_FIELD_NUMBER: _ClassVar[int]
+    DELIVERED_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LAG_FIELD_NUMBER: _ClassVar[int]
+    LAG_S_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    stream: str
+    connection: str
+    user: str
+    subscription_id: int
+    group: str
+    super_stream: str
+    active: bool
+    activity: str
+    credit: int
+    delivered: int
+    offset: int
+    lag: int
+    lag_s: float
+    def __init__(self, vhost: _Optional[str] = ..., stream: _Optional[str] = ..., connection: _Optional[str] = ..., user: _Optional[str] = ..., subscription_id: _Optional[int] = ..., group: _Optional[str] = ..., super_stream: _Optional[str] = ..., active: _Optional[bool] = ..., activity: _Optional[str] = ..., credit: _Optional[int] = ..., delivered: _Optional[int] = ..., offset: _Optional[int] = ..., lag: _Optional[int] = ..., lag_s: _Optional[float] = ...) -> None: ...
+
+class ListStreamConsumersRequest(_message.Message):
+    __slots__ = ("vhost", "all_vhosts", "stream")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    ALL_VHOSTS_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    all_vhosts: bool
+    stream: str
+    def __init__(self, vhost: _Optional[str] = ..., all_vhosts: _Optional[bool] = ..., stream: _Optional[str] = ...) -> None: ...
+
+class ListStreamConsumersResponse(_message.Message):
+    __slots__ = ("consumers",)
+    CONSUMERS_FIELD_NUMBER: _ClassVar[int]
+    consumers: _containers.RepeatedCompositeFieldContainer[StreamConsumer]
+    def __init__(self, consumers: _Optional[_Iterable[_Union[StreamConsumer, _Mapping]]] = ...) -> None: ...
 
 class Vhost(_message.Message):
     __slots__ = ("name", "description", "tags", "default_queue_type", "protected_from_deletion", "limits")

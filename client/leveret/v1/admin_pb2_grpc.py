@@ -84,6 +84,16 @@ class AdminStub:
                 request_serializer=leveret_dot_v1_dot_admin__pb2.ListConsumersRequest.SerializeToString,
                 response_deserializer=leveret_dot_v1_dot_admin__pb2.ListConsumersResponse.FromString,
                 _registered_method=True)
+        self.ListStreamPublishers = channel.unary_unary(
+                '/leveret.v1.Admin/ListStreamPublishers',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.ListStreamPublishersRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.ListStreamPublishersResponse.FromString,
+                _registered_method=True)
+        self.ListStreamConsumers = channel.unary_unary(
+                '/leveret.v1.Admin/ListStreamConsumers',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.ListStreamConsumersRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.ListStreamConsumersResponse.FromString,
+                _registered_method=True)
         self.CloseConnection = channel.unary_unary(
                 '/leveret.v1.Admin/CloseConnection',
                 request_serializer=leveret_dot_v1_dot_admin__pb2.CloseConnectionRequest.SerializeToString,
@@ -307,6 +317,18 @@ class AdminServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListConsumers(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListStreamPublishers(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListStreamConsumers(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -562,6 +584,16 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.ListConsumers,
                     request_deserializer=leveret_dot_v1_dot_admin__pb2.ListConsumersRequest.FromString,
                     response_serializer=leveret_dot_v1_dot_admin__pb2.ListConsumersResponse.SerializeToString,
+            ),
+            'ListStreamPublishers': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListStreamPublishers,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.ListStreamPublishersRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.ListStreamPublishersResponse.SerializeToString,
+            ),
+            'ListStreamConsumers': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListStreamConsumers,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.ListStreamConsumersRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.ListStreamConsumersResponse.SerializeToString,
             ),
             'CloseConnection': grpc.unary_unary_rpc_method_handler(
                     servicer.CloseConnection,
@@ -994,6 +1026,60 @@ class Admin:
             '/leveret.v1.Admin/ListConsumers',
             leveret_dot_v1_dot_admin__pb2.ListConsumersRequest.SerializeToString,
             leveret_dot_v1_dot_admin__pb2.ListConsumersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListStreamPublishers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/ListStreamPublishers',
+            leveret_dot_v1_dot_admin__pb2.ListStreamPublishersRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.ListStreamPublishersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListStreamConsumers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/ListStreamConsumers',
+            leveret_dot_v1_dot_admin__pb2.ListStreamConsumersRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.ListStreamConsumersResponse.FromString,
             options,
             channel_credentials,
             insecure,

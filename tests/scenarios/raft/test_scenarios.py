@@ -61,7 +61,12 @@ from tests.unit.raft.world import World
 
 SCENARIOS = sorted(Path(__file__).parent.glob("*.txt"))
 SETTINGS = Settings(
-    append_bytes_max=120, window_bytes_max=400, snapshot_chunk_bytes=8, promote_lag_entries=2, uncommitted_bytes_max=400
+    append_bytes_max=120,
+    window_bytes_max=400,
+    snapshot_chunk_bytes=8,
+    snapshot_window_chunks=4,
+    promote_lag_entries=2,
+    uncommitted_bytes_max=400,
 )
 
 

@@ -17,20 +17,24 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from broker.actors import LogActor
 from broker.catalog.policy import EffectiveArguments
+from broker.history_level import HistoryLevel
 from broker.message import Run
 from broker.queue_type import DeathReason, Got, Outcome, Queue, QueueHost, Slice
 from broker.records import QueueRecord
 from classic.driver import ClassicQueues
 from classic.queue import ClassicQueue
+from classic.store.log_records import DoneReason
 from classic.store.node_storage import ClassicLimits
 from classic.stored_run import LEVEL_SHIFT, StoredRun
 from classic.variable_queue import VariableQueue
 from native.content import messages
 from native.sequence_set import Range
 from storage.disk import Disk
-from storage.log_users import LogShare
-from storage.wal_writer import LogWriter
+from storage.history.file_names import FileNames
+from storage.wal.log_users import LogShare
+from storage.wal.writer import LogWriter
 from tests.sim.brokers import invariants
 from tests.sim.brokers.dead_homes import bodies_on
 from tests.sim.brokers.invariants import About
@@ -164,18 +168,25 @@ class WatchedClassicQueues(ClassicQueues):
         self._done: list[tuple[ClassicBook, bytes]] = []  # and not in the log yet
         self._logged: list[tuple[int, list[tuple[ClassicBook, bytes]]]] = []  # by the ticket that makes it durable
 
-    def attach(self, host: QueueHost, log: LogWriter, log_files: LogShare | None = None) -> None:
-        super().attach(host, log, log_files)
+    def attach(
+        self,
+        host: QueueHost,
+        log: LogWriter,
+        log_files: LogShare | None = None,
+        names: FileNames | None = None,
+        history: HistoryLevel = HistoryLevel.BASIC,
+    ) -> None:
+        super().attach(host, log, log_files, names, history)
         storage: Any = self._storage
-        write_settled = storage.write_settled
+        told = storage.told
 
-        def write_settled_and_note() -> int:
+        def told_and_note() -> int:
             done, self._done = self._done, []
-            ticket: int = write_settled()
+            ticket: int = told()
             self._logged.append((ticket, done))
             return ticket
 
-        storage.write_settled = write_settled_and_note
+        storage.told = told_and_note
         watch, moved = self._process.site.world.watch, storage.store.moved
 
         def count_moved(*what: Any) -> None:
@@ -238,9 +249,9 @@ class WatchedClassicQueues(ClassicQueues):
                 book.got[book.bodies[got.piece.sequence]] = True
             return got
 
-        def note_handed_out(piece: Slice, no_ack: bool) -> None:
-            handed_out(piece, no_ack)
-            if no_ack:
+        def note_handed_out(piece: Slice, reason: DoneReason | None) -> None:
+            handed_out(piece, reason)
+            if reason is not None:
                 be_done_with(piece)
 
         def note_died(level: VariableQueue, buries: bool, count_max: int, reason: DeathReason, now: int) -> int:
@@ -256,8 +267,10 @@ class WatchedClassicQueues(ClassicQueues):
                 dying.clear()
             return count
 
-        def note_forgotten(run: StoredRun, first: int, count: int) -> None:
-            forget(run, first, count)
+        def note_forgotten(
+            run: StoredRun, first: int, count: int, reason: DoneReason, by: LogActor | None = None
+        ) -> None:
+            forget(run, first, count, reason, by)
             if dying:
                 bodies = book.at([(first, first + count)])
                 book.dies(bodies, dying[0])

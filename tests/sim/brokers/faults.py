@@ -62,7 +62,7 @@ def _connection_dies(faults: Faults, fault: Fault, random: Random) -> bool:
 @kind("publisher moves")
 def _publisher_moves(faults: Faults, fault: Fault, random: Random) -> bool:
     """Its connection dies with answers on their way; it sends again, to another node."""
-    return any(publisher.lose_connection() for publisher in victims(faults, random, world_of(faults).publishers))
+    return any(publisher.lose_connection() for publisher in victims(faults, random, world_of(faults).all_publishers))
 
 
 @kind("consumer stalls")

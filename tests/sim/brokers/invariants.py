@@ -247,6 +247,62 @@ def offset_names_one_message(about: About, who: str, offset: int, body: bytes, k
 
 
 @invariant
+def offset_names_one_chunk(about: About, who: str, offset: int, found: bytes, known: bytes) -> None:
+    assert found == known, (
+        f"{who} is given {found[:60]!r} as the chunk at offset {offset}, where {known[:60]!r} is stored"
+    )
+
+
+@invariant
+def chunks_come_for_credit(about: About, who: str, credit: int) -> None:
+    assert credit > 0, f"{who} is given a chunk, and has credit for {credit}"
+
+
+@invariant
+def last_chunk_is_committed(about: About, who: str, given: int, last: int, known: int) -> None:
+    assert given <= last <= known, (
+        f"{who} is given chunk {given}, told that {last} is the last one, and that is {known}"
+    )
+
+
+@invariant
+def one_of_a_group_reads(about: About, group: str, who: str, others: Sequence[str]) -> None:
+    """As long as nodes reach each other."""
+    assert not others, f"{who} of group {group} is told to read while {list(others)} do"
+
+
+@invariant
+def groups_have_a_reader(about: About, group: str, consumers: Sequence[str], reading: Sequence[str]) -> None:
+    """In the end: one."""
+    assert len(reading) == bool(consumers), f"of {list(consumers)} of group {group} these read: {list(reading)}"
+
+
+@invariant
+def last_id_is_the_logs(about: About, who: str, low: int, told: int, high: int) -> None:
+    """Of a publisher: what is stored when it is asked for, or since."""
+    assert low <= told <= high, f"{who} is told that {told} was its last id, between {low} and {high}"
+
+
+@invariant
+def what_is_up_to_a_last_id_is_stored(about: About, who: str, last_id: int, missing: Sequence[bytes]) -> None:
+    """What its publisher has published in this order: it is not published again."""
+    assert not missing, f"{who} is told that {last_id} was its last id, and not stored are {list(missing)[:3]}"
+
+
+@invariant
+def stored_offsets_were_stored(about: About, who: str, told: int | None, known: Collection[int]) -> None:
+    """By a client, under this name."""
+    assert told is None or told in known, f"{who} is told of offset {told}, which nobody has stored"
+
+
+@invariant
+def stored_offsets_do_not_go_back(about: About, who: str, before: int, told: int | None, came_later: bool) -> None:
+    """Behind what a client was told, unless somebody has stored less since, or before over another connection."""
+    is_right = told is not None and (told >= before or came_later)
+    assert is_right, f"{who} is told of offset {told}, after {before}, and nobody has stored that since"
+
+
+@invariant
 def readers_begin_where_they_asked(
     about: About, who: str, beginning: Any, offset: int, told: int, may_begin: bool
 ) -> None:

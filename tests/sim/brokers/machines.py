@@ -20,7 +20,7 @@ from raft.core.live_entries import LiveEntries
 from raft.core.messages import Entry
 from raft.machine import Machine, ReadEntry
 from storage.disk import Buffer
-from stream.member import StreamMember
+from stream.group.member import StreamMember
 from tests.sim.brokers import invariants
 from tests.sim.brokers.invariants import About
 from tests.sim.brokers.ledger import Ledger, UnboundedMachine
@@ -95,6 +95,11 @@ class Watched:
     def restore(self, state: bytes, version: int) -> None:
         self.inner.restore(state, version)
 
+    @property
+    def held_bytes(self) -> int:
+        held: int = self.inner.held_bytes
+        return held
+
     def live_entries(self) -> LiveEntries | None:
         live: LiveEntries | None = self.inner.live_entries()
         return live
@@ -129,7 +134,9 @@ class WatchedStream(Watched):
             invariants.results_are_the_twins(book.about, entry.index, result, [book.results[entry.index]])
         state, index = machine.state, entries[-1].index
         invariants.first_offset_never_falls(book.about, self._process.number, before, state.first_offset)
-        found = figures_of(state.first_offset, state.next_offset, state.segments)
+        last_ids = {name: position.last_id for name, position in state.publishers.items()}
+        stored = {name: one.offset for name, one in state.stored.items()}
+        found = figures_of(state.first_offset, state.next_offset, state.segments, last_ids, stored)
         invariants.figures_are_the_twins(book.about, index, found, book.figures[index])
         watch.applied(self._process, self._group, entries, digest_of(machine))
         return results

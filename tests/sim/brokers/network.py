@@ -65,6 +65,7 @@ class LinkNetwork(Network):
         self._arrives_at: dict[Pair, float] = {}
         self._about = about
         self._count = count
+        self.changed_at = 0.0  # when a connection came or went
         self._ended_by_damage: dict[Pair, bool] = {}  # connections that are not made again yet
 
     def connect(self, a: int, b: int) -> None:
@@ -72,6 +73,7 @@ class LinkNetwork(Network):
         ends = self._call_ends
         if not ends[a].is_linked_to(b) or not ends[b].is_linked_to(a):
             return
+        self.changed_at = self._loop.time()
         for pair in ((a, b), (b, a)):
             self._ways[pair] = deque()
             self._arrives_at.pop(pair, None)
@@ -81,6 +83,7 @@ class LinkNetwork(Network):
         super().connect(a, b)
 
     def forget(self, a: int, b: int) -> None:
+        self.changed_at = self._loop.time()
         for pair in ((a, b), (b, a)):
             self._ways.pop(pair, None)
             self._silent_since.pop(pair, None)

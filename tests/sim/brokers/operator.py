@@ -17,7 +17,7 @@ from broker.pending import ignore
 from broker.records import BindingRecord, ExchangeRecord, PolicyRecord
 from stream.queue import StreamQueue
 from tests.sim.brokers import invariants
-from tests.sim.brokers.channel import WAY_S
+from tests.sim.brokers.client_connection import WAY_S
 from tests.sim.brokers.plan import ALL_CLASSIC_PROFILES, ALL_STREAM_PROFILES, GRAVES, LIVES, QUORUM, STREAM, TARGET
 from tests.sim.plan import Ask
 

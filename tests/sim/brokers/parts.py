@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from broker.broker import Broker
 from broker.limits import Limits
 from broker.pending import Pending
-from broker.queue_type import Arrival, DeathReason, Queue
-from broker.routing.dead_letter import DeadMessage
+from broker.queue_type import Arrival, DeadMessage, DeathReason, Queue
 from classic.store.node_storage import ClassicLimits
 from node.catalog.cluster_metadata import ClusterMetadata
 from node.catalog.metadata_machine import CommandOutcome
@@ -115,13 +114,13 @@ class BuryingBroker(Broker):
 
     def __init__(self, count: Callable[[str], None], **others: Any) -> None:
         super().__init__(**others)
-        self._count = count
+        self._note = count
 
     def dead_letter_confirmed(
         self, queue: Queue, reason: DeathReason, message: DeadMessage, now: int, on_answer: Callable[[Arrival], None]
     ) -> None:
         def answered(arrival: Arrival) -> None:
-            self._count(f"dead letter {arrival.name.lower()}")
+            self._note(f"dead letter {arrival.name.lower()}")
             on_answer(arrival)
 
         super().dead_letter_confirmed(queue, reason, message, now, answered)

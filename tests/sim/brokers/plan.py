@@ -57,6 +57,7 @@ REFUSED_PROFILES: dict[str, dict[str, Any]] = {
     "buried-once": {**DEAD, "x-dead-letter-exchange": GRAVES, "x-delivery-limit": 1, "x-message-ttl": 2000},
 }
 STREAM = {"x-queue-type": "stream"}
+SUPER_STREAM = "super-stream"  # an exchange that all streams are bound to
 SMALL_SEGMENTS = {"x-stream-max-segment-size-bytes": 500}
 STREAM_PROFILES: dict[str, dict[str, Any]] = {
     "stream-plain": SMALL_SEGMENTS,
@@ -134,6 +135,8 @@ class BrokerShape(Shape):
     guests: str = ""  # names of LIVES
     streams: str = ""  # names of STREAM_PROFILES
     readers: int = 0  # consumers of streams
+    writers: int = 0  # publishers of the stream protocol
+    chunk_readers: int = 0  # that read whole chunks
 
     @property
     def nodes(self) -> int:
@@ -214,7 +217,10 @@ def draw(seed: int, seconds: float = SECONDS) -> Plan:
     other_asks = tuple(_draw_other_asks(others, shape))
     streaming = Random(f"streams of {seed}")
     shape = _with_streams(streaming, shape)
-    return Plan(seed, shape, faults, (*asks, *other_asks, *_draw_stream_asks(streaming, shape)), "brokers")
+    stream_asks = tuple(_draw_stream_asks(streaming, shape))
+    clients = Random(f"clients of the stream protocol of {seed}")
+    shape = _with_stream_clients(clients, shape)
+    return Plan(seed, shape, faults, (*asks, *other_asks, *stream_asks, *_draw_client_asks(clients, shape)), "brokers")
 
 
 def _with_other_clients(random: Random, shape: BrokerShape) -> BrokerShape:
@@ -245,6 +251,13 @@ def _with_streams(random: Random, shape: BrokerShape) -> BrokerShape:
         guests="+".join(guests),
         cast="+".join([*shape.cast_names, *casts]),
     )
+
+
+def _with_stream_clients(random: Random, shape: BrokerShape) -> BrokerShape:
+    """Where there are streams, mostly."""
+    if not shape.stream_names or random.random() < 0.2:
+        return shape
+    return replace(shape, writers=random.randint(1, 3), chunk_readers=random.randint(2, 5))
 
 
 def _draw_faults(random: Random, shape: BrokerShape) -> tuple[Fault, ...]:
@@ -404,6 +417,19 @@ def _draw_stream_asks(random: Random, shape: BrokerShape) -> Iterator[Ask]:
             yield Ask(round(at, 3), reader, 0, kind, name, 0)
         for name in guests:
             yield from _draw_stream_life(random, at, shape, name)
+        at += random.expovariate(1 / gap_s)
+
+
+def _draw_client_asks(random: Random, shape: BrokerShape) -> Iterator[Ask]:
+    """Of clients of the stream protocol."""
+    gap_s = random.choice((0.2, 0.4))
+    at = 0.3
+    while at < shape.seconds - 4 and shape.writers:
+        name = random.choice(shape.stream_names)
+        yield Ask(round(at, 3), random.randint(1, shape.writers), 0, "write", name, 0)
+        kind = random.choices(("read-chunks", "unread-chunks", ""), (4, 1, 5))[0]
+        if kind:
+            yield Ask(round(at, 3), random.randint(1, shape.chunk_readers), 0, kind, name, 0)
         at += random.expovariate(1 / gap_s)
 
 

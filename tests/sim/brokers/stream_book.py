@@ -11,7 +11,7 @@ readers are judged in stream_reading.py.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -19,15 +19,26 @@ from native.content import messages
 from raft.core.messages import Entry
 from raft.machine import ReadEntry
 from storage.disk import Buffer
-from stream.chunk import CHUNK_HEADER_BYTES
-from stream.entries import AllKnown, ChunkEntry, RetentionCut, WriterPosition, decode
-from stream.machine import StreamMachine, Written
-from stream.rules import StreamRules
-from stream.stored_form import stream_messages
+from stream.chunks.chunk import CHUNK_HEADER_BYTES
+from stream.chunks.entries import (
+    AllKnown,
+    ChunkEntry,
+    RetentionCut,
+    StoredOffsets,
+    WriterPosition,
+    decode,
+    read_prefix,
+)
+from stream.chunks.stored_form import stream_messages
+from stream.group.machine import StreamMachine, Written
+from stream.group.rules import StreamRules
 from tests.sim.brokers import invariants
 from tests.sim.brokers.invariants import About
 
 Writer = tuple[int, int, int]  # node, incarnation, sequence
+NAMED = b"name-"  # names of publishers begin with this
+PLACES = 10  # messages under one id are numbered within it: its number is the id times this, and the place
+FILTERED = b"f"  # a message may say in its third field by what value it is filtered
 
 
 class StoredChunk(NamedTuple):
@@ -39,6 +50,12 @@ class StoredChunk(NamedTuple):
     time_ms: int
     size: int
     data: bytes  # of its entry
+    values: frozenset[bytes | None]  # of its messages, to filter by
+
+    @property
+    def chunk(self) -> bytes:
+        """As readers of chunks get it."""
+        return self.data[read_prefix(self.data)[2] - CHUNK_HEADER_BYTES :]
 
 
 @dataclass(slots=True)
@@ -65,6 +82,8 @@ class StreamBook:
     firsts: list[int] = field(default_factory=lambda: [0])  # offsets that the stream began with, the present one last
     results: dict[int, Written] = field(default_factory=dict)  # by entry
     figures: dict[int, tuple[Any, ...]] = field(default_factory=dict)  # behind it
+    last_ids: dict[str, int] = field(default_factory=dict)  # of publishers with names, by what is in the stream
+    stored: dict[str, int] = field(default_factory=dict)  # offsets that readers have stored under their names
     told: int = 0  # clients have been told of all messages below this offset, or read them
     rules: list[StreamRules] = field(default_factory=list)  # that were in force, the present ones last
     is_read_before: Callable[[int], bool] = lambda _: False  # whether somebody reads what lies before this offset
@@ -106,9 +125,11 @@ class StreamBook:
             self._time_ms = max(self._time_ms, said.time_ms)
             if isinstance(said, RetentionCut):
                 self._cut(said)
+            elif isinstance(said, StoredOffsets):
+                self.stored |= dict(said.offsets)
             self._begins_segment = self._begins_segment or said.ends_segment
         self.results[entry.index] = result
-        self.figures[entry.index] = figures_of(self.first, self.end, self.segments)
+        self.figures[entry.index] = figures_of(self.first, self.end, self.segments, self.last_ids, self.stored)
         return None
 
     def digest(self) -> str | None:
@@ -140,12 +161,15 @@ class StreamBook:
         if result is Written.DONE:
             self._writers |= {writer.node: tuple(writer) for writer in said.writers}
             self._store(entry, said)
+            if said.known_messages:
+                self.count("part of a stream publish was known")
         return result
 
     def _take_nothing(self, said: AllKnown) -> Written:
         """A node has said what is in the stream already."""
         result = self._follows((said.writer,), said.message_count, said.next_offset)
         if result is Written.DONE:
+            self.count("all of a stream publish was known")
             self._writers[said.writer.node] = tuple(said.writer)
             self._time_ms = max(self._time_ms, said.time_ms)
         return result
@@ -174,11 +198,20 @@ class StreamBook:
         segment.size += header.size
         segment.last_time_ms = self._time_ms = header.time_ms
         self._begins_segment = said.ends_segment
+        values = frozenset([filter_value_of(body) for body in self.messages[header.first_offset :]])
         self.chunks.append(
             StoredChunk(
-                entry.index, header.first_offset, header.next_offset, header.time_ms, header.size, bytes(entry.data)
+                entry.index,
+                header.first_offset,
+                header.next_offset,
+                header.time_ms,
+                header.size,
+                bytes(entry.data),
+                values,
             )
         )
+        if header.message_count > header.item_count:
+            self.count("sub-batch stored")
 
     def _keep(self, body: bytes) -> None:
         invariants.stored_once_in_a_queue(self.about, body, body in self.bodies)
@@ -186,6 +219,8 @@ class StreamBook:
         publisher, number, _ = body.split(b":", 2)
         invariants.channels_keep_their_order(self.about, publisher, self._lanes.get(publisher, 0), int(number))
         self._lanes[publisher] = int(number)
+        if NAMED in publisher:
+            self.last_ids[publisher.decode()] = int(number) // PLACES
         self.bodies[body] = self.end
         self.messages.append(body)
 
@@ -218,8 +253,17 @@ def _asks_for_it(rules: StreamRules, size: int, oldest: Segment, now_ms: int) ->
     return too_long or (rules.max_age_ms is not None and oldest.last_time_ms < now_ms - rules.max_age_ms)
 
 
-def figures_of(first: int, end: int, segments: Sequence[Any]) -> tuple[Any, ...]:
-    return first, end, *((segment.first_offset, segment.size, segment.last_time_ms) for segment in segments)
+def filter_value_of(body: bytes) -> bytes | None:
+    value = body.split(b":", 3)[2]
+    return value if value.startswith(FILTERED) else None
+
+
+def figures_of(
+    first: int, end: int, segments: Sequence[Any], last_ids: Mapping[str, int], stored: Mapping[str, int]
+) -> tuple[Any, ...]:
+    """Names in whatever order."""
+    spans = [(segment.first_offset, segment.size, segment.last_time_ms) for segment in segments]
+    return first, end, *spans, *sorted(last_ids.items()), *sorted(stored.items())
 
 
 def digest_of(machine: StreamMachine) -> str:

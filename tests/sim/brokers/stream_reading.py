@@ -91,7 +91,7 @@ class Reading:
         wanted = self.beginning.number
         if wanted < self.told:
             return offset == wanted or self._was_first(offset, wanted)
-        return offset <= wanted and self._is_between(self.told, offset)
+        return self._was_first(offset, wanted) or (offset <= wanted and self._is_between(self.told, offset))
 
     def _at_time(self, offset: int) -> bool:
         """The first chunk that is not older; behind the end, where the next one comes."""

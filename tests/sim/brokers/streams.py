@@ -14,7 +14,7 @@ from node.catalog.metadata_machine import CommandOutcome
 from raft.core.errors import Damaged
 from raft.store.member_store import MemberStore
 from replicated.local_members import QUEUE_GROUPS
-from stream.rules import rules_of
+from stream.group.rules import rules_of
 from tests.sim.brokers import invariants
 from tests.sim.brokers.channel import Given
 from tests.sim.brokers.invariants import About
@@ -93,12 +93,20 @@ class Streams:
     def asks_for(self, process: BrokerProcess, queue: str, tag: str, beginning: Beginning) -> Reading | None:
         """A node is about to be asked. None: it knows no such stream."""
         found = process.broker.find_queue("/", queue)
-        book = self.books.get(label_of(found.queue.record)) if found is not None else None
-        if book is None:
+        if found is None:
             return None
+        book = self._book_of(found.queue.record)
         who = f"{tag} on node {process.number}"
         reading = self._readings[tag] = Reading(book, who, beginning, book.told)
         return reading
+
+    def _book_of(self, record: QueueRecord) -> StreamBook:
+        """A node knows of a stream before its members commit anything: it has its book from then on."""
+        self._world.watch.book(QUEUE_GROUPS + record.id)
+        return self.books[label_of(record)]
+
+    def follow(self, who: str, reading: Reading) -> None:
+        self._readings[who] = reading
 
     def answered(self, reading: Reading | None) -> Reading:
         assert reading is not None, "a stream is read that no log knows"

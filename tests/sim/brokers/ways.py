@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from node.peers import peer_pb2
 from node.peers.link import CallEars
 from raft.transport import Ears
-from tests.sim.brokers.channel import WAY_S
+from tests.sim.brokers.client_connection import WAY_S
 
 if TYPE_CHECKING:
     from tests.sim.brokers.process import BrokerProcess

@@ -19,6 +19,7 @@ from broker.pending import ignore
 from broker.queue_type import Slice
 from broker.records import BindingRecord, ExchangeRecord, QueueRecord
 from broker.routing.route import route_many
+from broker.stream_clients.super_streams import PARTITION_ORDER
 from node.catalog.courier import NOT_TAKEN
 from node.catalog.group import METADATA_GROUP
 from node.catalog.metadata_machine import CommandOutcome
@@ -37,8 +38,10 @@ from tests.histories.judge import judge
 from tests.histories.records import Confirmed, Drained, History, Message, Record, Settled, WentBack
 from tests.histories.rules import QueueRules, Rules
 from tests.sim.brokers import invariants
-from tests.sim.brokers.channel import WAY_S, Channel, Given
+from tests.sim.brokers.channel import Given
+from tests.sim.brokers.chunk_reader import ChunkReader
 from tests.sim.brokers.classics import ON_DISK, ClassicBook
+from tests.sim.brokers.client_connection import WAY_S, ClientConnection
 from tests.sim.brokers.faults import BROKER_HAPPENINGS
 from tests.sim.brokers.invariants import About
 from tests.sim.brokers.ledger import UNACKNOWLEDGED, Ledger, deaths_of
@@ -60,6 +63,7 @@ from tests.sim.brokers.plan import (
     LIVES,
     QUORUM,
     STREAM,
+    SUPER_STREAM,
     TARGET,
     BrokerShape,
     drops,
@@ -69,6 +73,8 @@ from tests.sim.brokers.process import BrokerProcess
 from tests.sim.brokers.publisher import Publisher
 from tests.sim.brokers.reader import Reader
 from tests.sim.brokers.site import BrokerSite
+from tests.sim.brokers.stream_clients import StreamClients
+from tests.sim.brokers.stream_writer import StreamWriter
 from tests.sim.brokers.streams import Streams
 from tests.sim.brokers.taker import Taker
 from tests.sim.brokers.transactions import Committer, Settler
@@ -88,6 +94,7 @@ FORMED_WITHIN_S = 30.0
 JOIN_AGAIN_S = 0.3
 DRAINED_WITHIN_S = 40.0
 HELD_UP_DRAINED_WITHIN_S = 240.0  # a few dead letters get a place with each retry, and one may wait for a minute
+GROUPS_WITHIN_S = 100.0  # what a node that went had of a group is kept for a minute
 CLUSTER_ID = "5eed" * 8
 QUIET = frozenset(("_do", "end_requested", "_look", "_receive_call", "_call_left", "_tick_broker"))
 NEWS_S = 20.0  # a node that is paused or cut off tells nobody that a client of its has left
@@ -118,12 +125,13 @@ class BrokerWorld(World):
         self._sent: dict[bytes, bool] = {}  # bodies that may come to classic queues
         self._uncommitted: dict[bytes, bool] = {}  # bodies that nobody has said commit of
         self._meant: dict[bytes, int] = {}  # bodies for queues that come and go, with the life they were routed to
-        self.channels: list[Channel] = []
+        self.channels: list[ClientConnection] = []
         self.ledgers: dict[str, Ledger] = {}  # by the queue's name
         self.history: History = []
         self.publishers = self._clients(Publisher, self.shape.publishers, Committer, self.shape.committers)
         self.takers = self._clients(Taker, self.shape.takers, Settler, self.shape.settlers)
         self.streams.begin(self.shape.readers)
+        self.stream_clients = StreamClients(self)
         self.drainers: list[Taker] = []
         self.operator = Operator(self)
         self.shrunk_at = -60.0  # when a member of a queue was taken out last
@@ -227,6 +235,8 @@ class BrokerWorld(World):
                 self.publishers[(ask.client - 1) % len(self.publishers)].ask(ask)
             case "read" | "unread":
                 self.streams.readers[(ask.client - 1) % len(self.streams.readers)].ask(ask)
+            case "write" | "read-chunks" | "unread-chunks":
+                self.stream_clients.ask(ask)
             case "exchange" | "bind" | "policy" | "stream policy" | "graves" | "declare" | "delete":
                 self.operator.ask(ask)
             case _:
@@ -272,6 +282,7 @@ class BrokerWorld(World):
             home = f"n{1 + self.random.randrange(len(self.sites))}"
             first.run(first.life, self._declare, (commands.DeclareQueue("/", name, arguments=arguments, home=home),))
         self._bind_everywhere()
+        self._bind_partitions()
         self._until("all know the queues", self._all_know_the_queues)
 
     def _bind_everywhere(self) -> None:
@@ -281,6 +292,17 @@ class BrokerWorld(World):
             asked = asked or [commands.DeclareExchange(ExchangeRecord("/", EVERYWHERE, kind))]
             for key in CAST_KEYS[kind]:
                 asked.append(commands.Bind(BindingRecord("/", EVERYWHERE, queue, "queue", key)))
+        for command in asked:
+            first.run(first.life, self._declare, (command,))
+
+    def _bind_partitions(self) -> None:
+        """Streams are the second partition of a super stream, whose groups are read by their second consumer."""
+        first = self.sites[1]
+        asked: list[commands.Command] = []
+        for stream in self.shape.stream_names if self.shape.chunk_readers else []:
+            asked = asked or [commands.DeclareExchange(ExchangeRecord("/", SUPER_STREAM, "direct"))]
+            order = {PARTITION_ORDER: 1}
+            asked.append(commands.Bind(BindingRecord("/", SUPER_STREAM, stream, "queue", stream, order)))
         for command in asked:
             first.run(first.life, self._declare, (command,))
 
@@ -491,8 +513,16 @@ class BrokerWorld(World):
         return random.choice(fit) if fit else None
 
     @property
-    def consumers(self) -> list[Taker | Reader]:
-        return [*self.takers, *self.streams.readers]
+    def consumers(self) -> list[Taker | Reader | ChunkReader]:
+        return [*self.takers, *self.streams.readers, *self.stream_clients.readers]
+
+    @property
+    def all_publishers(self) -> list[Publisher | StreamWriter]:
+        return [*self.publishers, *self.stream_clients.writers]
+
+    def calm_for_s(self) -> float:
+        """Since a connection between nodes came or went."""
+        return self.loop.time() - self.network.changed_at
 
     def a_queue(self, random: Random) -> tuple[BrokerProcess, QuorumQueue | StreamQueue] | None:
         """One of the queues that have members, as some node that runs sees it."""
@@ -704,11 +734,11 @@ class BrokerWorld(World):
 
     @property
     def answered(self) -> int:
-        return sum(one.answered for one in self.publishers) + self.operator.answered
+        return sum(one.answered for one in self.all_publishers) + self.operator.answered
 
     @property
     def unknown(self) -> int:
-        return sum(one.unknown for one in self.publishers) + self.operator.unknown
+        return sum(one.unknown for one in self.all_publishers) + self.operator.unknown
 
     def heal(self) -> None:
         self._set_clocks()
@@ -733,12 +763,13 @@ class BrokerWorld(World):
 
     def _waiting(self) -> list[str]:
         """What clients have no answer to."""
-        waits = [one.waits_for for one in self.publishers] + [one.waits_for for one in self.consumers]
+        waits = [one.waits_for for one in self.all_publishers] + [one.waits_for for one in self.consumers]
         return [one for one in waits if one]
 
     def judge(self) -> None:
         """Everybody is answered, queues run empty, and what clients saw makes sense."""
         self.streams.begin_to_end()
+        self.stream_clients.begin_to_end()
         self._drain()
         self._read_to_the_end()
         invariants.everybody_is_answered(self._about_clients, self._waiting())
@@ -759,10 +790,16 @@ class BrokerWorld(World):
 
     def _read_to_the_end(self) -> None:
         """All streams, by all who read them."""
-        until = self.loop.time() + DRAINED_WITHIN_S
-        while self.loop.time() < until and self.streams.what_is_left(self.loop.clock.wall_ms()):
+        clients, begun = self.stream_clients, self.loop.time()
+        while self.loop.time() < begun + DRAINED_WITHIN_S and self._left_to_read():
+            self.loop.run_for(STEP_S)
+        while self.loop.time() < begun + GROUPS_WITHIN_S and (clients.groups_without_reader or self._left_to_read()):
             self.loop.run_for(STEP_S)
         self.streams.judge(self.loop.clock.wall_ms())
+        clients.judge()
+
+    def _left_to_read(self) -> bool:
+        return bool(self.streams.what_is_left(self.loop.clock.wall_ms()) or [*self.stream_clients.what_is_left()])
 
     def _gone_of(self, name: str) -> dict[Message, str]:
         """What no client may ever acknowledge in this queue, and why."""

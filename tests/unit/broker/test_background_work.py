@@ -78,6 +78,17 @@ def test_a_turn_ends_with_the_step_that_uses_up_its_time() -> None:
     assert (len(loop.done), len(loop.turn())) == (1, 1)
 
 
+def test_a_turn_has_as_many_steps_as_are_asked_for_however_long_they_take() -> None:
+    loop = Loop()
+    allowed = []
+    for _ in range(5):
+        allowed.append(loop.work.in_turn(at_least=3))
+        loop.now += 2.0
+    assert allowed == [True, True, True, False, False]
+    loop.work.turn_ended()
+    assert [loop.work.in_turn(), loop.work.in_turn(at_least=3)] == [True, True]
+
+
 def test_a_step_that_fails_ends_its_own_work_only() -> None:
     loop = Loop(steps_max=2)
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from broker.queue_type import Arrival, DeathReason
+from broker.queue_type import Arrival, DeadMessage, DeathReason
 from native.content import encode
 from tests.unit.broker.broker_world import World
 from tests.unit.broker.later_turns import LaterTurns
@@ -73,7 +73,7 @@ def test_what_dies_meanwhile_waits_behind_it(graves: Graves) -> None:
 def test_a_queue_that_is_deleted_before_it_got_a_dead_letter_has_taken_it(graves: Graves) -> None:
     heard: list[Arrival] = []
     queue = graves.world.broker.queue("/", "src")
-    dead = ("", "src", encode(encode_properties({}), b"1"), True)
+    dead = DeadMessage("", "src", encode(encode_properties({}), b"1"), True)
     graves.world.broker.dead_letter_confirmed(queue, DeathReason.REJECTED, dead, graves.world.now, heard.append)
     assert (sum(graves.holding()), heard) == (4, [])
     graves.client.delete(TARGETS[-1])
@@ -102,7 +102,7 @@ def test_a_fault_in_one_dead_letter_keeps_no_later_one_from_its_way(
             graves.world.broker.dead_letter(
                 graves.world.broker.queue("/", "src"),
                 DeathReason.REJECTED,
-                [("", "src", encode(encode_properties({}), b"1"), True)],
+                [DeadMessage("", "src", encode(encode_properties({}), b"1"), True)],
                 0,
             )
     graves.kill(b"2")

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from broker.queue_type import Arrival, DeathReason
+from broker.message import DiedIn, Run
+from broker.queue_type import Arrival, DeadMessage, DeathReason
 from broker.routing.dead_letter import PROPERTIES_BYTES_MAX
 from broker.routing.history import History
 from native.content import encode, messages
@@ -348,7 +349,7 @@ def test_headers_that_cannot_be_read_do_not_hold_a_dead_letter_up(client: Client
     assert split_properties(props)["app_id"] == b"\x01x"
     world = client.world
     queue = world.broker.queue("/", "src")
-    world.broker.dead_letter(queue, 0, [("", "src", encode(props, b"a"), False)], NOW)  # type: ignore[arg-type]
+    world.broker.dead_letter(queue, 0, [DeadMessage("", "src", encode(props, b"a"), False)], NOW)  # type: ignore[arg-type]
     after = client.properties_of("dead")
     assert (after["app_id"], after["headers"]["x-death"]) == ("x", [death("rejected")])
 
@@ -367,7 +368,7 @@ def kept(client: Client, body: bytes = b"a") -> list[Arrival]:
     """What a queue is told that keeps its dead letter until it has arrived."""
     told: list[Arrival] = []
     broker = client.world.broker
-    message = "", "src", encode(b"\0\0", body), True
+    message = DeadMessage("", "src", encode(b"\0\0", body), True)
     broker.dead_letter_confirmed(broker.queue("/", "src"), DeathReason.REJECTED, message, NOW, told.append)
     return told
 
@@ -417,7 +418,7 @@ def test_a_dead_letter_with_nowhere_to_go_has_not_arrived(client: Client, argume
 def test_a_dead_letter_whose_only_way_leads_back_has_nowhere_to_go(client: Client) -> None:
     client.declare("src", dead_letter_exchange="", dead_letter_routing_key="src")
     broker, told = client.world.broker, []
-    message = "", "src", encode(b"\0\0", b"a"), True
+    message = DeadMessage("", "src", encode(b"\0\0", b"a"), True)
     broker.dead_letter_confirmed(broker.queue("/", "src"), DeathReason.EXPIRED, message, NOW, told.append)
     assert told == [Arrival.NOWHERE]
     assert kept(client) == [Arrival.ARRIVED], "a rejection is a consumer's loop, and its to end"
@@ -431,3 +432,19 @@ def test_a_dead_letter_whose_history_makes_its_properties_too_long_goes_nowhere(
     client.publish("", "src", b"short", headers={"h": "x" * (PROPERTIES_BYTES_MAX - 2_000)})
     reject_one(client)
     assert client.bodies_of("dead") == [b"short"]
+
+
+def test_a_dead_letter_carries_where_it_died_into_its_new_queue(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source(client)
+    runs: list[Run] = []
+    broker = client.world.broker
+    kind = broker.find_queue("/", "dead")
+    assert kind is not None
+    monkeypatch.setattr(kind.kind, "publish", lambda queues, run, receipt, now: runs.append(run))
+    died = DeadMessage("", "src", encode(b"\0\0", b"a"), True, (7, 120, 3))
+    queue = broker.queue("/", "src")
+    broker.dead_letter(queue, DeathReason.EXPIRED, [died, died._replace(position=None)], NOW)
+    assert [run.died_in for run in runs] == [DiedIn(queue.record.id, (7, 120, 3), DeathReason.EXPIRED), None]
+    assert [run.publisher for run in runs] == [None, None], "nobody published it"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from broker.turns import Turns
+from broker.background_work import BackgroundWork, Unsliced
+from broker.turns import DELIVERIES_MIN, Turns
 
 NOW = 1_700_000_000_000
 
@@ -103,6 +105,42 @@ def test_a_turn_is_asked_for_once_however_much_there_is_to_do() -> None:
     assert loop.round() == ["pump q"]
 
 
+@pytest.mark.parametrize("what", ["a queue is woken", "a publisher is answered", "a client has something to read"])
+def test_whatever_happens_outside_of_a_turn_asks_for_one(what: str) -> None:
+    """A publisher whose receipts came with a commit of the log, and nothing else, was never told."""
+    loop = Loop()
+    if what == "a queue is woken":
+        loop.turns.wake(loop.queue("q"))
+    elif what == "a publisher is answered":
+        loop.turns.confirm(loop.session("s"))
+    else:
+        loop.turns.write(loop.client("c"))
+    assert len(loop.soon) == 1 and len(loop.round()) == 1
+
+
+def test_what_is_caused_within_a_turn_asks_for_no_other() -> None:
+    loop = Loop()
+    session, client = loop.session("s"), loop.client("c")
+
+    def pumped() -> None:
+        loop.turns.confirm(session)
+        loop.turns.write(client)
+
+    loop.turns.wake(loop.queue("q", lambda: loop.turns.wake(loop.queue("next", pumped))))
+    assert loop.round() == ["pump q", "pump next", "confirm s", "flush c"]
+    assert not loop.soon
+
+
+def test_an_end_that_nobody_has_asked_for_is_none() -> None:
+    """A round of all groups ends one, if there is something to be told; two would write to each client twice."""
+    loop = Loop()
+    loop.turns.wake(loop.queue("q"))
+    loop.turns.end_requested()
+    assert loop.take() == ["pump q"]
+    loop.turns._woken[loop.queue("unasked")] = None
+    assert loop.round() == []
+
+
 def test_what_a_batch_of_input_causes_is_done_at_its_end_and_not_again() -> None:
     loop = Loop()
     loop.turns.begin()
@@ -192,10 +230,28 @@ def test_a_queue_that_was_asked_for_messages_is_pumped_before_and_once() -> None
 def test_each_step_has_a_budget_of_its_own() -> None:
     loop = Loop()
     budgets: Iterator[int] = iter(range(10))
-    work = SimpleNamespace(turn_ended=lambda: loop.done.append(f"budget {next(budgets)}"))
-    loop.turns = Turns(loop.soon.append, lambda: NOW, work)  # type: ignore[arg-type]
+    work = Unsliced()
+    work.turn_ended = lambda: loop.done.append(f"budget {next(budgets)}")  # type: ignore[method-assign]
+    loop.turns = Turns(loop.soon.append, lambda: NOW, work)
     loop.turns.wake(loop.queue("q"))
     assert loop.round() == ["budget 0", "pump q", "budget 1"]
+
+
+def test_queues_that_a_full_turn_has_no_room_for_are_pumped_in_later_turns_and_in_none_before() -> None:
+    """A thousand were pumped in each turn, to find out that it was full: 9 times for each message that was delivered."""
+    loop = Loop()
+    seconds = itertools.count()
+    work = BackgroundWork(loop.soon.append, lambda: next(seconds))
+    loop.turns = Turns(loop.soon.append, lambda: NOW, work)
+    queues = [loop.queue(f"{number}", lambda: work.in_turn(DELIVERIES_MIN)) for number in range(2 * DELIVERIES_MIN)]
+    for queue in queues:
+        loop.turns.wake(queue)
+    names = [f"pump {number}" for number in range(2 * DELIVERIES_MIN)]
+    refused = DELIVERIES_MIN + 1  # the one for which the clock was looked at
+    assert loop.round() == names[:refused]
+    loop.turns.wake(loop.queue("woken later"))
+    assert loop.round() == [*names[refused:], "pump woken later"]
+    assert not loop.soon
 
 
 def fault() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from broker.broker import SESSIONS_PER_STEP
 from broker.catalog import catalog_commands as commands
-from broker.queue_type import DeathReason
+from broker.queue_type import DeadMessage, DeathReason
 from broker.records import PermissionRecord, PolicyRecord, VhostRecord
 from broker.session.session import CANCELLED_PER_STEP, GIVEN_BACK_ONE_BY_ONE_MAX, SETTLED_QUEUES_PER_STEP
 from native.content import encode
@@ -111,7 +111,7 @@ def test_a_queue_dead_letters_by_the_policy_it_goes_by_until_it_hears_of_another
     late = world.broker.find_queue("/", QUEUES[-1])
     assert late is not None
     assert late.effective.dead_letter_exchange == "", "it has not heard of it yet"
-    dead = ("", QUEUES[-1], encode(b"\0\0", b"body"), True)
+    dead = DeadMessage("", QUEUES[-1], encode(b"\0\0", b"body"), True)
     if confirmed:
         world.broker.dead_letter_confirmed(late.queue, DeathReason.REJECTED, dead, world.now, lambda _: None)
     else:

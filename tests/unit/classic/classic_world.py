@@ -12,17 +12,17 @@ from broker.confirms import Receipt
 from broker.consumer import Consumer
 from broker.errors import ResourceExhausted
 from broker.message import Run
-from broker.queue_type import DeathReason, Got, Outcome, Queue, Slice
+from broker.queue_type import DeadMessage, DeathReason, Got, Outcome, Queue, Slice
 from broker.records import QueueRecord
 from classic.driver import ClassicQueues
 from classic.queue import ClassicQueue
 from classic.store.node_storage import ClassicLimits
 from native.content import encode, messages
 from storage.beside_loop import AtOnce, Background
-from storage.wal import LogCore
-from storage.wal_facts import load_or_create
-from storage.wal_replay import Replay
-from storage.wal_writer import LogWriter
+from storage.wal.facts import load_or_create
+from storage.wal.log_core import LogCore
+from storage.wal.replay import Replay
+from storage.wal.writer import LogWriter
 from tests.sim.clock import SimLoop
 from tests.sim.disk import SimDisk
 
@@ -63,10 +63,8 @@ class Host:
                 self.calls.remove(entry)
                 entry[1](now)
 
-    def dead_letter(
-        self, queue: Queue, reason: DeathReason, dead: Sequence[tuple[str, str, bytes, bool]], now: int
-    ) -> None:
-        for _, _, content, _ in dead:
+    def dead_letter(self, queue: Queue, reason: DeathReason, dead: Sequence[DeadMessage], now: int) -> None:
+        for _, _, content, *_ in dead:
             self.dead.append((queue.record.name, reason, messages(content, 0, 1)[0][1]))
 
     def delete_queue(self, queue: Queue, reason: str) -> None:

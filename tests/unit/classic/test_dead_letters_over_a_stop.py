@@ -11,7 +11,7 @@ from broker.background_work import BackgroundWork
 from broker.catalog.policy import EffectiveArguments
 from broker.errors import ResourceExhausted
 from broker.message import Run
-from broker.queue_type import DeathReason, Outcome, Queue, Slice
+from broker.queue_type import DeadMessage, DeathReason, Outcome, Queue, Slice
 from broker.records import QueueRecord
 from native.content import messages
 from tests.unit.classic.classic_world import Host, World, record_of
@@ -89,11 +89,9 @@ class PassingOn(Host):
         super().__init__(work=world.work())
         self._world = world
 
-    def dead_letter(
-        self, queue: Queue, reason: DeathReason, dead: Sequence[tuple[str, str, bytes, bool]], now: int
-    ) -> None:
+    def dead_letter(self, queue: Queue, reason: DeathReason, dead: Sequence[DeadMessage], now: int) -> None:
         target = self._world.queues.get("dead")
-        for _, key, content, persistent in dead:
+        for _, key, content, persistent, _ in dead:
             run = Run("dlx", key, content, 1, len(messages(content, 0, 1)[0][1]), persistent=persistent)
             if target is not None:
                 with suppress(ResourceExhausted):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,7 @@ from broker.consumer import Consumer
 from broker.pending import Pending
 from broker.queue_type import DeathReason, Got, Outcome, Slice
 from broker.session.deliveries import Held
+from broker.turns import DELIVERIES_MIN
 from classic import deferred_work
 from native.content import messages
 from tests.unit.classic.classic_world import Sink, World, record_of
@@ -28,12 +30,17 @@ DLX = EffectiveArguments(dead_letter_exchange="dlx")
 class SlicedWorld(World):
     """A queue `q` on a node whose turns have room for a few steps only. `slice` is one more turn."""
 
-    def __init__(self, effective: EffectiveArguments | None = None, steps_max: int = 2) -> None:
+    def __init__(
+        self,
+        effective: EffectiveArguments | None = None,
+        steps_max: int | None = 2,
+        clock: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         self.soon: list[Callable[[], None]] = []
         super().__init__(
             [record_of("q", 1)],
             effective=effective,
-            work=lambda: BackgroundWork(self.soon.append, lambda: 0.0, steps_max=steps_max),
+            work=lambda: BackgroundWork(self.soon.append, clock, steps_max=steps_max),
         )
         self.queue = self.queues["q"]
         self.answers: list[Any] = []
@@ -270,6 +277,48 @@ def test_many_small_deliveries_take_several_turns() -> None:
     assert 0 < len(sink.got) < 20
     world.finish()
     assert [body for body, _ in sink.got] == bodies
+
+
+def test_a_short_queue_is_delivered_in_one_turn_though_the_disk_is_slow() -> None:
+    """Where a read took two milliseconds, a client that consumed from four messages and cancelled at once got two or three."""
+    looked_at = itertools.count()
+    world = SlicedWorld(steps_max=None, clock=lambda: next(looked_at))
+    bodies = world.fill(DELIVERIES_MIN + 1)
+    sink = Sink()
+    world.queue.consume(Consumer("c", world.queue, sink, prefetch=100), world.now)
+    world.turn()
+    assert [body for body, _ in sink.got] == bodies[:DELIVERIES_MIN]
+    world.finish()
+    assert [body for body, _ in sink.got] == bodies
+
+
+def test_one_delivery_of_each_of_very_many_queues_is_acknowledged_without_a_work_for_each() -> None:
+    """A client that acknowledges what it has of a thousand queues made a thousand works, each of two steps."""
+    world = SlicedWorld()
+    world.fill(2)
+    held = world.hold(2)
+    while world.host.work.in_turn():
+        pass
+    world.settle(held[:1], Outcome.ACKNOWLEDGED, together=True)
+    assert world.queue.out.count == 1
+    assert not world.soon
+    world.settle(held[1:], Outcome.REQUEUED, together=True)
+    assert world.queue.ready_count == 0, "that may have to read the disk"
+
+
+def test_a_queue_whose_deferred_work_is_done_is_pumped_once_and_by_the_turn() -> None:
+    world = SlicedWorld(steps_max=5)
+    world.fill(1)
+    held = world.hold(1)
+    world.publish(["q"], [b"newer"])
+    sink = Sink()
+    world.queue.consume(Consumer("c", world.queue, sink, prefetch=0), world.now)
+    world.host.woken.clear()
+    world.settle(held, Outcome.REQUEUED, together=True)
+    world.slice()
+    assert (sink.got, list(world.host.woken)) == ([], [world.queue])
+    world.finish()
+    assert [body for body, _ in sink.got] == [b"0", b"newer"]
 
 
 def test_publishers_are_to_pause_when_a_queue_grows_faster_than_it_is_trimmed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,13 +17,13 @@ from broker.records import QueueRecord
 from classic.driver import ClassicQueues
 from classic.queue import ClassicQueue
 from classic.store import housekeeping, move_out
-from classic.store.node_storage import ClassicLimits
+from classic.store.node_storage import QUEUES_PER_STEP, ClassicLimits
 from classic.store.noting import Noting
 from classic.stored_run import InStore
 from native.content import messages
 from storage import names
 from storage.errors import DiskFailed
-from storage.wal import Location
+from storage.wal.log_core import Location
 from tests.sim.disk import Call, Fault, fault_on, no_faults
 from tests.unit.classic.classic_world import Sink, World, record_of
 
@@ -651,3 +651,28 @@ def test_a_log_file_is_moved_out_over_many_turns_and_nothing_else_is_begun_meanw
     world.disk.kill()
     world.start()
     assert [body for body, _ in world.waiting("q")] == [b"kept"]
+
+
+def test_what_is_settled_over_many_queues_is_told_to_the_log_over_several_turns() -> None:
+    """All at once, ten thousand queues' took a turn of 80 ms."""
+    told, count = 2 * QUEUES_PER_STEP, 2 * QUEUES_PER_STEP + 1  # a step of the tick itself, and one of this turn's
+    later: deque[Callable[[], None]] = deque()
+    work = BackgroundWork(later.append, lambda: 0.0, steps_max=1)
+    queues = [record_of(f"q{number}", number) for number in range(1, count + 1)]
+    world = World(queues, work=lambda: work, log_file_bytes_max=1_000_000)
+    for record in queues:
+        world.publish([record.name], [b"1"])
+        assert world.get(record.name, no_ack=True) is not None
+    world.loop.run_soon()
+    index = world.kind._storage.next_index
+    world.tick()
+    assert world.kind._storage.next_index == index + told
+    world.tick()
+    assert world.kind._storage.next_index == index + told, "another tick began beside it"
+    work.turn_ended()
+    later.popleft()()
+    assert world.kind._storage.next_index == index + count
+    world.tick()
+    world.disk.kill()
+    world.start()
+    assert not any(world.get(record.name) for record in queues)

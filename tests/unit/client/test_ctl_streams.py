@@ -9,6 +9,7 @@ import pytest
 
 from front.grpc.members_service import GroupView, MemberView, ReaderView
 from leveret.ctl import exits, streams
+from leveret.records import StreamConsumer
 from tests.unit.client.test_ctl import Ctl, Node
 from tests.unit.front.grpc.fakes import Running
 
@@ -52,7 +53,7 @@ def test_streams_are_declared_with_their_limits_and_listed_by_name(leveretctl: C
 
 
 def test_status_shows_each_member_and_readers_by_their_lag(leveretctl: Ctl, node: Running) -> None:
-    readers = [ReaderView("near", 90, 0, 9_000), ReaderView("far", 5, 85, 500)]
+    readers = [ReaderView("near", 90, 0, 9_000), ReaderView("far", 5, 85, 500, 1.5)]
     node.members.group_of = GroupView(
         "n1", 4, 90, 2, 300, False, 2,
         [
@@ -72,14 +73,30 @@ def test_status_shows_each_member_and_readers_by_their_lag(leveretctl: Ctl, node
     members = leveretctl.json("stream", "status", "s")["group"]["members"]
     assert [(one["committed_offset"], len(one["readers"])) for one in members] == [(89, 0), (80, 2), (0, 0)]
     assert [line.split() for line in leveretctl("stream", "readers", "s").splitlines()[1:]] == [
-        ["n2", "far", "5", "85", "500"],
-        ["n2", "near", "90", "0", "9000"],
+        ["n2", "far", "5", "85", "1.5", "500"],
+        ["n2", "near", "90", "0", "0", "9000"],
     ]
     assert leveretctl.json("stream", "readers", "s")[0] == {
-        "node": "n2", "consumer_tag": "far", "offset": 5, "lag": 85, "bytes_sent": 500,
+        "node": "n2", "consumer_tag": "far", "offset": 5, "lag": 85, "lag_s": 1.5, "bytes_sent": 500,
     }  # fmt: skip
     node.members.group_of = None
     assert "nobody reads stream 's'" in leveretctl("stream", "readers", "s")
+
+
+def test_a_group_is_shown_with_the_consumer_that_reads() -> None:
+    def consumer(stream: str, connection: str, group: str, active: bool) -> StreamConsumer:
+        return StreamConsumer("/", stream, connection, "u", 1, group, "all", active, "", 10, 5, 7, 3, 1.5)
+
+    found = [
+        consumer("b", "one", "crew", False),
+        consumer("b", "two", "crew", True),
+        consumer("a", "three", "crew", False),
+        consumer("a", "four", "", True),
+    ]
+    assert streams.group_lines(found) == [
+        streams.GroupLine("/", "a", "crew", "all", 1, "", 0, 0, 0),
+        streams.GroupLine("/", "b", "crew", "all", 2, "two", 7, 3, 1.5),
+    ]
 
 
 def test_messages_are_read_from_any_place(leveretctl: Ctl, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import weakref
 
 from front.wheel import SLOT_S, TimerWheel
 
@@ -23,8 +24,6 @@ def test_armed_again_only_the_new_time_counts() -> None:
     assert wheel.due(6.0) == ["a"]
     wheel.arm("a", 7.0)
     wheel.disarm("a")
-    wheel.arm("b", 7.0)
-    wheel.forget("b")
     assert wheel.due(10.0) == []
 
 
@@ -47,3 +46,20 @@ def test_many_keys_armed_at_random_are_due_in_their_slots() -> None:
         for key in wheel.due(now):
             assert times.pop(key) <= now
         assert all(now < when + 2 * SLOT_S for when in times.values())
+
+
+class Connection:
+    """Something that can be referred to weakly."""
+
+
+def test_a_key_that_is_disarmed_is_not_kept_until_the_time_it_was_armed_for() -> None:
+    """Clients choose their heartbeat: with 2^32 - 1 seconds, each connection that ever was stayed in memory."""
+    wheel: TimerWheel[Connection] = TimerWheel(0.0)
+    key = Connection()
+    gone = weakref.ref(key)
+    for when in (10.0, 2.0**31, 5.0, 2.0**31):
+        wheel.arm(key, when)
+    wheel.disarm(key)
+    del key
+    assert gone() is None
+    assert wheel.due(20.0) == []

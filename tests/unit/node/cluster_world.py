@@ -14,6 +14,7 @@ from broker.errors import BrokerError, ResourceExhausted
 from broker.pending import Pending
 from broker.records import NodeRecord
 from node.catalog.cluster_metadata import MetadataStatus
+from node.catalog.metadata_entry import ENTRY_NEWEST
 from node.identity import DISK, NodeIdentity
 from node.membership.joining import Joining
 from node.membership.upkeep import Upkeep
@@ -249,7 +250,7 @@ class ClusterWorld:
     def join(self, **changes: Any) -> peer_pb2.JoinResponse:
         request: dict[str, Any] = {
             "cluster_id": "c1", "name": "n3", "address": "n3:1", "kind": "disk", "zone": "z3", "version": "0.1.0",
-            "joiner": "a process", "incarnation": NOW,
+            "joiner": "a process", "incarnation": NOW, "catalog_entries": ENTRY_NEWEST,
         }  # fmt: skip
         answers: list[peer_pb2.JoinResponse] = []
         self.joining.join(peer_pb2.JoinRequest(**(request | changes))).then(answers.append, raise_error)

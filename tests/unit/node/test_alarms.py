@@ -1,4 +1,4 @@
-"""node/alarms.py: when publishers are held, and how early queues are told to page out."""
+"""node/watching/alarms.py: when publishers are held, and how early queues are told to page out."""
 
 import asyncio
 import errno
@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from node.alarms import (
+from node.config import Config, DiskSection, LogSection, MemorySection
+from node.watching.alarms import (
     AlarmPorts,
     Watcher,
     disk_check_delay_ms,
@@ -17,7 +18,6 @@ from node.alarms import (
     memory_pressure,
     resident_bytes,
 )
-from node.config import Config, DiskSection, LogSection, MemorySection
 from storage.os_disk import OsDisk
 
 
@@ -89,6 +89,23 @@ def test_disk_below_the_limit_raises_and_at_the_limit_clears_the_alarm() -> None
     assert "499 bytes free, limit 500" in ports.alarms["disk"]
     watch.check_disk(500)
     assert ports.alarms == {}
+
+
+def test_dead_entries_are_freed_while_the_disk_is_low() -> None:
+    """With nothing in its queues a node held publishers for ever."""
+    ports, freed = Ports(), list[int]()
+    free = 500
+    as_ports = replace(ports.as_ports(), free_bytes=lambda: free, free_dead_entries=lambda: freed.append(free))
+    watch = Watcher(MemorySection(high_watermark_bytes=1000), DiskSection(), 500, as_ports)
+    asyncio.run(watch.look_at_disk())
+    assert freed == []
+    free = 499
+    asyncio.run(watch.look_at_disk())
+    assert freed == [499]
+    assert "disk" in ports.alarms
+    free, ports.short = 500, True
+    asyncio.run(watch.look_at_disk())
+    assert freed == [499, 500]
 
 
 def test_pressure_rises_from_the_paging_point_to_the_watermark() -> None:
@@ -211,3 +228,40 @@ def test_a_disk_that_cannot_say_how_much_is_free_ends_nothing(
     monkeypatch.setattr(os, "statvfs", failing_at_first)
     asyncio.run(scenario())
     assert "the disk cannot be measured: cannot ask the free space of" in caplog.text
+
+
+def look(free: list[int], limit: int = 500) -> tuple[dict[str, str], list[int]]:
+    """One look at a disk with so much free, before and after the node gave what it can do without: alarms, and what was asked
+    for."""
+    ports, wanted = Ports(), []
+
+    async def make_room(bytes_free: int) -> None:
+        wanted.append(bytes_free)
+        free.pop(0)
+
+    given = replace(ports.as_ports(), free_bytes=lambda: free[0], make_room=make_room)
+    asyncio.run(Watcher(MemorySection(), DiskSection(), limit, given).look_at_disk())
+    return ports.alarms, wanted
+
+
+def test_what_the_node_can_do_without_goes_before_an_alarm_is_raised() -> None:
+    assert look([499, 500]) == ({}, [500])
+    alarms, wanted = look([100, 499])
+    assert "499 bytes free" in alarms["disk"] and wanted == [500]
+
+
+def test_nothing_has_to_go_while_there_is_room() -> None:
+    assert look([500]) == ({}, [])
+
+
+def test_a_log_without_room_for_its_next_file_asks_for_some_too() -> None:
+    ports, asked = Ports(), []
+    ports.short = True
+
+    async def make_room(bytes_free: int) -> None:
+        asked.append(bytes_free)
+        ports.short = False
+
+    given = replace(ports.as_ports(), free_bytes=lambda: 1000, make_room=make_room)
+    asyncio.run(Watcher(MemorySection(), DiskSection(), 500, given).look_at_disk())
+    assert ports.alarms == {} and asked == [500]

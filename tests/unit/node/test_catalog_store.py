@@ -36,7 +36,8 @@ from broker.records import (
 from node.background import Inline, Threads
 from node.catalog.catalog_store import HEAD_KEY, CatalogDamaged, NothingKept, Position, encode_head, load
 from node.catalog.keeper import Keeper
-from node.catalog.metadata_machine import CommandOutcome, EntryFate, Origin
+from node.catalog.metadata_entry import Origin
+from node.catalog.metadata_machine import CommandOutcome, EntryFate
 from storage.errors import DiskFailed, DiskFull
 from storage.lmdb_store import Change, LmdbStore, MemoryStore, Store
 from tests.unit.node.metadata_world import described

@@ -336,3 +336,16 @@ def test_a_node_that_becomes_a_ram_node_waits_until_the_others_know_that_it_has_
     asyncio.run(world.cluster.change_kind("ram"))
     assert len(committed) == 3
     assert world.process.said == ["restart: as a ram node"]
+
+
+def test_a_node_that_changes_its_kind_begins_members_later_than_the_one_that_it_had_in_the_metadata_group() -> None:
+    """The others know that one: a vote that it gave must not be taken for one of the new member."""
+    world = World()
+    world.groups.trusted = {2}
+    world.upkeep.follow()
+    me = member_id(1, world.identity.disk_id + 40)
+    driver = world.groups.lead(member_id(2, 7))
+    driver.me, driver.leads = me, False
+    asyncio.run(world.cluster.change_kind("ram"))
+    assert world.process.said == ["restart: as a ram node"]
+    assert member_id(1, world.identity.disk_id) > me

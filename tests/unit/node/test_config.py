@@ -9,9 +9,12 @@ import msgspec
 import pytest
 
 from node.config import (
+    ArchiveSection,
     ClusterSection,
     Config,
     ConfigError,
+    DiskSection,
+    HistorySection,
     ListenSection,
     MemorySection,
     check,
@@ -19,6 +22,7 @@ from node.config import (
     host_and_port,
     load,
 )
+from node.config_limits import archive_limits
 
 EXAMPLE = Path(__file__).parents[3] / "deploy" / "leveret.toml"
 
@@ -59,6 +63,21 @@ def test_an_unknown_key_is_refused_with_its_path(tmp_path: Path) -> None:
 def test_a_missing_file_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nothing\.toml"):
         load(tmp_path / "nothing.toml")
+
+
+def test_a_level_of_history_that_does_not_exist_is_refused_with_those_that_do() -> None:
+    with pytest.raises(ConfigError, match=r"history\.level is 'all': off, basic, full"):
+        check(Config(history=HistorySection(level="all")))
+
+
+def test_an_archive_is_kept_only_for_hours_and_leaves_room() -> None:
+    assert archive_limits(Config()) is None
+    some = Config(archive=ArchiveSection(hours=2, bytes_max=5), disk=DiskSection(free_limit_bytes=3 << 30))
+    assert archive_limits(some) == (2, 5, 6 << 30)
+    assert archive_limits(Config(archive=ArchiveSection(hours=2))) == (2, 10 << 30, 1 << 30)
+    assert archive_limits(Config(archive=ArchiveSection(hours=2, free_min_bytes=7))) == (2, 10 << 30, 7)
+    with pytest.raises(ConfigError, match=r"archive\.bytes_max is -1"):
+        check(Config(archive=ArchiveSection(bytes_max=-1)))
 
 
 def test_a_value_that_cannot_work_is_refused() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from broker.errors import BrokerError
 from node.catalog.courier import TIMEOUT_S, Courier
+from node.catalog.metadata_entry import WhenAndWho
 from node.peers.calls import OnAnswer, Payload
 from raft.core.messages import NodeId
 from raft.driver import OnResults
@@ -49,14 +50,14 @@ class Client:
     def __init__(self) -> None:
         self.group = Group()
         self.now = 0.0
-        self.courier = Courier(ME, 1, self.group, NoCalls(), lambda: self.now, lambda node: f"n{node}")
+        self.courier = Courier(ME, 1, self.group, NoCalls(), lambda: self.now, lambda node: f"n{node}", lambda: 1)
         self.told: list[str] = []
 
     def submit(self, command: bytes, *, patient: bool = False) -> None:
         def failed(error: BrokerError) -> None:
             self.told.append(str(error))
 
-        self.courier.submit(command, patient=patient).then(lambda _: None, failed)
+        self.courier.submit(command, WhenAndWho(5, 7), patient=patient).then(lambda _: None, failed)
 
 
 @pytest.fixture

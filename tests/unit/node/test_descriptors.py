@@ -1,16 +1,18 @@
-"""node/descriptors.py: ceilings that fit into the descriptors of the process, with a reserve for storage."""
+"""node/watching/descriptors.py: ceilings that fit into the descriptors of the process, with a reserve for storage."""
 
 from __future__ import annotations
 
 import logging
 import subprocess
 import sys
+from operator import mul
 
 import pytest
 
 from node.config import LimitsSection
-from node.descriptors import (
+from node.watching.descriptors import (
     DESCRIPTORS_PER_GRPC_CONNECTION,
+    DESCRIPTORS_PER_STREAM_CONNECTION,
     RESERVE_MAX,
     RESERVE_SHARE,
     Ceilings,
@@ -30,9 +32,9 @@ def test_with_enough_descriptors_the_configuration_counts() -> None:
 def test_all_connections_together_leave_the_reserve(descriptors: int, limits: LimitsSection) -> None:
     found = ceilings(limits, descriptors)
     reserve = min(RESERVE_MAX, descriptors // RESERVE_SHARE)
-    assert (
-        found.amqp + found.stream + found.http + DESCRIPTORS_PER_GRPC_CONNECTION * found.grpc <= descriptors - reserve
-    )
+    descriptors_each = 1, DESCRIPTORS_PER_STREAM_CONNECTION, 1, DESCRIPTORS_PER_GRPC_CONNECTION
+    counts = found.amqp, found.stream, found.http, found.grpc
+    assert sum(map(mul, counts, descriptors_each)) <= descriptors - reserve
     assert found.unauthenticated <= found.amqp // 4, "strangers leave room for clients"
     if limits.unauthenticated_connections:
         assert found.unauthenticated_per_source <= found.unauthenticated // 2, "one source leaves room for others"
@@ -44,7 +46,7 @@ def test_all_connections_together_leave_the_reserve(descriptors: int, limits: Li
 
 
 def test_users_that_reconnect_at_once_fit_into_the_share_of_one_address() -> None:
-    assert ceilings(LIMITS, 4_096).unauthenticated_per_source >= 256
+    assert ceilings(LIMITS, 4_096).unauthenticated_per_source >= 240
 
 
 def test_ceilings_that_were_lowered_are_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -56,7 +58,7 @@ def test_ceilings_that_were_lowered_are_logged(caplog: pytest.LogCaptureFixture)
 
 def test_the_soft_limit_is_raised_to_the_hard_one() -> None:
     script = (
-        "import resource; from node.descriptors import raise_limit, descriptor_limit;"
+        "import resource; from node.watching.descriptors import raise_limit, descriptor_limit;"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (256, 512)); raise_limit(); print(descriptor_limit())"
     )
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "512\n"

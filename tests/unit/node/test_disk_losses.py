@@ -1,9 +1,9 @@
-"""node/disk_losses.py, node/halted_groups.py: what a node's disk has lost is told in sentences."""
+"""node/watching/disk_losses.py, node/watching/halted_groups.py: what a node's disk has lost is told in sentences."""
 
 from __future__ import annotations
 
 from broker.records import QueueRecord
-from node.disk_losses import DiskLosses
+from node.watching.disk_losses import DiskLosses
 
 QUEUE = QueueRecord("/", "orders", "quorum", True, False, False, {}, 1)
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -322,5 +323,30 @@ def test_a_name_whose_addresses_are_the_nodes_is_enough_to_found(monkeypatch: py
                 lambda host, port, type: asyncio.sleep(0, [(2, type, 6, "", ("127.0.0.1", port))]),  # noqa: A006
             )
             assert (await one.take_place()).place.founds
+
+    asyncio.run(scenario())
+
+
+def test_nothing_is_founded_before_the_name_service_has_said_the_same_for_long_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without the pause, nodes whose addresses appear one after the other would each found a cluster."""
+    monkeypatch.setattr("node.membership.first_boot.SETTLED_S", 1.0)
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        port = free_ports(1)[0]
+        dns = ClusterSection(secret=SECRET, dns=f"localhost:{port}", nodes_expected=1)
+        looked_up: list[float] = []
+
+        async def addresses(host: str, port: int, type: int) -> list[Any]:  # noqa: A002
+            looked_up.append(loop.time())
+            found = ["127.0.0.1", "127.0.0.9"] if len(looked_up) == 1 else ["127.0.0.1"]
+            return [(2, type, 6, "", (one, port)) for one in found]
+
+        async with booting("n1", dns, listen=f"127.0.0.1:{port}") as one:
+            monkeypatch.setattr(loop, "getaddrinfo", addresses)
+            assert (await one.take_place()).place.founds
+        assert loop.time() - looked_up[1] >= 1.0, "the second answer was another one than the first"
 
     asyncio.run(scenario())

@@ -55,6 +55,11 @@ def test_a_name_is_refused_while_its_node_is_up_and_taken_over_when_it_is_down()
     assert "in use" in world.join(name="n1").refusal
 
 
+def test_a_node_of_an_earlier_build_that_is_known_comes_back_on_another_disk() -> None:
+    """As long as it belongs to the cluster the others write nothing that it cannot read."""
+    assert ClusterWorld().join(name="n2", catalog_entries=0).number == 2
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -62,6 +67,7 @@ def test_a_name_is_refused_while_its_node_is_up_and_taken_over_when_it_is_down()
         ({"version": "0.0.9"}, "needs 0.1.0 or later: update it"),
         ({"version": "a tale"}, "update it"),
         ({"joiner": ""}, "update it"),
+        ({"catalog_entries": 0}, "it is of an earlier build"),
         ({"kind": "tape"}, "there are disk and ram"),
         ({"name": ""}, "name"),
     ],

@@ -50,7 +50,7 @@ def test_an_address_is_written_so_that_it_can_be_read_again() -> None:
         ([("amqp", "127.0.0.1:5672")], StreamSection(), ""),
         ([("amqp", "127.0.0.1:5672"), ("stream", "10.0.0.1:5552")], StreamSection(), "10.0.0.1:5552"),
         ([("streams", "10.0.0.1:5551"), ("stream", "[::1]:5552")], StreamSection(), "[::1]:5552"),
-        ([("streams", "10.0.0.1:5551")], StreamSection(), "10.0.0.1:5551"),
+        ([("streams", "10.0.0.1:5551")], StreamSection(), ""),
         ([("stream", "0.0.0.0:5552")], StreamSection(), "me:5552"),
         ([("stream", "[::]:5552")], StreamSection(advertised_port=1), "me:1"),
         ([("stream", "0.0.0.0:5552")], StreamSection(advertised_host="out.side"), "out.side:5552"),
@@ -59,4 +59,18 @@ def test_an_address_is_written_so_that_it_can_be_read_again() -> None:
 )
 def test_where_stream_clients_are_sent(listening: list[tuple[str, str]], section: StreamSection, expected: str) -> None:
     listeners = [ListenerFacts(protocol, address) for protocol, address in listening]
-    assert advertised(section, listeners, "me") == expected
+    assert advertised(section, listeners, "me", tls=False) == expected
+
+
+@pytest.mark.parametrize(
+    ("section", "expected"),
+    [
+        (StreamSection(), "me:5551"),
+        (StreamSection(advertised_host="out.side", advertised_port=1), "out.side:5551"),
+        (StreamSection(advertised_tls_port=2), "me:2"),
+    ],
+)
+def test_stream_clients_within_tls_are_sent_where_tls_is(section: StreamSection, expected: str) -> None:
+    listeners = [ListenerFacts("stream", "10.0.0.1:5552"), ListenerFacts("streams", "0.0.0.0:5551", tls=True)]
+    assert advertised(section, listeners, "me", tls=True) == expected
+    assert advertised(section, listeners[:1], "me", tls=True) == ""

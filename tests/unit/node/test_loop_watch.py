@@ -11,9 +11,9 @@ from collections.abc import Callable
 import pytest
 from prometheus_client.core import Metric
 
-from node import loop_watch
-from node.loop_watch import GARBAGE, LoopWatch, SlowTurn, SlowTurnLog
-from node.metrics import slow_turns
+from node.watching import loop_watch
+from node.watching.loop_watch import GARBAGE, LoopWatch, SlowTurn, SlowTurnLog
+from node.watching.metrics import slow_turns
 
 SLOW_S = 0.03
 LONG_S = 0.09  # of what these tests do: a machine that is busy with something else makes shorter turns slow too

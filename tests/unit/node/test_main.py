@@ -16,9 +16,9 @@ from node.main import run, with_options
 from storage import names
 from storage.lmdb_store import DATA_FILE, LmdbStore
 from storage.os_disk import OsDisk
-from storage.wal import LOG_ID_BYTES, LogCore, LogEnd
-from storage.wal_facts import load_or_create
-from storage.wal_writer import LogWriter
+from storage.wal.facts import load_or_create
+from storage.wal.log_core import LOG_ID_BYTES, LogCore, LogEnd
+from storage.wal.writer import LogWriter
 from tests.sim.clock import SimLoop
 
 LOG_ID = bytes(range(LOG_ID_BYTES))
@@ -149,6 +149,20 @@ def test_a_dump_shows_records_and_no_password_hash(data: Path, capsys: pytest.Ca
     assert [row["name"] for row in rows if row.get("record") == "user"] == ["guest"]
     assert [row["applied"] for row in rows if row.get("record") == "head"] == [7]
     assert "$argon2id$" not in said
+
+
+def test_a_dump_goes_on_behind_a_damaged_file(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It ended with a traceback, and showed no finding."""
+    catalog = data / names.CATALOG_DIRECTORY / DATA_FILE
+    flip(catalog, catalog.read_bytes().index(b"$argon2id$secret"))
+    facts = data / names.LOG_FACTS
+    flip(facts, 30)
+    code, said, complaint = doctor(capsys, data, "--dump", "--json")
+    rows = [json.loads(line) for line in said.splitlines()]
+    assert (code, "2 findings" in complaint) == (65, True)
+    assert {row["file"] for row in rows if "unreadable" in row and "kind" not in row} == {str(catalog), str(facts)}
+    assert {row["file"] for row in rows if "finding" in row} == {str(catalog), str(facts)}
+    assert [row["index"] for row in rows if row.get("kind") == "CLASSIC_PUBLISH"] == [1, 2, 3, 4, 5]
 
 
 def test_a_running_node_is_not_examined(data: Path, capsys: pytest.CaptureFixture[str]) -> None:

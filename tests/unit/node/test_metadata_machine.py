@@ -20,14 +20,8 @@ from broker.errors import InternalError, NotFound
 from broker.records import BindingRecord, ExchangeRecord, ParameterRecord, TopicPermissionRecord
 from node.catalog.catalog_state import RECORDS_PER_PART, CatalogState, decode_state
 from node.catalog.catalog_store import Position
-from node.catalog.metadata_machine import (
-    CatalogMachine,
-    CatalogWatcher,
-    CommandOutcome,
-    EntryFate,
-    Origin,
-    encode_entry,
-)
+from node.catalog.metadata_entry import Origin, encode_entry
+from node.catalog.metadata_machine import CatalogMachine, CatalogWatcher, CommandOutcome, EntryFate
 from raft.core.messages import Entry
 from tests.unit.node.metadata_world import described
 
@@ -117,7 +111,7 @@ def test_what_is_in_the_catalog_already_changes_nothing() -> None:
 
 def test_an_entry_of_a_later_version_is_no_entry() -> None:
     machine = CatalogMachine(Catalog(), Position())
-    for data in (b"", b"\x02" + bytes(40), encode_entry(Origin(1, 1, 1, 0), b"\x01")):
+    for data in (b"", b"\x02" + bytes(39), b"\x03" + bytes(60), encode_entry(Origin(1, 1, 1, 0), b"\x01")):
         with pytest.raises(UnknownVersion):
             machine.apply([Entry(1, 1, 0, data)])
 

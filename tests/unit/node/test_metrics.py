@@ -19,7 +19,8 @@ from broker.pending import Pending
 from broker.queue_type import QueueStatistics
 from front.slices import SLICE_S
 from node.config import Config, MetricsSection, NodeSection
-from node.metrics import PROTOCOLS, Metrics
+from node.watching.metrics import PROTOCOLS, Metrics
+from storage.archive.archive import ArchiveFigures
 from stream.queue import ReadingFigures
 
 MEASURED = {"memory_used": 100, "memory_limit": 400, "disk_free": 7, "disk_free_limit": 5}
@@ -93,6 +94,7 @@ def metrics_of(broker: FakeBroker, cache_ms: int = 60_000) -> Metrics:
         SimpleNamespace(forgetful_members=7),  # type: ignore[arg-type]
         SimpleNamespace(statistics=lambda: MEASURED),  # type: ignore[arg-type]
         config,
+        archive=lambda: ArchiveFigures(4096, 2, 90.5),
     )
 
 
@@ -234,3 +236,9 @@ def test_streams_have_figures_of_their_own() -> None:
         "leveret_stream_undecodable_total": 12,
         "leveret_stream_reader_lag_max": 40,
     }
+
+
+def test_what_is_archived_is_told() -> None:
+    found = samples(FakeBroker())
+    assert found["leveret_archive_bytes", ()] == 4096
+    assert found["leveret_archive_oldest_seconds", ()] == 90.5

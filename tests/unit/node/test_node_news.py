@@ -46,7 +46,16 @@ class Side:
 
     @staticmethod
     def _news(alarms: Sequence[ToldAlarm]) -> News:
-        return News("0.1.0", NOW, (ToldListener("amqp", "h:1", False),), tuple(alarms), stream_address="h:5552")
+        return News(
+            "0.1.0",
+            NOW,
+            (ToldListener("amqp", "h:1", False),),
+            tuple(alarms),
+            stream_address="h:5552",
+            stream_tls_address="h:5551",
+            incarnation=9,
+            catalog_entries=2,
+        )
 
 
 def pair() -> tuple[Side, Side]:
@@ -55,6 +64,14 @@ def pair() -> tuple[Side, Side]:
     one.calls.listener(2, True)
     other.calls.listener(1, True)
     return one, other
+
+
+def test_what_a_node_reads_is_known_of_the_process_that_told() -> None:
+    one, _ = pair()
+    assert [one.news.catalog_entries(2, incarnation) for incarnation in (8, 9, 10)] == [1, 2, 1]
+    assert (one.news.catalog_entries(1, 9), one.news.catalog_entries(3, 9)) == (2, 1)
+    one.calls.handler(3, msgspec.json.encode({"version": "0.1.0", "started_at_ms": NOW}), None)
+    assert one.news.catalog_entries(3, 0) == 1, "of an older build, which does not say"
 
 
 def test_a_link_brings_news_and_changes_are_told_once() -> None:
@@ -112,6 +129,7 @@ def test_news_of_a_later_version_with_more_in_them_are_read() -> None:
 def test_stream_clients_are_sent_to_nodes_that_can_be_reached() -> None:
     one, _ = pair()
     assert one.news.stream_address(1) == one.news.stream_address(2) == ("h", 5552)
+    assert one.news.stream_address(1, tls=True) == one.news.stream_address(2, tls=True) == ("h", 5551)
     assert one.news.stream_address(3) is None
     one.calls.listener(2, False)
     assert one.news.stream_address(2) is None

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
+from broker.actors import ActorKind
 from broker.catalog.policy import effective_arguments
 from broker.consumer import Consumer
 from broker.errors import AccessRefused, BrokerError, NotFound, ResourceExhausted
 from broker.message import Run
 from broker.pending import Pending
-from broker.queue_type import Outcome, Queue
+from broker.queue_type import BackReason, Outcome, Queue, Slice
 from broker.records import QueueRecord
 from node.anywhere import home_queues, remote_queues
 from node.anywhere import wire as words
@@ -285,6 +286,26 @@ def test_a_consumer_that_is_cancelled_before_its_home_has_heard_of_the_queue_doe
     assert queue.consumer_count == 0
 
 
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_second_consumer_of_one_number_ends_the_link_also_while_the_first_one_waits(waits: bool) -> None:
+    far = Late()
+    queue = far.here_only()
+    wish = words.encode_consume(words.RemoteConsume(queue.record.id, 7, False, 0, 0, 1 << 20, "c"))
+    calls, answers = far.far.network.wires[HERE].ears, list[Any]()
+    calls.ask(HOME, CLASSIC, wish, answers.append)  # type: ignore[attr-defined]
+    far.turn()
+    if not waits:
+        far.home_hears(queue)
+    calls.ask(HOME, CLASSIC, wish, answers.append)  # type: ignore[attr-defined]
+    far.far.network.run()
+    assert far.far.network.bad == ["consumer 7 is there already"]
+    assert [answer is None for answer in answers] == [waits, True]
+    far.far.network.bad.clear()
+    if waits:
+        far.home_hears(queue)
+    assert far.far.at_home(queue).consumer_count == 0
+
+
 def test_what_waits_for_a_queue_goes_with_the_link_that_it_came_by() -> None:
     far = Late()
     queue = far.here_only()
@@ -430,6 +451,19 @@ def test_messages_that_are_refused_in_part_are_those_of_the_run_that_is_meant(fa
     assert far.answers.refused == [tags[1]]
 
 
+def test_the_last_message_of_a_run_may_be_refused_and_one_behind_it_ends_the_link(far: Far) -> None:
+    queue = far.queue()
+    at_home = far.far.network.wires[HOME].ears
+    tags = far.publish(queue, b"a", b"b", b"c", confirm=True)
+    at_home.tell(HERE, CLASSIC, words.encode_partial(1, [2]))  # type: ignore[attr-defined]
+    far.turn()
+    assert far.answers.refused == [tags[2]]
+    far.publish(queue, b"d", b"e", b"f", confirm=True)
+    at_home.tell(HERE, CLASSIC, words.encode_partial(2, [3]))  # type: ignore[attr-defined]
+    far.far.network.run()
+    assert far.far.network.bad == ["message 3 of publish 2 is refused, which has no such"]
+
+
 def test_a_client_whose_socket_is_full_gets_nothing_and_others_get_it_instead(far: Far) -> None:
     queue = far.queue()
     _, slow = far.consumer(queue, "slow", priority=1)
@@ -570,6 +604,27 @@ def test_a_deleted_queue_takes_nothing_back_and_the_link_stays(far: Far) -> None
     assert far.far.network.bad == []
 
 
+def test_a_home_forgets_who_holds_messages_of_a_deleted_queue_and_nobody_else(far: Far) -> None:
+    queue, other = far.queue(), far.queue()
+    far.publish([queue, other], b"a", b"b")
+    far.turn()
+    for one in (queue, other):
+        far.consumer(one, prefetch=1)
+        one.get(False, far.now)
+    far.turn()
+    peer = far.far.home.home._peers[HERE]
+    assert len(peer.takers) == 4
+    gone, stays = far.far.at_home(queue), far.far.at_home(other)
+    far.far.home.delete(gone, far.now)
+    assert {taker.queue for taker in peer.takers.values()} == {stays}
+    assert list(peer._of_queue) == [stays], "it is woken whenever the link has room"
+    far.far.here.delete(queue, far.now)
+    far.disconnect()
+    far.turn()
+    assert (stays.ready_count, stays.consumer_count) == (2, 0)
+    assert far.far.network.bad == []
+
+
 # ------------------------------------------------------------------------- figures
 
 
@@ -641,3 +696,37 @@ def test_tags_that_are_not_out_end_the_link(far: Far) -> None:
     far.settle(consumer, replace(piece, count=2), Outcome.ACKNOWLEDGED)
     far.far.network.run()
     assert "not all of the tags from 1 on and before 3 are out" in far.far.network.bad[0]
+
+
+def test_a_home_knows_the_node_of_a_client_and_why_messages_come_back(
+    far: Far, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = far.queue()
+    at_home: Any = far.far.at_home(queue)
+    settle = at_home.settle
+    seen: list[tuple[Outcome, BackReason]] = []
+    publishers: list[Any] = []
+
+    def note(piece: Slice, outcome: Outcome, now: int) -> None:
+        seen.append((outcome, piece.back))
+        settle(piece, outcome, now)
+
+    def note_publisher(queues: Any, run: Run, receipt: Any, now: int) -> None:
+        publishers.append(run.publisher)
+        publish(queues, run, receipt, now)
+
+    publish = far.far.home.home.kind.publish
+    monkeypatch.setattr(at_home, "settle", note)
+    monkeypatch.setattr(far.far.home.home.kind, "publish", note_publisher)
+    far.publish(queue, b"a", b"b")
+    far.far.settle()
+    (publisher,) = publishers
+    assert (publisher.kind, publisher.address) == (ActorKind.NODE, str(HERE))
+    found = far.get(queue, no_ack=False)
+    assert found is not None
+    far.settle(None, found[1].piece, Outcome.RELEASED)
+    far.turn()
+    assert seen == [(Outcome.RELEASED, BackReason.NACKED)]
+    assert far.get(queue, no_ack=False) is not None
+    far.disconnect()
+    assert seen[1:] == [(Outcome.REQUEUED, BackReason.CONNECTION_LOST)]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from node import run
 from node.catalog.catalog_store import CatalogDamaged
 from node.config import ClusterSection, Config, ConfigError, NodeSection
 from node.run import Ending, run_node
+from node.watching.loop_watch import LoopWatch
 from storage.errors import Corrupt, DirectoryInUse, DiskFailed, DiskFull
 
 
@@ -135,3 +138,47 @@ def test_a_node_that_waits_for_others_at_its_start_can_be_stopped() -> None:
         return await asyncio.wait_for(run.started(Waiting(), ending), 5)  # type: ignore[arg-type]
 
     assert not asyncio.run(work())
+
+
+class BriefNode:
+    """Wants to begin again as soon as it has begun, and the second time it never comes to its begin."""
+
+    begun = 0
+    listeners = ()
+
+    def __init__(self, config: Config, ending: Ending, loop_watch: LoopWatch) -> None:
+        self._ending = ending
+        self.watcher = self
+
+    async def start(self) -> None:
+        BriefNode.begun += 1
+        if BriefNode.begun > 1:
+            await asyncio.Event().wait()
+        self._ending.restart("as a ram node")
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+    async def stop(self) -> None:
+        """There is nothing to stop."""
+
+
+def test_a_signal_between_two_lives_of_a_process_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No event loop heard it, and the node ran on: whoever had sent it waited for a minute."""
+
+    def prepared_meanwhile(config: Config, join: str) -> Config:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return config
+
+    monkeypatch.setattr(run, "Node", BriefNode)
+    monkeypatch.setattr(run, "missed_signals", run.MissedSignals())
+    monkeypatch.setattr(run, "prepared_again", prepared_meanwhile)
+    monkeypatch.setattr(run, "keep_freed_memory", lambda: None)
+    monkeypatch.setattr(run, "throttle_garbage_collection", lambda: None)
+    before = [signal.getsignal(number) for number in run.END_SIGNALS]
+    try:
+        assert run_node(Config()) == run.EXIT_OK
+    finally:
+        for number, handler in zip(run.END_SIGNALS, before, strict=True):
+            signal.signal(number, handler)
+    assert BriefNode.begun <= 2

@@ -28,7 +28,7 @@ class Nodes:
         records = {name: NodeRecord(name, number, 1, "") for name, number in NAMES.items()}
         for name, number in NAMES.items():
             calls = self.calls[name] = self.network.join(number)
-            groups = NodeGroups(name, lambda key: self.leader, lambda when, call: None, lambda: self.now)
+            groups = NodeGroups(name, lambda key: self.leader, lambda: self.now)
             groups.elsewhere = RemoteGroups(calls, groups, name, lambda: records)
             self.groups[name] = groups
         self.network.connect_all()
@@ -47,7 +47,7 @@ class Nodes:
     def check(self) -> None:
         self.now += 1_000
         for groups in self.groups.values():
-            groups.check(self.now)
+            groups.check()
         self.network.run()
 
 

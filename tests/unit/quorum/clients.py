@@ -10,7 +10,7 @@ from broker.confirms import Receipt
 from broker.consumer import Consumer
 from broker.errors import BrokerError, ResourceExhausted
 from broker.message import Run
-from broker.queue_type import DeathReason, Got, Outcome, Queue, Slice
+from broker.queue_type import DeadMessage, DeathReason, Got, Outcome, Queue, Slice
 from broker.records import QueueRecord
 from broker.timers import Timers
 from native.content import encode, messages
@@ -51,10 +51,8 @@ class Host:
         delay = max(0, when - self.clients.now) / 1000
         self.clients.cluster.loop.call_later(delay, lambda: self.timers.tick(self.clients.now))
 
-    def dead_letter(
-        self, queue: Queue, reason: DeathReason, dead: Sequence[tuple[str, str, bytes, bool]], now: int
-    ) -> None:
-        self.dead += [(reason, messages(content, 0, 1)[0][1]) for _, _, content, _ in dead]
+    def dead_letter(self, queue: Queue, reason: DeathReason, dead: Sequence[DeadMessage], now: int) -> None:
+        self.dead += [(reason, messages(content, 0, 1)[0][1]) for _, _, content, *_ in dead]
 
     def dead_letter_confirmed(self, *arguments: Any) -> None:
         self.target.dead_letter_confirmed(*arguments)

@@ -34,6 +34,7 @@ from quorum.fifo.commands import (
     TakenMessage,
     Upgrade,
     UponCancel,
+    Who,
     Window,
     decode_entry,
 )  # fmt: skip
@@ -112,6 +113,7 @@ class DumbQueue:
         self.told: dict[SessionKey, Told] = {}
         self.gone: dict[int, int] = {}
         self.said: dict[bytes, set[int]] = {}  # numbers of producers
+        self.actors: dict[ConsumerKey, int] = {}
         self.used_at = 0
         self.events: list[Event] = []
         self._dead_ids = 0
@@ -166,6 +168,8 @@ class DumbQueue:
                         self.dead.pop(dead_id, None)
             case Upgrade(version):
                 self.version = max(self.version, version)
+            case Who(key, actor):
+                self.actors[key] = actor
             case Window(key, messages):
                 if self.version < 6:
                     return ResultCode.UNKNOWN
@@ -341,12 +345,12 @@ class DumbQueue:
                 message.ready_at = self.now + delay
                 self.delayed.append(message)
             else:
-                self.make_ready(message)
+                self.make_ready(message, seen)
 
-    def make_ready(self, message: Message) -> None:
+    def make_ready(self, message: Message, seen: bool = True) -> None:
         self._returns += 1
         message.came_back = self._returns
-        message.in_line = not self.rules.requeue_in_place
+        message.in_line = not self.rules.requeue_in_place and (seen or self.version < 9)
         self.ready.append(message)
 
     def delay(self, message: Message, failed: bool) -> int:

@@ -30,14 +30,14 @@ from raft.store.node_log import RaftStore
 from raft.store.store_limits import StoreLimits
 from replicated.kind_parts import HostingNode
 from replicated.member import Odd
-from replicated.ports import CatalogPorts
+from replicated.ports import CatalogPorts, nobody
 from replicated.queue import QueueReports
 from storage.beside_loop import AtOnce
-from storage.log_users import LogUsers
-from storage.wal import LogCore
-from storage.wal_facts import load_or_create
-from storage.wal_replay import Replay
-from storage.wal_writer import LogWriter
+from storage.wal.facts import load_or_create
+from storage.wal.log_core import LogCore
+from storage.wal.log_users import LogUsers
+from storage.wal.replay import Replay
+from storage.wal.writer import LogWriter
 from tests.sim.clock import SimLoop
 from tests.sim.disk import SimDisk
 
@@ -101,6 +101,7 @@ class ReplicatedNode:
         self.incarnation_of = cluster.incarnation_of
         self.alone = lambda: list(cluster.nodes) == [number]
         self.catalog_is_behind = lambda: True
+        self.actor_number = nobody
         facts = load_or_create(disk, LOG_ID)
         replay = Replay(disk, facts, salvage=True)
         self.store = RaftStore(disk, cluster.limits, AtOnce(), cluster.new_replica, cluster.findings.append)
@@ -146,6 +147,7 @@ class ReplicatedNode:
                 alone=lambda: self.alone(),
                 is_behind=lambda: self.catalog_is_behind(),
             ),
+            actor_number=lambda actor: self.actor_number(actor),
             reports=QueueReports(
                 on_damaged=lambda group, damage, lives_again: self._repair(group, damage, lives_again),
                 on_lost=lambda record, kept: cluster.lost.append((record.name, kept)),

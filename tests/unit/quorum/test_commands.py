@@ -31,6 +31,7 @@ from quorum.fifo.commands import (
     Tick,
     Upgrade,
     UponCancel,
+    Who,
     Window,
     decode,
     decode_entry,
@@ -55,6 +56,7 @@ OPS: list[Op] = [
     Purge(),
     PurgeOnce(ConsumerKey(3, 1 << 60, 17), 16),
     Window(CONSUMER, 0),
+    Who(CONSUMER, 9),
     Policy(
         Rules(
             10, 1000, 60_000, 5000, None, 7000, 100, Retry.FAILED, 10, 100, DeadLetters.AT_LEAST_ONCE, True, True, True

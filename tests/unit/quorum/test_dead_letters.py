@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker.queue_type import Arrival, DeathReason, Outcome, Queue
+from broker.queue_type import Arrival, DeadMessage, DeathReason, Outcome, Queue
 from native.content import messages
 from quorum.dead_letters import IN_FLIGHT_MAX, NOWHERE_MAX, NOWHERE_RETRY_MS_MAX, RETRY_MS
 from quorum.fifo.commands import FIRST_ID, DeadSettled, Op
@@ -32,7 +32,7 @@ class Target:
         self.waiting: list[Callable[[Arrival], None]] = []
 
     def dead_letter_confirmed(
-        self, queue: Queue, reason: DeathReason, message: tuple[str, str, bytes, bool], now: int,
+        self, queue: Queue, reason: DeathReason, message: DeadMessage, now: int,
         on_answer: Callable[[Arrival], None],
     ) -> None:  # fmt: skip
         if self.accepts is None:

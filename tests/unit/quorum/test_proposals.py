@@ -32,6 +32,7 @@ from quorum.fifo.commands import (
     SessionKey,
     Tick,
     Upgrade,
+    Who,
     Window,
     encode_enqueue,
     encode_settle,
@@ -67,6 +68,7 @@ SAID = (
     commands.encode(Purge()),
     commands.encode(PurgeOnce(KEY, 1)),
     commands.encode(Window(KEY, 0)),
+    commands.encode(Who(KEY, 9)),
     commands.encode(Tick()),
 )
 
@@ -110,6 +112,7 @@ def test_what_only_the_leader_says_is_refused(op: Op) -> None:
         (encode_settle(ConsumerKey(1, 5, 1), Outcome.ACKNOWLEDGED, []), "node 2 speaks for a session of node 1"),
         (encode_settle(KEY, Outcome.ACKNOWLEDGED, [(ID_END, 1)]), "a SETTLE of 1 messages from"),
         (commands.encode(Window(ConsumerKey(3, 5, 1), 5)), "node 2 speaks for a session of node 3"),
+        (commands.encode(Who(ConsumerKey(3, 5, 1), 5)), "node 2 speaks for a session of node 3"),
         (commands.encode(Get(ConsumerKey(3, 5, 1))), "node 2 speaks for a session of node 3"),
         (commands.encode(Consume(KEY, "t" * (TAG_BYTES_MAX + 1))), "a CONSUME with a tag of 65536 characters"),
     ],

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from broker.catalog.policy import EffectiveArguments
-from quorum.fifo.rules import DeadLetters, Retry, Rules, rules_for
+from quorum.fifo.rules import DeadLetters, Retry, Rules
+from quorum.queue_rules import rules_for
 
 DEAD_LETTERS = EffectiveArguments(dead_letter_exchange="dead")
 HELD = EffectiveArguments(dead_letter_exchange="dead", overflow="reject-publish")

@@ -17,11 +17,11 @@ from raft.store.group_stores import GroupStores, NodeStores
 from raft.store.node_log import RaftStore
 from raft.store.store_limits import StoreLimits
 from storage.beside_loop import AtOnce
-from storage.log_users import LogUsers
-from storage.wal import LogCore
-from storage.wal_facts import load_or_create
-from storage.wal_replay import Replay
-from storage.wal_writer import LogWriter
+from storage.wal.facts import load_or_create
+from storage.wal.log_core import LogCore
+from storage.wal.log_users import LogUsers
+from storage.wal.replay import Replay
+from storage.wal.writer import LogWriter
 from tests.raft_node.register import Register
 from tests.sim.clock import SimLoop
 from tests.sim.disk import SimDisk

@@ -20,11 +20,11 @@ from raft.store.group_records import GroupIdentity
 from raft.store.member_store import Durability
 from raft.store.replicas import NewReplica, successor
 from storage.disk import Buffer
-from storage.log_users import LogShare
-from storage.wal import LogEnd
-from storage.wal_file_reader import Chunk
-from storage.wal_replay import Replay
-from storage.wal_writer import LogWriter
+from storage.wal.file_reader import Chunk
+from storage.wal.log_core import LogEnd
+from storage.wal.log_users import LogShare
+from storage.wal.replay import Replay
+from storage.wal.writer import LogWriter
 from tests.sim.clock import SimLoop
 
 FSYNC_S = 0.002
@@ -125,11 +125,20 @@ class OwnLog:
         return self._change(image)
 
     def save_snapshot(
-        self, meta: SnapshotMeta, state: Sequence[Buffer], live: LiveEntries | None, done: Callable[[bool], None]
+        self,
+        meta: SnapshotMeta,
+        state: Sequence[Buffer],
+        live: LiveEntries | None,
+        done: Callable[[bool], None],
+        *,
+        keeps_recent: bool = True,
     ) -> None:
         behind = self.image.entries[meta.index - self.image.meta.index :]
         self._change(self.image._replace(meta=meta, state=b"".join(map(bytes, state)), entries=behind))
         self._node.when(lambda: done(True))
+
+    def note_committed(self, index: int) -> None:
+        """Its files say nothing of it."""
 
     def receive(self, chunk: SnapshotChunk) -> None:
         if chunk.offset == 0:

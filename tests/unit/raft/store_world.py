@@ -19,11 +19,11 @@ from raft.store.store_limits import StoreLimits
 from raft.store.wal_log_store import WalLogStore
 from storage.beside_loop import AtOnce
 from storage.errors import Corrupt
-from storage.log_users import LogUsers
-from storage.wal import LogCore
-from storage.wal_facts import load_or_create
-from storage.wal_replay import Replay
-from storage.wal_writer import LogWriter
+from storage.wal.facts import load_or_create
+from storage.wal.log_core import LogCore
+from storage.wal.log_users import LogUsers
+from storage.wal.replay import Replay
+from storage.wal.writer import LogWriter
 from tests.sim.clock import SimLoop
 from tests.sim.disk import SimDisk
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from random import Random
 
 import pytest
@@ -23,6 +24,7 @@ from raft.core.messages import (
     Membership,
     Message,
     NotLeading,
+    Pack,
     Replaced,
     SnapshotChunk,
     SnapshotMeta,
@@ -80,12 +82,41 @@ def test_what_is_said_is_what_is_heard(group: int, messages: list[Message]) -> N
     assert decode_batch(encode_batch(group, messages)) == (group, messages)
 
 
+def bytes_of(found: Iterable[Pack]) -> list[Pack]:
+    """The packs, in one part each."""
+    return [pack._replace(parts=(b"".join(pack.parts),)) for pack in found]
+
+
 @given(appends())
 def test_entries_come_with_the_packs_that_a_log_would_make_of_them(message: Append) -> None:
     (heard,) = decode_batch(encode_batch(1, [message]))[1]
     assert isinstance(heard, Append)
-    assert packs.packs_of(heard.entries) == list(packs.packed(message.entries))
+    assert bytes_of(packs.packs_of(heard.entries)) == bytes_of(packs.packed(message.entries))
     assert not heard.entries or isinstance(heard.entries, EntryRun), "nobody packs them again"
+
+
+def test_a_large_entry_is_copied_once_and_its_pack_goes_to_the_log_as_it_lies_in_the_letter() -> None:
+    data = bytes(range(256)) * 300
+    small, large = Entry(5, 3, 0, b"small"), Entry(6, 3, 0, data)
+    letter = encode_batch(1, [Append(1, 2, 3, 4, 3, 4, EntryRun((small, large)))])
+    (heard,) = decode_batch(letter)[1]
+    assert isinstance(heard, Append) and isinstance(heard.entries, EntryRun)
+    assert heard.entries == (small, large)
+    first, second = packs.packs_of(heard.entries)
+    assert [type(part) for part in first.parts] == [bytes], "a small one does not keep the letter in memory"
+    (part,) = second.parts
+    assert isinstance(part, memoryview) and part.obj is letter
+    assert packs.decode(6, 3, 0, part) == [large]
+
+
+def test_an_entry_alone_is_not_copied_into_its_pack() -> None:
+    data = bytes(100_000)
+    small, large, last = Entry(5, 3, 0, b"small"), Entry(6, 3, 0, data), Entry(7, 3, 0, b"last")
+    found = list(packs.packed([small, large, last]))
+    assert [pack.first for pack in found] == [5, 6, 7]
+    assert found[1].parts[-1] is data
+    assert all(pack.size == sum(map(len, pack.parts)) for pack in found)
+    assert [packs.decode(one.first, 3, 0, b"".join(one.parts)) for one in found] == [[small], [large], [last]]
 
 
 @given(st.lists(st.tuples(U64, st.lists(MESSAGES, max_size=2)), max_size=4))

@@ -12,7 +12,7 @@ from raft.core.live_entries import LiveEntries
 from raft.core.membership import AddLearner, Change
 from raft.core.messages import Append, Entry, EntryKind, Membership, Message, SnapshotMeta, member_id
 from raft.core.ready import Facts, ReadPoint, Ready, Role, Standing
-from raft.driver import SNAPSHOT_HELD_BACK_TIMES, Driver, SnapshotRules
+from raft.driver import ROOM_BYTES_MIN, ROOM_SHARE_OF_HELD, SNAPSHOT_HELD_BACK_TIMES, Driver, SnapshotRules
 from raft.store.member_store import GroupStore
 from raft.store.memory_log_store import NOWHERE
 
@@ -31,6 +31,7 @@ class ScriptedCore:
     def __init__(self) -> None:
         self.calls: list[str] = []
         self.readies: list[Ready] = []
+        self.committed: list[Entry] = []  # since the last Ready was taken
         self.last = 0
         self.refusal: RaftError | None = None
         self.numbers = 0
@@ -58,6 +59,10 @@ class ScriptedCore:
 
     def ready(self, now: float) -> Ready | None:
         return self.readies.pop(0) if self.readies else None
+
+    def take_committed(self) -> Sequence[Entry]:
+        committed, self.committed = self.committed, []
+        return committed
 
     def persisted(self, number: int, now: float) -> None:
         self.calls.append(f"persisted {number}")
@@ -99,9 +104,13 @@ class ScriptedStore:
     def append(self, facts: Facts | None, entries: Sequence[Entry]) -> int:
         return 7
 
-    def save_snapshot(self, meta: SnapshotMeta, state: Any, live: Any, done: Any) -> None:
+    def save_snapshot(self, meta: SnapshotMeta, state: Any, live: Any, done: Any, *, keeps_recent: bool = True) -> None:
         self.saved.append((meta, state, live))
+        self.kept_recent = keeps_recent
         self.done.append(done)
+
+    def note_committed(self, index: int) -> None:
+        self.committed = index
 
     def install(self, meta: SnapshotMeta, done: Any) -> None:
         self.done.append(done)
@@ -109,6 +118,7 @@ class ScriptedStore:
 
 class EchoMachine:
     version = 5
+    held_bytes = 0
 
     def __init__(self) -> None:
         self.restored: list[tuple[bytes, int]] = []
@@ -204,6 +214,18 @@ def test_results_go_to_who_proposed_in_order_though_other_entries_lie_between() 
     assert world.core.calls == ["applied 1", "applied 4"]
 
 
+def test_what_becomes_committed_while_a_turn_persists_is_applied_in_that_turn() -> None:
+    world = World()
+    world.lead()
+    world.propose(b"a")
+    world.turn()
+    world.propose(b"b")
+    world.core.committed = [entry(2, b"b")]
+    world.turn(committed=[entry(1, b"a")], entries=[entry(2, b"b")])
+    assert world.told == [[b"did a"], [b"did b"]]
+    assert world.core.calls == ["applied 1", "applied 2"]
+
+
 def test_entries_of_another_leader_in_their_place_leave_proposals_unknown() -> None:
     world = World()
     world.lead()
@@ -244,6 +266,29 @@ def test_what_was_proposed_under_a_lost_leadership_is_unknown() -> None:
     world.turn(committed=[entry(1, b"a")])
     assert world.told == [Unknown]
     assert world.led == [True, False]
+
+
+@pytest.mark.parametrize(
+    "standing",
+    [Standing(Role.FOLLOWER, 3, 0), Standing(Role.LEADER, 5, ME)],
+    ids=["it stepped down in its term", "it leads in a later one"],
+)
+def test_what_was_proposed_is_unknown_whichever_way_its_leadership_ended(standing: Standing) -> None:
+    """Who has no majority any more steps down and stays in its term. Who waited for it would wait for ever."""
+    world = World()
+    world.lead()
+    world.propose(b"a")
+    world.turn()
+    world.turn(standing=standing)
+    assert world.told == [Unknown]
+    if standing.role is Role.LEADER:
+        world.core.last = 5
+        world.propose(b"b")
+        world.turn()
+        world.turn(
+            committed=[entry(1, b"other", 4), *(entry(index, term=5) for index in range(2, 6)), entry(6, b"b", 5)]
+        )
+        assert world.told == [Unknown, [b"did b"]]
 
 
 def test_a_proposal_of_the_round_in_which_the_leadership_came_belongs_to_it() -> None:
@@ -294,6 +339,57 @@ def test_reads_of_one_round_share_a_token_and_wait_until_their_index_is_applied(
     assert world.told[2:] == [NotLeader]
 
 
+def test_a_read_is_answered_once_however_much_is_applied_behind_it() -> None:
+    world = World()
+    world.lead()
+    world.driver.read(world.on_read)
+    world.turn(reads=[ReadPoint(1, 1)])
+    world.turn(committed=[entry(1)])
+    world.driver.read(world.on_read)
+    world.turn(reads=[ReadPoint(2, 5)])
+    world.turn(committed=[entry(2)])
+    assert world.told == ["read"]
+    world.driver.read(world.on_read)
+    world.turn(reads=[ReadPoint(3, 2)])
+    assert world.told == ["read", "read"], "all that it is to see is applied already"
+
+
+@pytest.mark.parametrize("end", ["closed", "halted"])
+def test_a_read_that_waits_for_what_is_not_applied_is_answered_when_the_member_ends(end: str) -> None:
+    world = World()
+    world.lead()
+    world.driver.read(world.on_read)
+    world.turn(reads=[ReadPoint(1, 2)])
+    if end == "closed":
+        world.driver.close()
+    else:
+        world.driver.halt("no more", 0.0)
+    assert world.told == [NotLeader]
+
+
+def test_a_read_that_the_core_refused_is_told_so_once() -> None:
+    world = World()
+    world.core.refusal = NotLeader(OTHER)
+    world.driver.read(world.on_read)
+    world.driver.begin(0.0)
+    world.driver.close()
+    assert world.told == [NotLeader]
+
+
+@pytest.mark.parametrize("asked", ["propose", "change", "read"])
+def test_whatever_is_asked_of_a_member_wakes_it(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    woken: list[Driver] = []
+    monkeypatch.setattr(World, "wake", lambda _, driver: woken.append(driver))
+    world = World()
+    if asked == "propose":
+        world.propose(b"a")
+    elif asked == "change":
+        world.driver.change(AddLearner(OTHER), world.on_results)
+    else:
+        world.driver.read(world.on_read)
+    assert woken == [world.driver]
+
+
 def test_a_snapshot_is_taken_every_so_many_entries_and_one_at_a_time() -> None:
     world = World(SnapshotRules(entries_max=3))
     world.turn(committed=[entry(1), entry(2)])
@@ -312,6 +408,63 @@ def test_a_snapshot_is_taken_every_so_many_bytes() -> None:
     assert world.store.saved == []
     world.turn(committed=[entry(2, bytes(60))])
     assert [meta.index for meta, _, _ in world.store.saved] == [2]
+    world.store.done[0](True)
+    world.turn(committed=[entry(3, bytes(60))])
+    assert len(world.store.saved) == 1, "bytes before the last one count no more"
+    world.turn(committed=[entry(4, bytes(40))])
+    assert [meta.index for meta, _, _ in world.store.saved] == [2, 4]
+
+
+def test_a_snapshot_is_taken_when_much_is_dead_and_less_is_alive() -> None:
+    """What consumers settle is little. The messages that are gone with it were not counted, and stayed in the log."""
+    world = World(SnapshotRules(bytes_max=100))
+    world.machine.held_bytes = 1_000
+    world.turn(committed=[entry(1, bytes(100))])
+    world.store.done[0](True)
+    for index, held in ((2, 950), (3, 850), (4, 501)):
+        world.machine.held_bytes = held
+        world.turn(committed=[entry(index)])
+        assert [meta.index for meta, _, _ in world.store.saved] == [1]
+    world.machine.held_bytes = 500
+    world.turn(committed=[entry(5)])
+    assert [meta.index for meta, _, _ in world.store.saved] == [1, 5]
+    world.store.done[1](True)
+    world.machine.held_bytes = 401
+    world.turn(committed=[entry(6)])
+    assert [meta.index for meta, _, _ in world.store.saved] == [1, 5]
+
+
+def test_a_full_disk_is_given_what_is_dead_and_what_slow_followers_may_want() -> None:
+    world = World()
+    world.turn(committed=[entry(1, bytes(ROOM_BYTES_MIN - 1))])
+    assert not world.driver.give_room()
+    world.turn(committed=[entry(2, b"x")])
+    world.core.snapshot_received = 10
+    assert not world.driver.give_room(), "a follower would begin again"
+    world.core.snapshot_received = None
+    assert world.driver.give_room()
+    assert not world.driver.give_room(), "one at a time"
+    assert [(meta.index, world.store.kept_recent) for meta, _, _ in world.store.saved] == [(2, False)]
+    world.store.done[0](False)
+    assert world.driver.give_room(), "the first was not kept: all of it is still there"
+    world.store.done[1](True)
+    world.turn(committed=[entry(3)])
+    assert not world.driver.give_room()
+    world.driver.take_snapshot()
+    world.store.done[2](True)
+    assert world.store.kept_recent
+
+
+def test_a_full_disk_is_given_what_was_kept_below_the_newest_snapshot() -> None:
+    world = World()
+    world.turn(committed=[entry(1, bytes(ROOM_BYTES_MIN))])
+    world.driver.take_snapshot()
+    world.store.done[0](True)
+    world.turn(committed=[entry(2)])
+    world.machine.held_bytes = ROOM_SHARE_OF_HELD * (ROOM_BYTES_MIN + 1)
+    assert not world.driver.give_room(), "its state is long, beside what would be freed"
+    world.machine.held_bytes = 0
+    assert world.driver.give_room()
 
 
 def test_a_snapshot_that_a_follower_receives_holds_the_next_one_back_for_a_while() -> None:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import raft.store.group_formats  # noqa: F401  registers the formats
+from raft.core import packs
+from raft.core.messages import Membership
+from raft.store.group_records import GroupIdentity, encode_identity, encode_member
 from storage import doctor
 from storage.names import RAFT_DIRECTORY
+from storage.record import Kind
 from tests.unit.raft.test_store_damage import flushed_world
 
 
@@ -52,3 +56,18 @@ def test_every_flipped_bit_is_found(tmp_path: Path) -> None:
             findings = doctor.verify(str(file))
             assert findings, f"bit {bit} of {file.name} was flipped, and nobody saw it"
         file.write_bytes(content)
+
+
+def test_what_records_of_groups_say_is_shown_and_of_damaged_ones_why_not() -> None:
+    identity = encode_identity(GroupIdentity(7, 21, "/orders", "quorum", Membership((21,), ())))
+    pack = packs.encode([b"one", b"", b"three"])
+    assert doctor.described(Kind.RAFT_GROUP, identity) == {
+        "says": {"member": 21, "name": "/orders", "machine": "quorum"}
+    }
+    assert doctor.described(Kind.RAFT_ENTRIES, pack) == {"says": {"entries": 3, "bytes": 8}}
+    assert doctor.described(Kind.RAFT_FACTS, encode_member(5)) == {"says": {"vote": 5}}
+    assert doctor.described(Kind.RAFT_RENUMBERED, encode_member(6)) == {"says": {"member": 6}}
+    for kind, payload in ((Kind.RAFT_GROUP, identity), (Kind.RAFT_ENTRIES, pack), (Kind.RAFT_FACTS, encode_member(5))):
+        for length in range(len(payload)):
+            assert "unreadable" in doctor.described(kind, payload[:length])
+    assert doctor.described(Kind.RAFT_COMMIT, b"") == {}

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from unittest.mock import patch
 
 import pytest
 
 from node.peers.link import LinkLimits
-from raft.core.errors import BadBytes, Damaged, NotLeader, TooLarge, Unknown
+from raft.core.errors import BadBytes, Damaged, NotLeader, RaftError, TooLarge, Unknown
 from raft.core.membership import AddLearner, RemoveMember
 from raft.core.messages import AppendReply, Entry, Membership, NodeId, member_id
 from raft.core.settings import Settings
-from raft.driver import SnapshotRules
-from raft.groups import ROUND_GROUPS_MAX, NoSuchGroup
+from raft.driver import Driver, SnapshotRules
+from raft.groups import ROUND_GROUPS_MAX, SNAPSHOTS_FOR_ROOM_MAX, NoSuchGroup
 from raft.store.store_limits import StoreLimits
 from raft.transport import LETTER_BYTES, encode_batches
 from storage.record import PAYLOAD_BYTES_MAX
@@ -89,6 +90,35 @@ def test_whoever_listens_is_called_behind_the_round_in_which_others_were_told() 
     leader.groups.propose(1, [put(b"a", b"1")], lambda results, error: order.append("told"))
     world.run(3 * DELAY_S)
     assert order[-2:] == ["told", "behind"]
+
+
+def test_a_group_of_one_member_is_answered_in_the_round_that_took_the_proposal_and_needs_no_other() -> None:
+    world = World(count=1)
+    leader = world.leader()
+    world.run(0.1)
+    order: list[str] = []
+    leader.groups.behind_round = lambda: order.append("behind")
+    leader.groups.propose(1, [put(b"a", b"1")], lambda results, error: order.append("told"))
+    world.run(0.1)
+    assert order == ["told", "behind"]
+    assert leader.driver(1).core.deadline is None, "there is nobody to be told of the commit"
+
+
+def test_what_is_proposed_by_who_was_answered_has_a_round_of_its_own() -> None:
+    world = World(count=1)
+    leader = world.leader()
+    world.run(0.1)
+    order: list[str] = []
+    leader.groups.behind_round = lambda: order.append("behind")
+
+    def told(results: Sequence[object] | None, error: RaftError | None) -> None:
+        order.append("told")
+        if order.count("told") < 3:
+            leader.groups.propose(1, [put(b"a", b"1")], told)
+
+    leader.groups.propose(1, [put(b"a", b"1")], told)
+    world.run(0.1)
+    assert order == ["told", "behind"] * 3
 
 
 def test_idle_groups_send_nothing_but_the_nodes_signs_of_life() -> None:
@@ -336,8 +366,10 @@ def test_a_member_that_cannot_read_its_log_becomes_another_one_and_is_repaired_b
     leader.groups.transfer(1, old)
     world.run(0.5)
     assert victim.driver().leads
-    log = next(name for name in victim.disk.list("log") if name.endswith(".log"))
-    victim.disk.flip_bit(f"log/{log}", 8 * 20_000)
+    entry = put(b"100", bytes(100))
+    logs = [f"log/{name}" for name in victim.disk.list("log") if name.endswith(".log")]
+    log = next(name for name in logs if entry in victim.disk.content(name))
+    victim.disk.flip_bit(log, 8 * victim.disk.content(log).index(entry))
     other.kill()
     world.restart(other.number, SimDisk()).create(1, 5, Membership(()))  # the leader has to read its whole log for it
     world.run(6.0)
@@ -456,3 +488,10 @@ def test_what_many_groups_say_leaves_in_portions_so_that_others_work_meanwhile()
     assert world.letters - sent_before >= 2 * portions, f"{len(led)} groups spoke in fewer than {portions} portions"
     world.run(0.1)
     assert all(answer.results for answer in answers)
+
+
+def test_a_few_groups_at_a_time_give_room() -> None:
+    world = World(groups=2 * SNAPSHOTS_FOR_ROOM_MAX)
+    with patch.object(Driver, "give_room", side_effect=[False, *[True] * SNAPSHOTS_FOR_ROOM_MAX]) as asked:
+        world.nodes[1].groups.give_room()
+    assert asked.call_count == 1 + SNAPSHOTS_FOR_ROOM_MAX

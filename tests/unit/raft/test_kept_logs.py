@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -17,6 +18,7 @@ from raft.store.store_limits import StoreLimits
 from storage import doctor
 from storage.errors import DiskFailed
 from storage.names import KEPT_SUFFIX, RAFT_DIRECTORY, SEGMENT_SUFFIX
+from storage.os_disk import OsDisk
 from tests.sim.disk import Call, Fault, SimDisk, fault_at, no_faults
 from tests.unit.raft.store_world import TINY, PowerCut, World, digest_of
 
@@ -170,6 +172,41 @@ def test_all_of_a_removed_group_goes() -> None:
     run.settle()
     compact(run)
     assert files(run, KEPT_SUFFIX) == files(run, SEGMENT_SUFFIX) == []
+
+
+def removed(run: World) -> None:
+    run.remove(LARGE)
+
+
+def renumbered(run: World) -> None:
+    snapshot(run, since=1)
+    run.store.repair(LARGE, Damaged("entry 1 cannot be read", 1), lambda member: None)
+
+
+def installed(run: World) -> None:
+    donor = World(limits=KEEPING, node=2).open()
+    donor.create(LARGE)
+    donor.create(SMALL)
+    publish(donor, 30)
+    snapshot(donor, since=50)
+    assert run.install(LARGE, donor)
+
+
+@pytest.mark.parametrize("goes", [removed, renumbered, installed])
+def test_files_that_were_read_and_go_leave_the_disk(goes: Callable[[World], None], tmp_path: Path) -> None:
+    """An open descriptor keeps all of a file on the disk, which has no name any more."""
+    run = World(limits=KEEPING, disk=OsDisk(str(tmp_path / "data"))).open()  # type: ignore[arg-type]
+    for group in (LARGE, SMALL):
+        run.create(group)
+    publish(run, 20)
+    for index in range(1, run.now(LARGE).last + 1):
+        run.store.group(LARGE).read_entry(index)
+    goes(run)
+    run.settle()
+    compact(run)
+    links = [os.path.realpath(one) for one in Path("/proc/self/fd").iterdir()]
+    assert [name for name in links if name.startswith(str(tmp_path)) and name.endswith(" (deleted)")] == []
+    run.store.open_segments.close()
 
 
 @pytest.mark.parametrize("suffix", [KEPT_SUFFIX, SEGMENT_SUFFIX])

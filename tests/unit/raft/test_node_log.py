@@ -13,13 +13,13 @@ from raft.core.messages import Entry, SnapshotMeta, member_id
 from raft.store.group_records import GroupIdentity
 from raft.store.node_log import RaftStore
 from raft.store.store_limits import StoreLimits
-from storage.log_users import LogUsers
 from storage.names import KEPT_SUFFIX, RAFT_DIRECTORY
 from storage.os_disk import OsDisk
-from storage.wal import LogCore
-from storage.wal_facts import load_or_create
-from storage.wal_replay import Replay
-from storage.wal_writer import LogWriter
+from storage.wal.facts import load_or_create
+from storage.wal.log_core import LogCore
+from storage.wal.log_users import LogUsers
+from storage.wal.replay import Replay
+from storage.wal.writer import LogWriter
 from tests.unit.raft.store_world import FIRST, LOG_ID, Digest, digest_of, replicas_from
 
 LIMITS = StoreLimits(

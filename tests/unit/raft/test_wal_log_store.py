@@ -56,6 +56,36 @@ def test_some_entries_below_the_snapshot_stay_for_slow_followers() -> None:
     world.check_now()
 
 
+@pytest.mark.parametrize("moved_out", [False, True])
+def test_no_more_stays_below_the_snapshot_than_so_many_bytes(moved_out: bool) -> None:
+    """1,024 entries stayed, of a megabyte each where messages were large."""
+    limits = replace(TINY, segment_entries_max=5, entries_kept=100, bytes_kept=1_200)
+    world = World(limits=limits, file_bytes_max=2_000 if moved_out else 1 << 20).open()
+    world.create(7)
+    world.create(8)
+    for first in range(1, 21, 5):
+        world.append(7, first, 1, [bytes(80)] * 5)
+        world.settle()
+    world.append(8, 1, 1, [bytes(3_000)])
+    world.settle()
+    store = world.store.group(7)
+    assert (bool(store.log.segments), store.log.rows is None) == (moved_out, moved_out)
+    assert store.log.first_of_recent(20, world.limits) == 11
+    assert store.log.first_of_recent(18, world.limits) == 11
+    assert store.log.first_of_recent(20, replace(world.limits, entries_kept=3)) == 18
+    assert store.log.first_of_recent(20, replace(world.limits, bytes_kept=10)) == 21
+    assert store.log.first_of_recent(20, replace(world.limits, bytes_kept=10_000)) == 1
+
+
+def test_nothing_stays_below_a_snapshot_that_is_to_make_room() -> None:
+    world = world_with(20, World(limits=replace(TINY, entries_kept=5)).open())
+    store, kept = world.store.group(7), list[bool]()
+    meta = SnapshotMeta(12, 1, FIRST, 3)
+    store.save_snapshot(meta, [b"state"], LiveEntries([1]), kept.append, keeps_recent=False)
+    world.settle()
+    assert (kept, store.first_index()) == ([True], 13)
+
+
 def test_a_local_snapshot_that_ends_late_never_replaces_a_newer_one() -> None:
     """Ra de94f929 (C9)."""
     world, donor = world_with(20), world_with(30, World(node=2).open())

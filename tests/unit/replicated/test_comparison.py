@@ -15,13 +15,16 @@ from quorum.fifo.versions import VERSION_NEWEST, VERSION_OLDEST, WINDOWS_CHANGE
 from quorum.queue import QuorumQueue
 from raft.core.errors import Damaged
 from raft.core.messages import Membership, member_id, node_of
-from replicated.comparison import COMPARE_MS, Comparison, odd_ones
+from replicated.comparison import ASK_AGAIN_MS, COMPARE_MS, Comparison, odd_ones
 from replicated.letters import AnswerStatus, BadLetter, Compared, Verdict, compared, decode_compared, give_up, refusal
 from replicated.member import MARK_ENTRIES, MARKS_MAX, Marks, Odd
+from replicated.verdicts import Verdicts, is_due
 from tests.unit.quorum.clients import Clients, Publisher, Taker
 from tests.unit.quorum.nodes import QuorumNode
 
 ROUND_S = COMPARE_MS / 1000 + 2
+ONE, TWO, THREE, FOUR = (member_id(node, 7) for node in (1, 2, 3, 4))
+THREE_VOTERS = Membership((ONE, TWO, THREE))
 
 
 @pytest.mark.parametrize(
@@ -246,11 +249,35 @@ def test_a_member_does_not_give_up_on_the_word_of_a_node_that_names_the_leader()
     queue = cluster.nodes[number].queue(record)
     assert queue.member is not None and queue.route.driver is not None
     after, digest = next(iter(queue.member.told_digests.items()))
-    standing = queue.route.driver.standing
-    verdict = Verdict(after, digest + 1, standing.term, standing.leader, queue.route.driver.me)
+    me, standing = queue.route.driver.me, queue.route.driver.standing
+    verdict = Verdict(after, digest + 1, standing.term, standing.leader, me)
     cluster.nodes[number].kind._parts.letters.heard(other, give_up(queue.group, verdict), None)
     cluster.run(0.01)
-    assert queue.member is not None
+    assert queue.route.driver is not None and queue.route.driver.me == me, (
+        "another member would be in its place at once"
+    )
+
+
+def test_a_member_whose_vote_in_a_later_term_is_on_disk_does_not_give_up() -> None:
+    """It knows of that term before it follows anybody in it: the verdict is of a leader that may be none any more."""
+    verdict = Verdict(5, 8, 4, TWO, ONE)
+    driver: Any = SimpleNamespace(me=ONE, standing=SimpleNamespace(leader=TWO, term=4))
+
+    def store(term: int) -> Any:
+        return SimpleNamespace(member=ONE, facts=lambda: SimpleNamespace(term=term))
+
+    assert is_due(verdict, 2, driver, store(4), {5: 7})
+    assert not is_due(verdict, 2, driver, store(5), {5: 7})
+
+
+def test_verdicts_about_a_member_that_is_not_here_any_more_are_dropped() -> None:
+    damaged: list[int] = []
+    ports: Any = SimpleNamespace(node=1, groups=SimpleNamespace(damaged=lambda group, _: damaged.append(group)))
+    verdicts = Verdicts(ports, SimpleNamespace(), lambda: 1, lambda *_: None)  # type: ignore[arg-type]
+    gone: Any = SimpleNamespace(group=1, member=None, route=SimpleNamespace(driver=None))
+    verdicts.heard(gone, 2, Verdict(5, 8, 4, TWO, ONE))
+    verdicts.give_up_member(gone, Verdict(5, 8, 4, ONE, ONE))
+    assert damaged == []
 
 
 def _with_members_on(*members: int, nodes: int | None = None) -> tuple[Clients, QueueRecord, Publisher]:
@@ -368,31 +395,141 @@ def versions(clients: Clients, number: int) -> dict[int, int]:
     return found
 
 
+# The leader's side alone: whom it asks, when, and what it makes of the answers.
+
+
+class LeadersComparison:
+    """The others answer when `answer` says so."""
+
+    def __init__(self, membership: Membership = THREE_VOTERS, node: int = 1) -> None:
+        self.now = 0
+        self.away: set[int] = set()
+        self.asked: dict[int, Callable[[bytes | None], None]] = {}
+        self.given_up: list[Verdict] = []
+        self.upgrades: list[int] = []
+        self.newest_version = 1
+        driver = SimpleNamespace(
+            me=member_id(node, 7),
+            standing=SimpleNamespace(term=5),
+            core=SimpleNamespace(status=lambda: SimpleNamespace(membership=membership)),
+        )
+        self.machine = SimpleNamespace(version=1, applied=9, digest=7)
+        member = SimpleNamespace(machine=self.machine, marks=Marks())
+        queue: Any = SimpleNamespace(group=1, route=SimpleNamespace(driver=driver), member=member)
+        calls = SimpleNamespace(connected=lambda node: node not in self.away, ask=self._ask)
+        ports: Any = SimpleNamespace(node=node, topic=3, calls=calls, wall_ms=lambda: self.now)
+        verdicts: Any = SimpleNamespace(
+            newest_version=lambda: self.newest_version,
+            diverged=lambda *_: None,
+            give_up_member=lambda _, verdict: self.given_up.append(verdict),
+        )
+        self.comparison = Comparison(queue, ports, verdicts, self.upgrades.append)
+
+    def _ask(self, node: int, topic: int, letter: bytes, on_answer: Callable[[bytes | None], None]) -> None:
+        self.asked[node] = on_answer
+
+    def look(self, now: int) -> list[int]:
+        """Which nodes are asked."""
+        self.now = now
+        self.asked.clear()
+        self.comparison.look(now)
+        return sorted(self.asked)
+
+    def answer(self, node: int, digest: int = 7, version: int = 1) -> None:
+        self.asked[node](compared(1, version, [(9, digest)]))
+
+
+def test_the_others_are_asked_again_when_it_is_time_and_something_is_new() -> None:
+    leader = LeadersComparison()
+    assert leader.look(COMPARE_MS) == [2, 3]
+    for node in (2, 3):
+        leader.answer(node)
+    assert leader.look(2 * COMPARE_MS) == [], "nothing is new"
+    leader.machine.applied += 1
+    assert leader.look(3 * COMPARE_MS - 1) == []
+    assert leader.look(3 * COMPARE_MS) == [2, 3]
+    leader.machine.applied += 1
+    assert leader.look(1) == [2, 3], "the clock was set back"
+
+
+@pytest.mark.parametrize("silence", ["away", "no answer", "no group"])
+def test_a_node_whose_version_is_not_known_is_asked_again_soon(silence: str) -> None:
+    leader = LeadersComparison()
+    leader.away = {2} if silence == "away" else set()
+    leader.look(COMPARE_MS)
+    leader.answer(3)
+    if silence != "away":
+        leader.asked[2](None if silence == "no answer" else refusal(AnswerStatus.NO_GROUP, 0))
+    leader.away = set()
+    assert leader.look(COMPARE_MS + ASK_AGAIN_MS - 1) == []
+    assert leader.look(COMPARE_MS + ASK_AGAIN_MS) == [2]
+
+
+@pytest.mark.parametrize("went_at", [1, COMPARE_MS - 1])
+def test_a_node_whose_link_went_is_asked_again_soon(went_at: int) -> None:
+    leader = LeadersComparison()
+    leader.look(COMPARE_MS)
+    for node in (2, 3):
+        leader.answer(node)
+    assert leader.look(2 * COMPARE_MS) == [], "nothing is new"
+    leader.now = 2 * COMPARE_MS + went_at
+    leader.comparison.link_went(2)
+    due = min(leader.now + ASK_AGAIN_MS, 3 * COMPARE_MS)
+    assert leader.look(due - 1) == []
+    assert leader.look(due) == [2]
+
+
+@pytest.mark.parametrize("ended", ["the leadership", "the link"])
+def test_what_is_answered_too_late_counts_for_nothing(ended: str) -> None:
+    leader = LeadersComparison()
+    leader.newest_version = 2
+    leader.look(0)
+    leader.answer(3, version=2)
+    if ended == "the link":
+        leader.comparison.link_went(2)
+    else:
+        leader.comparison.end()
+    leader.answer(2, version=2)
+    assert leader.upgrades == []
+
+
+def test_a_group_of_one_member_goes_to_the_newest_version() -> None:
+    """It has nobody to ask."""
+    leader = LeadersComparison(Membership((ONE,)))
+    leader.look(0)
+    assert leader.upgrades == []
+    leader.newest_version = 2
+    leader.look(COMPARE_MS)
+    assert leader.upgrades == [2]
+
+
+def test_no_member_is_given_up_for_what_one_that_is_away_now_has_answered_before() -> None:
+    """Two would be gone: the one that is away, and the one that is made anew."""
+    leader = LeadersComparison()
+    leader.look(0)
+    leader.answer(2)
+    leader.asked[3](None)
+    leader.away = {2}
+    assert leader.look(ASK_AGAIN_MS) == [3]
+    leader.answer(3, digest=8)
+    assert leader.comparison.diverged == Odd((), 9) and leader.given_up == []
+
+
 @pytest.mark.parametrize("connected", [True, False])
 def test_no_member_goes_while_another_one_is_on_its_way_to_vote(connected: bool) -> None:
     """It is what the group has instead of one that went before. One whose node is away is not waited for."""
-    one, two, three, four = (member_id(node, 7) for node in (1, 2, 3, 4))
-    membership = Membership((one, two, three), (four,), (four,))
-    driver = SimpleNamespace(
-        me=one,
-        standing=SimpleNamespace(term=5),
-        core=SimpleNamespace(status=lambda: SimpleNamespace(membership=membership)),
-    )
-    member = SimpleNamespace(machine=SimpleNamespace(version=1, applied=9, digest=7), marks=Marks())
-    queue: Any = SimpleNamespace(group=1, route=SimpleNamespace(driver=driver), member=member)
-    digests = {2: 7, 3: 8, 4: 7}
+    leader = LeadersComparison(Membership((ONE, TWO, THREE), (FOUR,), (FOUR,)))
+    leader.away = set() if connected else {4}
+    for node in leader.look(COMPARE_MS):
+        leader.answer(node, digest=8 if node == 3 else 7)
+    assert leader.comparison.diverged == Odd((3,), 9)
+    assert {verdict.member for verdict in leader.given_up} == (set() if connected else {THREE})
 
-    def ask(node: int, topic: int, letter: bytes, on_answer: Callable[[bytes], None]) -> None:
-        on_answer(compared(1, 1, [(9, digests[node])]))
 
-    ports: Any = SimpleNamespace(
-        node=1, topic=3, calls=SimpleNamespace(connected=lambda node: node != 4 or connected, ask=ask)
-    )
-    given_up: list[Verdict] = []
-    verdicts: Any = SimpleNamespace(
-        newest_version=lambda: 1, diverged=lambda *_: None, give_up_member=lambda _, verdict: given_up.append(verdict)
-    )
-    comparison = Comparison(queue, ports, verdicts, lambda version: None)
-    comparison.look(COMPARE_MS)
-    assert comparison.diverged == Odd((3,), 9)
-    assert {verdict.member for verdict in given_up} == (set() if connected else {three})
+def test_the_leader_is_given_up_first_where_it_is_one_of_several() -> None:
+    leader = LeadersComparison(Membership(tuple(member_id(node, 7) for node in (1, 2, 3, 4, 5))), node=5)
+    leader.machine.digest = 1
+    for node in leader.look(0):
+        leader.answer(node, digest=8 if node == 2 else 7)
+    assert leader.comparison.diverged == Odd((2, 5), 9)
+    assert [node_of(verdict.member) for verdict in leader.given_up] == [5]

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from broker.records import QueueRecord
 from quorum.fifo import commands
 from quorum.fifo.commands import Upgrade
 from raft.core.errors import Damaged
 from raft.core.messages import NodeId, member_id
 from replicated.member import MemberLife
-from storage.errors import DiskFull
+from storage.errors import DiskFailed, DiskFull
 from tests.unit.quorum.clients import Clients
 from tests.unit.quorum.nodes import Cluster, QuorumNode
 
@@ -69,6 +71,63 @@ def test_a_member_that_cannot_be_read_is_damaged_until_another_one_begins() -> N
     assert lives_at_repair == [MemberLife.DAMAGED]
     assert queue.member_life is MemberLife.SERVING
     assert node.store.group(queue.group).member != before
+
+
+def test_a_member_that_cannot_begin_from_what_it_has_is_damaged_until_another_one_begins() -> None:
+    """Its snapshot, at a start."""
+    cluster, record = declared()
+    node = cluster.nodes[3]
+    queue = node.queue(record)
+    before = node.store.group(queue.group).member
+    node.kind.members.drop(queue)
+    assert queue.member_life is MemberLife.ABSENT
+    add, lives_at_repair = node.groups.add, list[MemberLife]()
+
+    def cannot_be_read(*member: Any) -> Any:
+        vars(node.groups)["add"] = add
+        raise Damaged("its snapshot cannot be read")
+
+    def repair(*repair: Any) -> None:
+        lives_at_repair.append(queue.member_life)
+        QuorumNode._repair(node, *repair)
+
+    vars(node.groups)["add"] = cannot_be_read
+    vars(node)["_repair"] = repair
+    node.kind.members.take_part(queue)
+    cluster.run(3)
+    assert lives_at_repair == [MemberLife.DAMAGED]
+    assert queue.member_life is MemberLife.SERVING
+    assert node.store.group(queue.group).member > before
+
+
+def test_a_node_stops_whose_disk_fails_while_another_member_begins() -> None:
+    cluster, record = declared()
+    node = cluster.nodes[3]
+    queue = node.queue(record)
+
+    def disk_fails(*member: Any) -> Any:
+        raise DiskFailed("cannot read the new member's segment: Input/output error")
+
+    vars(node.groups)["add"] = disk_fails
+    with pytest.raises(DiskFailed):
+        node.groups.damaged(queue.group, Damaged("entry 1 cannot be read"))
+        cluster.run(1)
+    assert node.failures == ["cannot read the new member's segment: Input/output error"]
+    assert queue.member_life is MemberLife.DAMAGED
+
+
+def test_a_sole_member_that_is_damaged_does_not_go_on_in_this_process() -> None:
+    """Some of what its sessions were told is not in it any more."""
+    cluster = Clients(1).cluster
+    record = cluster.declare("q", [1], home=1)
+    assert cluster.leader(record).number == 1
+    node, began_again = cluster.nodes[1], list[bool]()
+    queue = node.queue(record)
+    vars(node)["_repair"] = lambda group, damage, lives_again: began_again.append(lives_again())
+    node.groups.damaged(queue.group, Damaged("entry 1 cannot be read"))
+    cluster.run(1)
+    assert began_again == [False]
+    assert (queue.member_life, queue.member) == (MemberLife.DAMAGED, None)
 
 
 def test_a_member_whose_machine_fails_is_quarantined() -> None:

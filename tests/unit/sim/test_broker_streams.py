@@ -17,16 +17,16 @@ from broker.stream_contract import Begin
 from native.content import encode
 from raft.core.live_entries import LiveEntries
 from raft.core.messages import Entry, EntryKind
-from stream import reader as reader_module
-from stream.chunk import seal_chunk
-from stream.entries import RetentionCut, WriterPosition, encode_chunk
-from stream.entries import encode as encode_entry
-from stream.leading import StreamLeading
-from stream.machine import StreamMachine, Written
-from stream.place_finder import PlaceFinder
-from stream.reader import StreamReader
-from stream.rules import StreamRules
-from stream.stored_form import items_of_run
+from stream.chunks.chunk import seal_chunk
+from stream.chunks.entries import RetentionCut, WriterPosition, encode_chunk
+from stream.chunks.entries import encode as encode_entry
+from stream.chunks.stored_form import items_of_run
+from stream.group.leading import StreamLeading
+from stream.group.machine import StreamMachine, Written
+from stream.group.place_finder import PlaceFinder
+from stream.group.rules import StreamRules
+from stream.reading import reader as reader_module
+from stream.reading.reader import StreamReader
 from tests.sim.brokers.invariants import About
 from tests.sim.brokers.layer import RARE_PATHS
 from tests.sim.brokers.plan import BrokerShape
@@ -40,6 +40,7 @@ from wire.amqp.tables import encode_properties
 
 SECONDS = 24.0
 ASKED_UNTIL_S = 12.0
+OWN = ("stream cut", "stream reader", "stream publish", "stream member", "chunk is")
 RARER = ("chunk is out of place", "stream publish was said again")  # a leader goes at the right moment
 SHAPE = BrokerShape(seconds=SECONDS, groups=0, publishers=1, takers=1, streams="stream-short", readers=2)
 
@@ -101,7 +102,7 @@ def test_a_big_campaign_must_reach_all_of_this() -> None:
     for outcome in (outcome_of(faults=(*kills, *stalls)), outcome_of(faults=members)):
         assert outcome.is_good, outcome.message
         reached |= outcome.counted
-    own = [path for path in RARE_PATHS if path.startswith(("stream", "chunk")) and path not in RARER]
+    own = [path for path in RARE_PATHS if path.startswith(OWN) and path not in RARER]
     assert len(own) == 8
     assert [path for path in own if not reached.get(path)] == []
 

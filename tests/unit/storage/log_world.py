@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from storage.names import LOG_DIRECTORY, LOG_SUFFIX, log_file, numbers_in
-from storage.wal import LogCore, LogEnd
-from storage.wal_facts import LogFacts, load_or_create
-from storage.wal_replay import Damage, Replay
-from storage.wal_writer import LogWriter
+from storage.wal.facts import LogFacts, load_or_create
+from storage.wal.files import LogKeeper
+from storage.wal.log_core import LogCore, LogEnd
+from storage.wal.replay import Damage, Replay
+from storage.wal.writer import LogWriter
 from tests.sim.clock import SimLoop
 from tests.sim.disk import SimDisk
 
@@ -28,7 +29,9 @@ class Recovered:
     torn_bytes: int
 
 
-def recover(disk: SimDisk, salvage: bool = False, chunk_bytes: int = 1 << 20) -> Recovered:
+def recover(
+    disk: SimDisk, salvage: bool = False, chunk_bytes: int = 1 << 20, keeper: LogKeeper | None = None
+) -> Recovered:
     facts = load_or_create(disk, LOG_ID)
     replay = Replay(disk, facts, salvage=salvage, chunk_bytes=chunk_bytes)
     entries = []
@@ -39,7 +42,7 @@ def recover(disk: SimDisk, salvage: bool = False, chunk_bytes: int = 1 << 20) ->
             location = chunk.location(record)
             assert location.file_number == chunk.file_number
             assert location.size == end - start
-    return Recovered(entries, replay.damage, replay.finish(), facts, replay.torn_bytes)
+    return Recovered(entries, replay.damage, replay.finish(keeper), facts, replay.torn_bytes)
 
 
 @dataclass
@@ -50,10 +53,13 @@ class Log:
     recovered: Recovered
     file_bytes_max: int = 4096
     failures: list[str] = field(default_factory=list)
+    keeper: LogKeeper | None = None
 
     def __post_init__(self) -> None:
         self.loop = SimLoop()
-        self.core = LogCore(self.recovered.facts.log_id, self.recovered.end, self.file_bytes_max)
+        self.core = LogCore(
+            self.recovered.facts.log_id, self.recovered.end, self.file_bytes_max, self.loop.clock.wall_us
+        )
         self.writer = LogWriter(
             self.core,
             self.disk,
@@ -61,6 +67,7 @@ class Log:
             self.recovered.facts,
             on_failed=self.failures.append,
             commit_inline_bytes_max=None,
+            keeper=self.keeper,
         )
 
     def append(self, index: int, payload: bytes, writer: int = 7) -> Entry:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from storage.disk import Disk
 from storage.errors import DirectoryInUse, DiskFailed, DiskFull, NoDescriptors
+from storage.file_piece import FilePiece
 from storage.os_disk import PARTS_PER_CALL_MAX, OsDisk
 from tests.sim.disk import BLOCK, Fault, SimDisk, fault_on
 
@@ -41,6 +43,37 @@ def test_more_parts_than_one_call_takes(disk: Disk) -> None:
     file = disk.create("f")
     file.write_at(5, parts)
     assert disk.read_file("f") == bytes(5) + b"".join(parts)
+
+
+def test_a_socket_is_given_what_it_takes_of_a_file_and_the_rest_when_it_takes_more(disk: Disk) -> None:
+    content = os.urandom(2 << 20)
+    file = disk.create("f")
+    file.write_at(0, [content])
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        received = bytearray()
+        at, stops = 100, 0
+        while at < len(content):
+            try:
+                at += file.send_to(ours.fileno(), at, len(content) - at)
+            except BlockingIOError:
+                stops += 1
+                received += theirs.recv(1 << 20)
+        ours.close()
+        while data := theirs.recv(1 << 20):
+            received += data
+    assert received == content[100:] and stops
+
+
+def test_a_file_that_ends_gives_a_socket_nothing(disk: Disk) -> None:
+    file = disk.create("f")
+    file.write_at(0, [b"short"])
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        assert file.send_to(ours.fileno(), 5, 10) == 0
+        with pytest.raises(OSError, match="10 bytes too early"):
+            FilePiece(file, 0, 15, pytest.fail).send_to(ours.fileno(), 5)
 
 
 def test_preallocated_room_reads_as_zeros(disk: Disk) -> None:

@@ -9,9 +9,9 @@ import pytest
 
 import storage
 from storage.errors import DiskFailed
-from storage.group_commit import GroupCommit
+from storage.wal.group_commit import GroupCommit
 
-CORES = ("group_commit", "wal", "record", "segment_index", "names", "errors")
+CORES = ("wal/group_commit", "wal/log_core", "record", "segment_index", "names", "errors")
 WORLD = {"asyncio", "os", "random", "socket", "threading", "time"}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from storage.log_users import LogUsers
+from storage.wal.log_users import LogUsers
 
 
 class Log:

@@ -12,7 +12,7 @@ import pytest
 from storage.errors import Corrupt, StorageError
 from storage.names import LOG_DIRECTORY, LOG_FACTS, log_file
 from storage.record import HEADER_BYTES, MARK_BYTES, ROLL_BYTES, Mark, Roll, encode, encode_mark, encode_roll
-from storage.wal import MARK_EVERY_BYTES, LogEnd
+from storage.wal.log_core import MARK_EVERY_BYTES, LogEnd
 from tests.sim.disk import Fault, SimDisk, fault_at
 from tests.unit.storage.log_world import KIND, LOG_ID, Entry, Log, log_files, open_log, recover
 

@@ -9,10 +9,10 @@ import pytest
 
 from storage.names import LOG_FACTS, log_file
 from storage.os_disk import OsDisk
-from storage.wal import LogCore
-from storage.wal_facts import load_or_create
-from storage.wal_replay import Replay
-from storage.wal_writer import LogWriter
+from storage.wal.facts import load_or_create
+from storage.wal.log_core import LogCore
+from storage.wal.replay import Replay
+from storage.wal.writer import LogWriter
 from tests.sim.clock import SimLoop
 from tests.sim.disk import OPENING, Call, Fault, SimDisk, no_faults
 from tests.unit.storage.log_world import KIND, LOG_ID, Log, log_files, open_log, recover

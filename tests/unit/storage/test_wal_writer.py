@@ -11,15 +11,15 @@ import pytest
 
 from storage.disk import File
 from storage.errors import Corrupt, DiskFailed
-from storage.fsync_times import COMMITS_LOOKED_AT, STALL_AVOIDED_S
 from storage.names import log_file
 from storage.os_disk import OsDisk
 from storage.record import HEADER_BYTES
-from storage.wal import MARK_EVERY_BYTES, LogCore, LogEnd
-from storage.wal_facts import load_or_create
-from storage.wal_new_file import SLICE_BYTES
-from storage.wal_replay import Replay
-from storage.wal_writer import LogWriter
+from storage.wal.facts import load_or_create
+from storage.wal.fsync_times import COMMITS_LOOKED_AT, STALL_AVOIDED_S
+from storage.wal.log_core import MARK_EVERY_BYTES, LogCore, LogEnd
+from storage.wal.new_file import SLICE_BYTES
+from storage.wal.replay import Replay
+from storage.wal.writer import LogWriter
 from tests.sim.disk import Call, Fault, SimDisk, fault_on
 from tests.unit.storage.log_world import KIND, LOG_ID, Log, log_files, open_log, recover
 
@@ -461,13 +461,43 @@ def test_the_next_file_is_filled_with_zeros_a_slice_at_a_time_before_it_is_neede
     log = open_log(file_bytes_max=5 << 19)  # two and a half slices
     calls: list[str] = []
     log.disk.faults = lambda call: calls.append(call.operation) if call.name == log_file(2) else None
-    log.append(1, bytes(1 << 20))
-    log.loop.run_soon()
+    for index in range(9):
+        log.append(index, bytes(1 << 17))
+        log.loop.run_soon()
     assert calls == []
-    log.append(2, bytes(1 << 19))
+    log.append(9, bytes(1 << 17))
     log.loop.run_soon()
     assert calls == ["create", *["write", "sync"] * 3, "sync"]
     assert log.disk.content(log_file(2)) == bytes(5 << 19)
+
+
+def test_a_file_that_large_commits_will_fill_is_made_ahead_without_zeros() -> None:
+    log = open_log(file_bytes_max=5 << 19)
+    calls: list[str] = []
+    log.disk.faults = lambda call: calls.append(call.operation) if call.name == log_file(2) else None
+    for index in range(3):
+        log.append(index, bytes(1 << 19))
+        log.loop.run_soon()
+    assert calls == ["create", "sync"]
+    assert log.disk.content(log_file(2)) == bytes(5 << 19), "its room is reserved"
+    for index in range(3, 6):
+        log.append(index, bytes(1 << 19))
+        log.loop.run_soon()
+    assert log.writer.files() == range(1, 3)
+
+
+def test_small_commits_that_come_behind_large_ones_have_zeros_again_in_the_file_after_the_next() -> None:
+    log = open_log(file_bytes_max=5 << 19)
+    for index in range(5):
+        log.append(index, bytes(1 << 19))
+        log.loop.run_soon()
+    calls: list[str] = []
+    log.disk.faults = lambda call: calls.append(call.operation) if call.name == log_file(3) else None
+    for index in range(5, 16):
+        log.append(index, bytes(1 << 17))
+        log.loop.run_soon()
+    assert log.writer.files() == range(1, 3)
+    assert calls == ["create", *["write", "sync"] * 3, "sync"]
 
 
 class HeldDisk(OsDisk):

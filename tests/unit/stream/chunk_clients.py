@@ -6,11 +6,13 @@ from typing import Any
 
 from broker.errors import BrokerError
 from broker.records import QueueRecord
+from broker.stored_bytes import Sendable, in_memory
 from broker.stream_contract import MessageFilter, OffsetSpec
 from native.content import messages
 from raft.core.messages import NodeId
-from stream.chunk import CHUNK_HEADER_BYTES, must_be_sound, read_header
-from stream.stored_form import stream_messages
+from storage.file_piece import FilePiece
+from stream.chunks.chunk import CHUNK_HEADER_BYTES, must_be_sound, read_header
+from stream.chunks.stored_form import stream_messages
 from tests.unit.quorum.clients import Clients
 
 
@@ -31,6 +33,7 @@ class ChunkClient:
         self.errors: list[BrokerError] = []
         self.chunks: list[memoryview] = []
         self.last_chunks: list[int] = []
+        self.from_file = 0  # of the chunks, those that were not read into memory
         self.next: int | None = None  # offset that is to come
 
     def attach(self, spec: OffsetSpec) -> ChunkClient:
@@ -52,11 +55,14 @@ class ChunkClient:
         self.credit += credit
         self.queue.reader_ready(self)
 
-    def deliver(self, last_chunk: int, chunk: memoryview) -> None:
+    def deliver(self, last_chunk: int, chunk: Sendable, message_count: int) -> None:
         assert self.credit > 0 and self.attached and not self.left, "a chunk for who cannot take it"
         self.credit -= 1
+        self.from_file += isinstance(chunk, FilePiece)
+        chunk = memoryview(in_memory(chunk))
         header = read_header(chunk)
         must_be_sound(header, chunk[CHUNK_HEADER_BYTES:])
+        assert message_count == header.message_count
         assert self.wanted or self.next in (None, header.first_offset), f"{header.first_offset}, and {self.next} should"
         assert last_chunk >= header.first_offset
         self.next = header.next_offset

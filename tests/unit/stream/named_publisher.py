@@ -3,26 +3,35 @@ confirmed."""
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Sequence
 from functools import partial
+from itertools import groupby
 
 from broker.confirms import Receipt
 from broker.records import QueueRecord
 from raft.core.messages import NodeId
-from stream.chunk import SubBatch, message_item, sub_batch_item
+from stream.chunks.chunk import SubBatch, message_item, sub_batch_item
 from stream.queue import StreamQueue
 from tests.unit.quorum.clients import Clients
 from wire.stream.publish_frame import StreamRun, pack_ids
 
 
-def run_of(
-    ids: Sequence[int], bodies: Sequence[bytes], values: Sequence[bytes | None] = (), *, sub_batch: bool = False
-) -> StreamRun:
-    items = b"".join(map(message_item, bodies))
-    if sub_batch:
-        items = sub_batch_item(SubBatch(0, len(bodies), len(items), items))
+def run_of(ids: Sequence[int], bodies: Sequence[bytes], values: Sequence[bytes | None] = ()) -> StreamRun:
     given = frozenset([value for value in values if value is not None])
+    items = b"".join(map(message_item, bodies))
     return StreamRun(len(ids), len(bodies), pack_ids(list(ids)), items, given, None in values or not values)
+
+
+def batches_of(ids: Sequence[int], batches: Sequence[Sequence[bytes]], *, zipped: bool = False) -> StreamRun:
+    """A sub-batch for each id."""
+    packed = [b"".join(map(message_item, bodies)) for bodies in batches]
+    items = [
+        sub_batch_item(SubBatch(int(zipped), len(bodies), len(one), gzip.compress(one) if zipped else one))
+        for bodies, one in zip(batches, packed, strict=True)
+    ]
+    messages, unpacked = sum(map(len, batches)), sum(map(len, packed))
+    return StreamRun(len(ids), messages, pack_ids(list(ids)), b"".join(items), unpacked_bytes=unpacked)
 
 
 class NamedPublisher:
@@ -55,8 +64,8 @@ class NamedPublisher:
 
 
 class NamedClient:
-    """One that goes from node to node: what was not confirmed there it publishes again, before anything new. It stores how far
-    it is, too, and asks for that."""
+    """One that goes from node to node: what was not confirmed there it publishes again, before anything new, each id as it was:
+    a message, or a sub-batch, some of them compressed. It stores how far it is, too, and asks for that."""
 
     def __init__(self, clients: Clients, record: QueueRecord, name: str, node: NodeId) -> None:
         self.clients = clients
@@ -80,8 +89,23 @@ class NamedClient:
         self.published += count
 
     def _publish(self, ids: Sequence[int]) -> None:
-        bodies = [b"%s-%d" % (self.name.encode(), number) for number in ids]
-        self.publisher.publish(run_of(ids, bodies, [b"%d" % (number % 3) for number in ids]))
+        for size, alike in groupby(ids, self.batch_size):
+            some = list(alike)
+            if size:
+                batches = [[self.body(number, place) for place in range(size)] for number in some]
+                self.publisher.publish(batches_of(some, batches, zipped=size == 2))
+            else:
+                values = [b"%d" % (number % 3) for number in some]
+                self.publisher.publish(run_of(some, [self.body(number) for number in some], values))
+
+    @staticmethod
+    def batch_size(number: int) -> int:
+        """How many messages the sub-batch with this id has; 0: it is a message."""
+        return (0, 0, 0, 1, 1, 2, 2, 3)[number % 8]
+
+    def body(self, number: int, place: int = 0) -> bytes:
+        """Of the message at this place of its sub-batch."""
+        return b"%s.%d-%d" % (self.name.encode(), place, number)
 
     def _answered(self, publisher: NamedPublisher, receipt: Receipt) -> None:
         assert receipt.taken

@@ -85,7 +85,7 @@ class StreamBrokers:
             random_bytes=bytes,
         )
         broker.world = self
-        broker.streams.address_of = lambda node: (f"node-{node}.test", 5552)
+        broker.streams.address_of = lambda node, tls: (f"node-{node}.test", 5552)
         return broker
 
     def run(self, seconds: float = ANSWER_S) -> None:

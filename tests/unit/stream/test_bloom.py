@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.bloom import FILTER_BYTES_MAX, FILTER_BYTES_MIN, WantedValues, hash_of, make_filter
+from stream.chunks.bloom import FILTER_BYTES_MAX, FILTER_BYTES_MIN, WantedValues, hash_of, make_filter
 
 values = st.frozensets(st.binary(max_size=20), max_size=12)
 sizes = st.integers(FILTER_BYTES_MIN, FILTER_BYTES_MAX)

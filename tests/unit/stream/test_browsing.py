@@ -12,8 +12,8 @@ from broker.stream_contract import AtOffset, AtTime, Begin, OffsetSpec
 from native.content import messages
 from raft.core.messages import NodeId
 from replicated.letters import AnswerStatus, BadLetter, refusal
-from stream import letters
-from stream.letters import Skip
+from stream.reading import letters
+from stream.reading.letters import Skip
 from tests.unit.quorum.clients import Publisher
 from tests.unit.stream.test_random_streams import StreamClients
 

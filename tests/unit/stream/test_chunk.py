@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raft.core.errors import BadBytes
-from stream.chunk import (
+from stream.chunks.chunk import (
     CHUNK_HEADER_BYTES,
     SubBatch,
     items_in,
@@ -25,7 +25,7 @@ DATA = b"".join(map(message_item, MESSAGES))
 
 
 def test_a_header_has_each_field_at_its_place() -> None:
-    header = seal_chunk([DATA], 3, 3, 1_700_000_000_123, 7, 2**40)
+    header = seal_chunk([DATA], 3, 3, 1_700_000_000_123, 7, 2**40, ["test-reference", "é"])
     fields = {
         (0, 1): 0x50,
         (1, 2): 0,
@@ -36,7 +36,7 @@ def test_a_header_has_each_field_at_its_place() -> None:
         (24, 32): 2**40,
         (32, 36): crc32(DATA),
         (36, 40): len(DATA),
-        (40, 44): 0,
+        (40, 44): 24 + 12,  # as in RabbitMQ, where each name has kind, size and id beside it
         (44, 45): 0,
         (45, 48): 0,
     }

@@ -13,7 +13,9 @@ from broker.records import QueueRecord
 from broker.stream_contract import AtOffset, AtTime, Begin, OffsetSpec
 from native.content import encode
 from raft.core.messages import NodeId
-from stream.chunk import SubBatch, message_item, read_header, sub_batch_item
+from stream.chunks.chunk import SubBatch, message_item, read_header, sub_batch_item
+from stream.group.chunk_reading import StreamReading
+from stream.reading.reading_share import ROUND_BYTES_MAX
 from tests.unit.quorum.clients import Publisher
 from tests.unit.stream.chunk_clients import ChunkClient
 from tests.unit.stream.named_publisher import NamedPublisher
@@ -146,7 +148,7 @@ def test_readers_take_turns_and_a_replay_holds_up_nobody() -> None:
     queue = clients.of(1, record)[1]
     readers = [ChunkClient(clients, 1, record).attach(Begin.FIRST) for _ in range(20)]
     queue.pump(clients.now)
-    assert 4 <= sum(bool(reader.chunks) for reader in readers) <= 5
+    assert sum(bool(reader.chunks) for reader in readers) == ROUND_BYTES_MAX >> 20
     consumer = consume(clients, 1, record)
     clients.cluster.run(0.5)
     assert [reader.offsets for reader in readers] == [[0]] * 20 and consumer.offsets == [0]
@@ -234,3 +236,26 @@ def test_consumers_get_what_is_in_a_compressed_sub_batch_and_pass_over_what_nobo
     clients.cluster.run(0.5)
     assert consumer.offsets == [0, 1, 2, 9, 10, 11] and client.offsets == list(range(12))
     assert kind.undecodable == 6 and len(told) == 2 and "zstd" in told[0] and "no gzip" in told[1]
+    assert len(client.chunks) == 1
+    for offset, given in ((2, [2, 9, 10, 11]), (4, [9, 10, 11]), (10, [10, 11])):
+        inside = consume(clients, 1, record, offset=offset)
+        clients.cluster.run(0.5)
+        assert inside.offsets == given, f"of a reader that begins at {offset}, inside a sub-batch"
+
+
+def test_offsets_that_are_stored_at_the_end_are_read_once_by_readers_that_wait_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clients, record = published(1, (1,))
+    queue = clients.of(1, record)[1]
+    waiting = [ChunkClient(clients, 1, record).attach(Begin.NEXT) for _ in range(3)]
+    clients.cluster.run(0.2)
+    read: list[int] = []
+    reading = queue.member.reading
+    monkeypatch.setattr(reading, "_sent", lambda index: read.append(index) or StreamReading._sent(reading, index))
+    for offset in range(50):
+        queue.store_offset("r", offset, clients.now)
+        clients.cluster.run(0.05)
+    assert len(read) == len(set(read)) == 50
+    publish_large(clients, record, 1, size=10)
+    assert [one.offsets for one in waiting] == [[100]] * 3

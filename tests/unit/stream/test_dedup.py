@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.chunk import CHUNK_HEADER_BYTES, SubBatch, items_in, message_item, sub_batch_item
-from stream.entries import AllKnown, ChunkEntry, NamesForgotten, WriterPosition, decode, encode
-from stream.machine import StreamMachine, Written
-from stream.publishing import NamedPart, Publishing
-from stream.stream_state import PUBLISHERS_MAX, PublisherPosition, decode_state, encode_state
-from stream.tail import NAMES_KEPT_MS, StreamTail
+from storage.disk import Buffer
+from stream.chunks.chunk import CHUNK_HEADER_BYTES, SubBatch, items_in, message_item, sub_batch_item
+from stream.chunks.entries import AllKnown, ChunkEntry, NamesForgotten, WriterPosition, decode, encode
+from stream.chunks.publish_ops import NamedPart, Publishing
+from stream.group.machine import StreamMachine, Written
+from stream.group.stream_state import PUBLISHERS_MAX, PublisherPosition, decode_state, encode_state
+from stream.group.tail import NAMES_KEPT_MS, StreamTail
 from wire.stream.publish_frame import pack_ids
 
 SEGMENT = 1 << 20
@@ -32,7 +33,7 @@ class Node:
         self.sequence += messages
         data = b"".join([bytes(one.data) for one in named])
         writer = WriterPosition(self.number, 1, self.sequence)
-        return Publishing(writer, sum([one.item_count for one in named]), messages, data, b"", named)
+        return Publishing(writer, sum([one.item_count for one in named]), messages, [data], b"", named)
 
 
 def part(name: str, ids: Sequence[int]) -> NamedPart:
@@ -40,9 +41,15 @@ def part(name: str, ids: Sequence[int]) -> NamedPart:
     return NamedPart(name, len(ids), len(ids), items, pack_ids(list(ids)) if name else b"")
 
 
-def batch(name: str, number: int, count: int) -> NamedPart:
-    items = message_item(b"%s-%d" % (name.encode(), number)) * count
-    return NamedPart(name, 1, count, sub_batch_item(SubBatch(0, count, len(items), items)), pack_ids([number]))
+def batches(name: str, ids: Sequence[int]) -> NamedPart:
+    """A sub-batch of one to three messages for each id."""
+    data, messages = b"", 0
+    for number in ids:
+        count = number % 3 + 1
+        items = message_item(b"%s-%d" % (name.encode(), number)) * count
+        data += sub_batch_item(SubBatch(0, count, len(items), items))
+        messages += count
+    return NamedPart(name, len(ids), messages, data, pack_ids(list(ids)))
 
 
 def seal(tail: StreamTail, said: Publishing, now: int = 0) -> bytes:
@@ -57,7 +64,13 @@ def bodies(entry: bytes) -> list[bytes]:
         assert isinstance(found, AllKnown)
         return []
     data = found.chunk[CHUNK_HEADER_BYTES:]
-    return [bytes(item) for item in items_in(data, found.header.item_count) if not isinstance(item, SubBatch)]
+    return [body for item in items_in(data, found.header.item_count) for body in bodies_of(item)]
+
+
+def bodies_of(item: Buffer | SubBatch) -> list[bytes]:
+    if isinstance(item, SubBatch):
+        return [body for inner in items_in(item.data, item.message_count) for body in bodies_of(inner)]
+    return [bytes(item)]
 
 
 def apply(machine: StreamMachine, *entries: bytes) -> list[Written]:
@@ -86,12 +99,16 @@ def test_a_sub_batch_that_is_known_is_left_out_with_all_its_messages() -> None:
     node, machine = Node(), StreamMachine()
     tail = StreamTail(machine, 1)
     entries = [
-        seal(tail, node.say(batch("p", 3, 4))),
-        seal(tail, node.say(batch("p", 3, 4))),
-        seal(tail, node.say(("p", [4]))),
+        seal(tail, node.say(batches("p", [2, 3]))),
+        seal(tail, node.say(batches("p", [2, 3]))),
+        seal(tail, node.say(batches("p", [2, 3, 5]), batches("q", [1]))),
+        seal(tail, node.say(("p", [6]))),
     ]
-    assert apply(machine, *entries) == [Written.DONE] * 3
-    assert machine.state.next_offset == 5
+    assert apply(machine, *entries) == [Written.DONE] * 4
+    assert [bodies(entry) for entry in entries] == [
+        [b"p-2"] * 3 + [b"p-3"], [], [b"p-5"] * 3 + [b"q-1"] * 2, [b"p-6"]
+    ]  # fmt: skip
+    assert machine.state.next_offset == 10
 
 
 def test_the_next_leader_knows_what_was_committed_and_no_more() -> None:
@@ -178,20 +195,21 @@ def test_a_state_of_the_format_without_publishers_is_read() -> None:
 
 ids = st.lists(st.integers(0, 30), min_size=1, max_size=5, unique=True).map(sorted)
 said = st.lists(st.tuples(st.sampled_from(["p", "q", "r"]), ids), min_size=1, max_size=4)
-Story = list[tuple[int, list[tuple[str, list[int]]], int]]
-steps = st.lists(st.tuples(st.integers(1, 3), said, st.integers(0, 3)), max_size=25)
+steps = st.lists(st.tuples(st.integers(1, 3), said, st.integers(0, 3), st.booleans()), max_size=25)
 
 
 @given(steps)
 def test_each_id_is_stored_once_and_ids_ascend_whatever_is_lost(
-    story: list[tuple[int, list[tuple[str, list[int]]], int]],
+    story: list[tuple[int, list[tuple[str, list[int]]], int, bool]],
 ) -> None:
-    """Every so often a sealed entry is lost, and what its node said is said again, as its session does."""
+    """As messages or as sub-batches. Every so often a sealed entry is lost, and what its node said is said again, as
+    its session does."""
     machine, nodes = StreamMachine(), {number: Node(number) for number in (1, 2, 3)}
     tail, stored = StreamTail(machine, 1), list[bytes]()
     confirmed = dict[str, set[int]]()
-    for number, parts, losses in story:
-        publishing = nodes[number].say(*parts)
+    sizes = dict[tuple[str, int], int]()
+    for number, parts, losses, as_batches in story:
+        publishing = nodes[number].say(*(batches(*one) if as_batches else one for one in parts))
         while True:
             entry = tail.seal(publishing, 0, SEGMENT)
             if entry is not None and losses == 0:
@@ -203,10 +221,13 @@ def test_each_id_is_stored_once_and_ids_ascend_whatever_is_lost(
             losses = max(0, losses - 1)
             tail = tail if losses else StreamTail(machine, 1)
         for name, some in parts:
-            confirmed.setdefault(name, set()).update(some)
+            before = max(confirmed.setdefault(name, set()), default=-1)
+            sizes |= {(name, id_): id_ % 3 + 1 if as_batches else 1 for id_ in some if id_ > before}
+            confirmed[name].update(some)
         for name, some in confirmed.items():
             assert machine.state.publisher_id(name) == max(some)
     for name in ("p", "q", "r"):
         mine = [int(body.split(b"-")[1]) for body in stored if body.startswith(name.encode())]
-        assert mine == sorted(set(mine)) and set(mine) <= confirmed.get(name, set())
+        assert mine == [id_ for id_ in sorted(set(mine)) for _ in range(sizes[name, id_])]
+        assert set(mine) <= confirmed.get(name, set())
     assert machine.state.next_offset == len(stored)

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import stream.chunks.entries as entries_module
 from raft.core.errors import BadBytes
-from stream.bloom import make_filter
-from stream.chunk import message_item, seal_chunk
-from stream.entries import (
+from stream.chunks.bloom import make_filter
+from stream.chunks.chunk import message_item, seal_chunk
+from stream.chunks.entries import (
     AllKnown,
     ChunkEntry,
     LogEntry,
@@ -22,7 +23,6 @@ from stream.entries import (
     decode,
     encode,
     encode_chunk,
-    filter_of,
     read_prefix,
 )
 
@@ -66,6 +66,16 @@ def test_an_entry_is_read_back(entry: LogEntry) -> None:
     assert plain(decode(encode(entry))) == entry
 
 
+@given(entries.filter(lambda entry: isinstance(entry, ChunkEntry)), st.booleans())
+def test_what_is_read_and_written_at_once_is_as_if_field_by_field(entry: ChunkEntry, reduced: bool) -> None:
+    if reduced:
+        entry = entry._replace(chunk_filter=b"", publishers=(), writers=(WriterPosition(7, 8, 9),), known_messages=0)
+    encoded = encode(entry)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(entries_module, "_read_usual", lambda data: None)
+        assert plain(decode(encoded)) == entry
+
+
 def test_every_kind_is_among_those_that_are_tried() -> None:
     assert {type(entry) for entry in EXAMPLES} == set(get_args(LogEntry))
 
@@ -92,6 +102,11 @@ def test_the_bytes_of_each_kind_stay_as_they_are() -> None:
         encode(WHOLE._replace(known_messages=7))[:8].hex()
         == "010102" + encode(WHOLE)[:8].hex()[6:8] + (len(encode(WHOLE)) - len(DATA) + 4).to_bytes(4, "little").hex()
     )
+    usual = WHOLE._replace(chunk_filter=b"", publishers=(), writers=(WriterPosition(1, 2, 3),), ends_segment=True)
+    assert encode(usual).hex() == (
+        "0101010051000000" + "00" + "0000"
+        + "0100" + "01000000" + "0200000000000000" + "0300000000000000" + HEADER.hex() + DATA.hex()
+    )  # fmt: skip
     assert encode(WHOLE._replace(publishers=(("p", 7),), writers=(WriterPosition(1, 2, 3),))).hex() == (
         "010100006b000000" + "10" + FILTER.hex() + "0100" + "0170" + "0700000000000000"
         + "0100" + "01000000" + "0200000000000000" + "0300000000000000" + HEADER.hex() + DATA.hex()
@@ -103,9 +118,9 @@ def test_the_head_of_a_chunk_says_all_but_its_data() -> None:
     _, flags, head = read_prefix(encoded)
     assert encoded[head:] == DATA and flags == 0
     assert plain(decode(encoded[:head])) == WHOLE._replace(chunk=HEADER)
-    assert filter_of(encoded[:head]) == FILTER
     found = decode(encoded[:head])
-    assert isinstance(found, ChunkEntry) and found.header.next_offset == 52
+    assert isinstance(found, ChunkEntry) and found.chunk_filter == FILTER
+    assert found.header.next_offset == 52
 
 
 def test_data_may_gather_from_parts() -> None:
@@ -120,6 +135,7 @@ EXAMPLES = [
     NamesForgotten(0, ("p", "q"), ("r",)),
     AllKnown(1, 2, 3, WriterPosition(4, 5, 6)),
     WHOLE._replace(known_messages=7),
+    WHOLE._replace(chunk_filter=b"", publishers=(), writers=(WriterPosition(1, 2, 3),)),
 ]
 
 

@@ -14,10 +14,10 @@ from broker.stream_contract import AtOffset, Begin, OffsetSpec
 from native.content import encode
 from raft.core.messages import NodeId
 from replicated.letters import STATUS, AnswerStatus, BadLetter
-from stream import far_log, letters
-from stream.letters import ReadAnswer
 from stream.queue import BEHIND_ENTRIES_MAX
-from stream.serving import WAIT_S
+from stream.reading import far_log, letters
+from stream.reading.letters import ReadAnswer
+from stream.reading.serving import WAIT_S
 from tests.unit.quorum.clients import Publisher
 from tests.unit.stream.chunk_clients import ChunkClient
 from tests.unit.stream.test_random_streams import StreamClients

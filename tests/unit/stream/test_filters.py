@@ -16,9 +16,9 @@ from broker.records import QueueRecord
 from broker.stream_contract import Begin, MessageFilter
 from native.content import encode, messages
 from raft.core.messages import NodeId
-from stream.filters import FILTER_VALUE, WantedMessages, asked_filter
-from stream.readers import PUMP_BYTES_MAX
-from stream.stored_form import StreamMessages
+from stream.chunks.filters import FILTER_VALUE, WantedMessages, asked_filter
+from stream.chunks.stored_form import StreamMessages
+from stream.reading.reading_share import ROUND_BYTES_MAX
 from tests.unit.stream.chunk_clients import ChunkClient
 from tests.unit.stream.named_publisher import NamedPublisher, run_of
 from tests.unit.stream.test_random_streams import StreamClients
@@ -117,7 +117,8 @@ def test_a_chunk_reader_gets_chunks_with_its_values_and_none_that_surely_lack_th
 def test_who_wants_nothing_of_a_long_stream_reads_so_much_in_one_turn() -> None:
     clients, record = world(1, (1,))
     kind, queue = clients.of(1, record)
-    for _ in range(2 * (PUMP_BYTES_MAX >> 20)):
+    count = 2 * (ROUND_BYTES_MAX >> 20)
+    for _ in range(count):
         content = encode(encode_properties({"headers": {FILTER_VALUE: "us"}}), bytes(1 << 20))
         kind.publish((queue,), Run("x", "k", content, 1, 1 << 20, look=LOOK_HEADERS), None, clients.now)
         clients.cluster.run(0.1)
@@ -128,7 +129,7 @@ def test_who_wants_nothing_of_a_long_stream_reads_so_much_in_one_turn() -> None:
     places = [reader.place.offset for reader in queue.readers._readers.values()]
     assert sorted(places) == [1, 1]
     clients.cluster.run(0.2)
-    assert consumer.offsets == client.offsets == [8]
+    assert consumer.offsets == client.offsets == [count]
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -193,3 +194,15 @@ def test_chunks_with_filters_of_different_sizes_are_all_looked_at() -> None:
         reader = Filtering(clients, record, x_stream_filter=value)
         clients.cluster.run(0.2)
         assert reader.offsets == [wanted.index(value) + 21 * number for number in range(4)]
+
+
+def test_messages_without_a_value_are_found_in_a_chunk_whose_others_all_have_one() -> None:
+    clients, record = world(1, (1,))
+    publisher = NamedPublisher(clients, 1, record, "")
+    publisher.publish(run_of([1], [b"with"], [b"v"]))  # one turn, and one chunk
+    publisher.publish(run_of([2], [b"without"]))
+    clients.cluster.run(0.5)
+    wanted = MessageFilter(("another",), match_unfiltered=True)
+    reader = ChunkClient(clients, 1, record, wanted=wanted).attach(Begin.FIRST)
+    clients.cluster.run(0.2)
+    assert reader.bodies == [b"with", b"without"]

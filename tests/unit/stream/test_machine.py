@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raft.core.errors import BadBytes
-from stream.chunk import message_item, seal_chunk
-from stream.entries import (
+from stream.chunks.chunk import message_item, seal_chunk
+from stream.chunks.entries import (
     NamesForgotten,
     RetentionCut,
     StoredOffsets,
     WriterPosition,
+    chunk_header,
     encode,
     encode_chunk,
-    summarize,
 )
-from stream.machine import StreamMachine, Written
-from stream.stream_state import MACHINE_VERSION
+from stream.group.machine import StreamMachine, Written
+from stream.group.stream_state import MACHINE_VERSION
 
 NODE, LIFE = 1, 7
 
@@ -184,11 +184,11 @@ def test_a_machine_stands_where_the_snapshot_of_another_one_stood(
 def test_offsets_have_no_gaps_and_every_message_has_one_place(script: Sequence[tuple[str, int, bool]]) -> None:
     entries = entries_of(script)
     machine, written = applied(*entries)
-    kept = [summarize(entries[index - 1]).chunk for index in machine.live_entries()]
+    kept = [chunk_header(entries[index - 1]) for index in machine.live_entries()]
     headers = [header for header in kept if header is not None and header.first_offset >= machine.state.first_offset]
     expected = machine.state.first_offset
     for index in machine.live_entries():
-        header = summarize(entries[index - 1]).chunk
+        header = chunk_header(entries[index - 1])
         assert written[index - 1] is Written.DONE
         if header is not None:
             assert header.first_offset == expected
@@ -208,7 +208,7 @@ def test_a_message_is_found_near_the_place_that_is_named(script: Sequence[tuple[
     while index is not None:
         index = state.entry_at_or_behind(index)
         assert index is not None, "the message is behind the place"
-        header = summarize(entries[index - 1]).chunk
+        header = chunk_header(entries[index - 1])
         if header is not None and header.first_offset <= asked < header.next_offset:
             return
         assert header is None or header.next_offset <= asked, "the place is behind the message"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.message import Run
 from native.content import encode
-from stream.published_parts import PORTION_MESSAGES_MAX, numbered_run, parts_of_items, parts_of_run
+from stream.chunks.published_parts import PORTION_MESSAGES_MAX, numbered_run, parts_of_items, parts_of_run
 from wire.stream.publish_frame import unpack_ids
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from broker.stream_contract import AtOffset, AtTime, Begin, OffsetSpec
-from stream.offset_spec import OFFSET_MAX, age_in_ms, offset_spec
+from stream.group.rules import age_in_ms
+from stream.reading.offset_spec import OFFSET_MAX, offset_spec
 from wire.amqp.tables import Timestamp
 
 NOW = 1_700_000_000_000

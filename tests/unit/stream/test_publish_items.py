@@ -11,16 +11,17 @@ from broker.catalog.policy import EffectiveArguments
 from broker.errors import ResourceExhausted
 from broker.message import LOOK_HEADERS, Run
 from native.content import encode
-from replicated.portions import PORTION_BYTES_MAX
-from stream.bloom import WantedValues
-from stream.chunk import CHUNK_HEADER_BYTES, ITEMS_MAX, items_in, message_item
-from stream.entries import ChunkEntry, decode
-from stream.filters import FILTER_VALUE
-from stream.node_publishing import RUN_BYTES_MAX
-from stream.published_parts import PORTION_MESSAGES_MAX, parts_of_items, parts_of_run
+from native.stream_publish import STREAM_RUN_UNPACKED_BYTES_MAX
+from replicated.portions import IN_FLIGHT_MAX, PORTION_BYTES_MAX
+from stream.chunks.bloom import WantedValues
+from stream.chunks.chunk import CHUNK_HEADER_BYTES, ITEMS_MAX, items_in, message_item
+from stream.chunks.entries import ChunkEntry, decode
+from stream.chunks.filters import FILTER_VALUE
+from stream.chunks.published_parts import PORTION_MESSAGES_MAX, parts_of_items, parts_of_run
+from stream.group.rules import rules_of
+from stream.publishing.node_publishing import RUN_BYTES_MAX
 from stream.queue import StreamQueue
-from stream.rules import rules_of
-from tests.unit.stream.named_publisher import NamedPublisher, run_of
+from tests.unit.stream.named_publisher import NamedPublisher, batches_of, run_of
 from tests.unit.stream.test_stream_queue import world
 from wire.amqp.tables import encode_properties
 
@@ -58,18 +59,41 @@ def test_items_are_stored_as_they_are_from_any_node(node: int) -> None:
     assert chunk.chunk_filter == b"" and chunk.header.message_count == 2
 
 
-def test_a_sub_batch_is_a_chunk_of_its_own_and_keeps_its_place() -> None:
+def test_sub_batches_share_chunks_but_never_with_messages() -> None:
     clients, record = world(1, (1,))
     publisher = NamedPublisher(clients, 1, record, "p")
     publisher.publish(run_of([1], [b"a"]))
-    publisher.publish(run_of([2], [b"b", b"c", b"d"], sub_batch=True))
-    publisher.publish(run_of([3], [b"e"], sub_batch=True))
-    publisher.publish(run_of([4, 5], [b"f", b"g"]))
+    publisher.publish(batches_of([2, 3], [[b"b", b"c", b"d"], [b"e"]]))
+    publisher.publish(batches_of([4], [[b"f", b"g"]]))
+    publisher.publish(run_of([5, 6], [b"h", b"i"]))
     clients.cluster.run(1)
-    assert publisher.confirmed == [1, 2, 3, 4]
+    assert publisher.confirmed == [1, 2, 4, 5]
     found = chunks(clients, clients.of(1, record)[1])
-    assert [(one.header.item_count, one.header.message_count) for one in found] == [(1, 1), (1, 3), (1, 1), (2, 2)]
-    assert [one.header.first_offset for one in found] == [0, 1, 4, 5]
+    assert [(one.header.item_count, one.header.message_count) for one in found] == [(1, 1), (3, 6), (2, 2)]
+    assert [one.header.first_offset for one in found] == [0, 1, 7]
+
+
+def test_both_kinds_in_turns_wait_for_no_answer() -> None:
+    """A portion that waited would end where the other kind begins all the same."""
+    clients, record = world(1, (1,))
+    publisher = NamedPublisher(clients, 1, record, "")
+    for id_ in range(1, IN_FLIGHT_MAX + 1, 2):
+        publisher.publish(run_of([id_], [b"a"]))
+        publisher.publish(batches_of([id_ + 1], [[b"b"]]))
+    publisher.queue.session.flush()
+    assert publisher.queue.session.sent == IN_FLIGHT_MAX - 1  # the last one may still grow
+    clients.cluster.run(1)
+    assert publisher.confirmed == list(range(1, IN_FLIGHT_MAX + 1))
+
+
+def test_sub_batches_of_a_chunk_announce_no_more_than_a_turn_can_take_apart() -> None:
+    clients, record = world(1, (1,))
+    publisher = NamedPublisher(clients, 1, record, "")
+    half = bytes(STREAM_RUN_UNPACKED_BYTES_MAX // 2)
+    for id_ in range(1, 6):
+        publisher.publish(batches_of([id_], [[half, b""] if id_ == 3 else [half[:-8]]], zipped=True))
+    clients.cluster.run(1)
+    assert [one.header.item_count for one in chunks(clients, publisher.queue)] == [2, 1, 2]
 
 
 def test_the_filter_of_a_chunk_has_the_values_of_all_its_parts() -> None:

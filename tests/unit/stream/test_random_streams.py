@@ -11,12 +11,13 @@ import pytest
 from broker.consumer import Consumer
 from broker.errors import ResourceExhausted
 from broker.queue_type import Outcome, Slice
+from broker.stored_bytes import Sendable, in_memory
 from broker.stream_contract import AtOffset
 from native.content import messages
 from raft.core.messages import NodeId
 from raft.driver import SnapshotRules
 from raft.store.node_log import StoreLimits
-from stream.chunk import read_header
+from stream.chunks.chunk import read_header
 from tests.unit.quorum.clients import Clients, Publisher
 from tests.unit.stream.chunk_clients import ChunkClient, bodies_of
 from tests.unit.stream.named_publisher import NamedClient
@@ -101,10 +102,11 @@ class RandomChunkReader(ChunkClient):
         self.offset = offset
         self.behind = min(offset, len(run.stream))  # what somebody has seen already, and it has not asked for
 
-    def deliver(self, last_chunk: int, chunk: memoryview) -> None:
-        assert read_header(chunk).next_offset > self.behind
-        super().deliver(last_chunk, chunk)
-        self.run.seen(read_header(chunk).first_offset, bodies_of(chunk))
+    def deliver(self, last_chunk: int, chunk: Sendable, message_count: int) -> None:
+        whole = memoryview(in_memory(chunk))
+        assert read_header(whole).next_offset > self.behind
+        super().deliver(last_chunk, chunk, message_count)
+        self.run.seen(read_header(whole).first_offset, bodies_of(whole))
 
 
 class Run:
@@ -286,8 +288,9 @@ class Run:
             mine = [number_of(body) for body in stream if body.startswith(publisher.name.encode())]
             assert mine == sorted(mine), "a publisher's messages are out of order"
         for client in self.named:
-            mine = [number_of(body) for body in stream if body.startswith(client.name.encode() + b"-")]
-            assert mine == list(range(1, client.published + 1)), f"{client.name}: {mine}"
+            mine = [body for body in stream if body.startswith(client.name.encode())]
+            sizes = [(number, client.batch_size(number) or 1) for number in range(1, client.published + 1)]
+            assert mine == [client.body(number, place) for number, size in sizes for place in range(size)]
 
 
 def number_of(body: bytes) -> int:

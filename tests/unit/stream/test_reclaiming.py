@@ -1,4 +1,4 @@
-"""Room on the disk for what retention has removed: stream/reclaiming.py, over whole nodes and by itself."""
+"""Room on the disk for what retention has removed: stream/group/reclaiming.py, over whole nodes and by itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from broker.records import QueueRecord
 from native.content import encode
 from raft.store.store_limits import StoreLimits
 from storage.names import SEGMENT_SUFFIX, SNAPSHOT_SUFFIX
-from stream.reclaiming import ROUND_MS, TICKS_A_ROUND, Reclaiming
+from stream.group.reclaiming import ROUND_MS, TICKS_A_ROUND, Reclaiming
 from tests.sim.disk import Call, Fault, SimDisk
 from tests.unit.quorum.nodes import Cluster
 from tests.unit.stream.test_random_streams import StreamClients

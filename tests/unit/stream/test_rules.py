@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stream.machine import StreamSegmentSpan, StreamState
-from stream.rules import StreamRules
+from stream.group.machine import StreamSegmentSpan, StreamState
+from stream.group.rules import StreamRules
 
 SEGMENTS = [StreamSegmentSpan(1 + at, 10 * at, 100, 1000 * (at + 1)) for at in range(5)]  # a second apart
 STATE = StreamState(segments=SEGMENTS, next_offset=50)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from broker.message import Run
 from native.content import encode, messages
 from raft.core.errors import BadBytes
-from stream.chunk import SubBatch, message_item, sub_batch_item
-from stream.stored_form import StreamMessages, items_of_run, stream_messages
+from stream.chunks.chunk import SubBatch, message_item, sub_batch_item
+from stream.chunks.stored_form import StreamMessages, items_of_run, stream_messages
 
 PLAIN = b"\x00\x00"
 TYPED = b"\x80\x00\x0atext/plain"
@@ -78,6 +78,26 @@ def test_sub_batches_are_taken_apart(compression: int, data: bytes) -> None:
     assert [(one.first_offset, one.message_count) for one in found] == [(0, 2), (2, 2), (4, 2)]
 
 
+def test_alike_messages_of_many_sub_batches_come_together_up_to_one_that_cannot_be_read() -> None:
+    good, zipped, bad = (
+        SubBatch(0, 2, len(ITEMS), ITEMS),
+        SubBatch(1, 2, len(ITEMS), ZIPPED),
+        SubBatch(4, 3, 99, b"zstd"),
+    )
+    told: list[int] = []
+    batches = [good, zipped, good, bad, zipped, bad, bad, good, good]
+    data = b"".join(map(sub_batch_item, batches))
+    found = stream_messages(
+        data, len(batches), 10, lambda count, why: told.append(int(re.findall(r"offset (\d+)", why)[0]))
+    )
+    assert [(one.first_offset, bodies(one)) for one in found] == [
+        (10, [b"1", b"2"] * 3),
+        (19, [b"1", b"2"]),
+        (27, [b"1", b"2"] * 2),
+    ]
+    assert told == [16, 21, 24]
+
+
 BOMB = gzip.compress(bytes(16 << 20), mtime=0)
 
 
@@ -89,13 +109,13 @@ BOMB = gzip.compress(bytes(16 << 20), mtime=0)
         (SubBatch(1, 2, len(ITEMS) - 1, ZIPPED), "not so many"),
         (SubBatch(1, 2, len(ITEMS) + 1, ZIPPED), "not so many"),
         (SubBatch(1, 3, len(ITEMS), ZIPPED), "2 messages in .* and 3 are announced"),
-        (SubBatch(1, 1, len(ITEMS), ZIPPED), "1 messages in .* and 1 are announced"),
+        (SubBatch(1, 1, len(ITEMS), ZIPPED), "2 messages in .* and 1 are announced"),
         (SubBatch(1, 2, 1_000, BOMB), "not so many"),
         (SubBatch(1, 2, 100 << 20, BOMB), "is the most"),
         (SubBatch(2, 2, len(ITEMS), b"x"), "compression snappy"),
         (SubBatch(4, 2, len(ITEMS), b"x"), "compression zstd"),
         (SubBatch(7, 2, len(ITEMS), b"x"), "compression 7"),
-        (SubBatch(0, 2, 9, b"no items"), "damaged items"),
+        (SubBatch(0, 2, 9, b"no items"), "no item is at 0"),
         (SubBatch(0, 1, 16, sub_batch_item(SubBatch(0, 1, len(ITEMS), ITEMS))), "0 messages"),
     ],
 )

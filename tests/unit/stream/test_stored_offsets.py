@@ -14,15 +14,15 @@ from broker.stream_contract import StreamContract, StreamFigures
 from raft.core.errors import RaftError, Unknown
 from replicated.peer_letters import RefusedProposal
 from replicated.reply_timeout import WAIT_MS
-from stream.entries import ChunkEntry, StoredOffsets, decode
-from stream.machine import StreamMachine
-from stream.node_publishing import ALL_WAITING_BYTES_MAX, WAITING_BYTES_MAX
-from stream.offset_stores import WAITING_MAX
-from stream.publish_entries import check_said
+from stream.chunks.entries import ChunkEntry, StoredOffsets, decode
+from stream.chunks.store_ops import Storing, encode_storing, read_storing
+from stream.group.machine import StreamMachine
+from stream.group.stream_state import STORED_MAX
+from stream.group.tail import NAMES_KEPT_MS, StreamTail
+from stream.publishing.node_publishing import ALL_WAITING_BYTES_MAX, WAITING_BYTES_MAX
+from stream.publishing.offset_stores import WAITING_MAX
+from stream.publishing.publish_entries import check_said
 from stream.queue import StreamQueue
-from stream.storing import Storing, encode_storing, read_storing
-from stream.stream_state import STORED_MAX
-from stream.tail import NAMES_KEPT_MS, StreamTail
 from tests.unit.stream.named_publisher import NamedPublisher, run_of
 from tests.unit.stream.test_random_streams import StreamClients
 from tests.unit.stream.test_stream_queue import world
@@ -271,3 +271,23 @@ def test_many_streams_without_leaders_keep_no_more_than_they_may_together() -> N
             clients.cluster.run(0.01)
     assert ALL_WAITING_BYTES_MAX <= taken < len(records) * WAITING_BYTES_MAX
     assert taken < ALL_WAITING_BYTES_MAX + (8 << 20)
+
+
+def test_a_leader_that_is_cut_off_does_not_say_what_was_the_last_id_or_the_offset() -> None:
+    """Others may have another leader already, and have told their clients of more."""
+    clients, record = world(3, (1, 2, 3))
+    leader = clients.cluster.leader(record).number
+    others = sorted({1, 2, 3} - {leader})
+    for other in others:
+        clients.cluster.cut(leader, other)
+    last_id = Answer(queue_of(clients, leader, record).publisher_sequence("p", clients.now))
+    offset = asked(clients, leader, record, "r")
+    publisher = NamedPublisher(clients, others[0], record, "p")
+    publisher.publish(run_of([7], [b"x"]))
+    queue_of(clients, others[0], record).store_offset("r", 8, clients.now)
+    clients.cluster.run(3.0)
+    assert publisher.owed == 0
+    assert (last_id.value, offset.value) == ("none yet", "none yet")
+    clients.cluster.heal()
+    clients.cluster.run(3.0)
+    assert (last_id.value, offset.value) == (7, 8)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from raft.core.messages import NodeId
-from stream.chunk import read_header
+from stream.chunks.chunk import read_header
 from tests.unit.front.stream.client import StreamClient
 from tests.unit.stream.stream_brokers import FIRST, StreamBrokers, publish
 from wire.stream.command_fields import LocatedStream, OffsetSpec, StreamBroker

@@ -22,6 +22,7 @@ from broker.message import Run
 from broker.pending import Pending
 from broker.queue_type import Got, HeldSlice, Outcome, Queue, QueueHost, QueueStatistics, Slice
 from broker.records import QueueRecord
+from broker.stored_bytes import Sendable
 from broker.stream_clients.stream_client import StreamClient
 from broker.stream_contract import (
     AtOffset,
@@ -29,11 +30,12 @@ from broker.stream_contract import (
     ChunkReader,
     OffsetSpec,
     PlacesWatcher,
+    ReaderProgress,
     StreamContract,
     StreamFigures,
     StreamPlaces,
+    StreamTracking,
 )
-from native.content import Buffer
 from tests.unit.broker.broker_world import World
 from wire.stream.publish_frame import StreamRun, pack_ids
 
@@ -125,7 +127,7 @@ class FakeStream:
         for chunk in self.chunks:
             if reader in self.readers and chunk.end > self.readers[reader] and reader.credit:
                 self.readers[reader] = chunk.end
-                reader.deliver(self.chunks[-1].first_offset, chunk.encoded())
+                reader.deliver(self.chunks[-1].first_offset, chunk.encoded(), chunk.message_count)
 
     # publishing
 
@@ -205,10 +207,21 @@ class FakeStream:
 
     # what is shown
 
+    def tracking(self) -> StreamTracking | None:
+        is_here = "leveret@test" in self.where.members
+        return StreamTracking(self.last_ids, self.offsets) if is_here else None
+
     def stream_figures(self) -> StreamFigures:
         if not self.chunks:
             return StreamFigures(-1, -1, -1)
         return StreamFigures(self.chunks[0].first_offset, self.chunks[-1].first_offset, self.end - 1)
+
+    def progress(self, reader: ChunkReader) -> ReaderProgress | None:
+        """A second for each message."""
+        if reader not in self.readers:
+            return None
+        lag = self.end - self.readers[reader]
+        return ReaderProgress(self.readers[reader], lag, lag)
 
     def places(self) -> StreamPlaces:
         return self.where
@@ -267,7 +280,7 @@ class StreamUser:
     def __post_init__(self) -> None:
         self.streams: StreamClient = self.world.broker.open_streams(self.connection, self, self.world.now)
 
-    def deliver(self, subscription: int, last_chunk: int, chunk: Buffer) -> None:
+    def deliver(self, subscription: int, last_chunk: int, chunk: Sendable) -> None:
         count, first = CHUNK.unpack(bytes(chunk))
         self.told.append(("chunk", subscription, first, count, last_chunk))
 
@@ -303,13 +316,18 @@ class StreamUser:
         self.world.disconnect_stream(self)
 
 
+def address_of(node: str, tls: bool) -> tuple[str, int] | None:
+    host = {"leveret@test": "here.test", "other@test": "there.test"}.get(node)
+    return None if host is None else (host, 5551 if tls else 5552)
+
+
 class StreamWorld(World):
     """With streams, and clients of them."""
 
     def __init__(self) -> None:
         super().__init__()
         self.broker.add_kind(FakeStreams(self.broker))
-        self.broker.streams.address_of = {"leveret@test": ("here.test", 5552), "other@test": ("there.test", 5552)}.get
+        self.broker.streams.address_of = address_of
 
     def stream_user(self, user: str = "guest") -> StreamUser:
         return StreamUser(self, self.connect(user))

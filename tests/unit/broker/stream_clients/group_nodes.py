@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from heapq import heappop, heappush
 from typing import Any
 
 from broker.stream_clients.consumer_groups import (
@@ -17,6 +16,7 @@ from broker.stream_clients.consumer_groups import (
 from broker.stream_clients.node_groups import NodeGroups
 
 KEY = GroupKey("/", "s", "group")
+TICK_MS = 500
 
 
 class Member:
@@ -53,16 +53,8 @@ class GroupNode:
         self.world = world
         self.name = name
         self.leader: str | None = "a"  # of the stream, as this node knows it
-        self.calls: list[tuple[int, int, Callable[[int], None]]] = []
-        self.groups = NodeGroups(name, lambda key: self.leader, self._call_at, lambda: world.now)
+        self.groups = NodeGroups(name, lambda key: self.leader, lambda: world.now)
         self.groups.elsewhere = self
-
-    def _call_at(self, when: int, call: Callable[[int], None]) -> None:
-        heappush(self.calls, (when, self.world.number(), call))
-
-    def tick(self) -> None:
-        while self.calls and self.calls[0][0] <= self.world.now:
-            heappop(self.calls)[2](self.world.now)
 
     def nodes(self) -> Sequence[str]:
         return [name for name in self.world.nodes if name != self.name and self.world.linked(self.name, name)]
@@ -153,9 +145,11 @@ class GroupWorld:
             one.leader = node
 
     def pass_ms(self, milliseconds: int) -> None:
-        self.now += milliseconds
-        for node in self.nodes.values():
-            node.tick()
+        """As clocks do: in small steps."""
+        for _ in range(milliseconds // TICK_MS):
+            self.now += TICK_MS
+            for node in self.nodes.values():
+                node.groups.tick(self.now)
 
     def settle(self, members: Sequence[Member], seconds: int = 5) -> None:
         """Everything arrives, everybody answers."""

@@ -146,6 +146,20 @@ def test_a_stream_that_cannot_be_read_when_its_turn_comes_is_gone(world: StreamW
     assert not user.streams.subscriptions
 
 
+def test_a_client_with_several_consumers_in_a_group_goes_at_once_and_is_told_nothing_more(world: StreamWorld) -> None:
+    """Each that left had the next one told that it is active: of a client that is gone."""
+    first, second = world.stream_user(), world.stream_user()
+    for number in range(3):
+        subscribe(first, number)
+    subscribe(second)
+    answer(first, active=True, number=0)
+    first.take()
+    first.close()
+    assert (first.take(), second.take()) == ([], [("active", 1, True)])
+    answer(second, active=True)
+    assert second.take() == [("chunk", 1, 0, 1, 1), ("chunk", 1, 1, 1, 1)]
+
+
 def test_a_deleted_stream_ends_its_group(world: StreamWorld) -> None:
     first, second = world.stream_user(), world.stream_user()
     subscribe(first)

@@ -105,7 +105,7 @@ def test_a_leader_that_was_another_one_for_a_moment_learns_again_what_it_forgot(
     world.ways.clear()  # so node c is not told to look
     world.nodes["a"].leader = "c"
     world.now += 1_000
-    world.nodes["a"].tick()
+    world.nodes["a"].groups.tick(world.now)
     world.lead("a")
     world.settle(members, seconds=12)
     assert reading(members) == [0]
@@ -119,6 +119,23 @@ def test_without_a_leader_nothing_changes_until_there_is_one(world: GroupWorld, 
     world.lead("b")
     world.settle(members)
     assert reading(members) == [0]
+
+
+@pytest.mark.parametrize("jump_ms", [-3_600_000, 3_600_000], ids=["back", "forward"])
+def test_a_clock_that_jumps_holds_up_no_group(world: GroupWorld, members: list[Member], jump_ms: int) -> None:
+    world.now += 3_600_000
+    world.settle(members)
+    world.cut("a", "b")
+    come(world, members, "b")  # its node can tell the leader only later
+    world.now += jump_ms
+    world.heal()
+    world.settle(members)
+    assert reading(members) == [0]
+    world.cut("a", "b")
+    come(world, members, "c")
+    world.now += jump_ms
+    world.settle(members)
+    assert reading(members) == [0], "a node that is out of reach keeps its place"
 
 
 def test_the_place_of_a_node_that_is_out_of_reach_is_kept_for_a_time(world: GroupWorld, members: list[Member]) -> None:
@@ -156,8 +173,7 @@ def test_groups_are_forgotten_when_their_consumers_have_gone(world: GroupWorld, 
     for one in members:
         one.leave()
     world.settle([])
-    assert not any(node.groups._groups or node.groups._coordinator.busy for node in world.nodes.values())
-    assert not any(node.calls for node in world.nodes.values())
+    assert not any(node.groups._groups or node.groups._coordinator._groups for node in world.nodes.values())
 
 
 def test_groups_of_a_stream_that_is_gone_are_forgotten(world: GroupWorld, members: list[Member]) -> None:
@@ -167,7 +183,7 @@ def test_groups_of_a_stream_that_is_gone_are_forgotten(world: GroupWorld, member
         node.leader = None
     member.leave()
     world.settle([])
-    assert not any(node.groups._groups or node.groups._coordinator.busy for node in world.nodes.values())
+    assert not any(node.groups._groups or node.groups._coordinator._groups for node in world.nodes.values())
 
 
 def test_a_group_of_one_node_is_of_one_partition(world: GroupWorld) -> None:

@@ -10,6 +10,7 @@ from broker.catalog.catalog_commands import Bind, Command, DeclareQueue, SetVhos
 from broker.errors import AccessRefused, NotFound, PreconditionFailed, ResourceExhausted
 from broker.pending import Pending
 from broker.stream_clients.client_terms import StreamAddress, StreamLocation
+from broker.stream_clients.stream_directory import LEADER_WAITS_MS
 from broker.stream_contract import StreamPlaces
 from tests.unit.broker.stream_clients.fake_streams import StreamUser, StreamWorld
 
@@ -97,10 +98,46 @@ def test_a_stream_is_located_by_the_addresses_of_its_nodes(world: StreamWorld, u
     assert locate(user, "s", "missing") == [StreamLocation(HERE, (THERE,)), NotFound]
     world.stream("s").where = StreamPlaces("other@test", ("leveret@test", "other@test", "lost@test"))
     assert locate(user, "s") == [StreamLocation(THERE, (HERE,))]
-    world.stream("s").where = StreamPlaces("", ("leveret@test", "other@test"))
-    assert locate(user, "s") == [StreamLocation(None, (HERE, THERE))]
+    world.stream("s").where = StreamPlaces("lost@test", ("leveret@test", "other@test"))
+    assert locate(user, "s") == [StreamLocation(None, (HERE, THERE))], "its node is not known to listen for clients"
     world.stream("s").where = StreamPlaces("lost@test", ("lost@test",))
     assert locate(user, "s") == [ResourceExhausted]
+
+
+def test_the_answer_waits_for_a_leader_that_is_being_elected(world: StreamWorld, user: StreamUser) -> None:
+    user.create("s")
+    user.create("led")
+    world.stream("s").where = StreamPlaces("", ("leveret@test", "other@test"))
+    asked = user.streams.locate(("s", "led"), world.now)
+    world.pass_ms(20)
+    assert not asked.answered
+    world.stream("s").moved("other@test")
+    world.pass_ms(max(LEADER_WAITS_MS))
+    assert world.answer(asked) == [StreamLocation(THERE, (HERE,)), StreamLocation(HERE, (THERE,))]
+
+
+def test_without_a_leader_a_client_is_told_so_in_less_than_a_second(world: StreamWorld, user: StreamUser) -> None:
+    user.create("s")
+    world.stream("s").where = StreamPlaces("", ("leveret@test", "other@test"))
+    asked = user.streams.locate(("s",), world.now)
+    for _ in range(999):
+        world.pass_ms(1)
+    assert world.answer(asked) == [StreamLocation(None, (HERE, THERE))]
+
+
+def test_who_may_not_see_a_stream_waits_for_nothing(world: StreamWorld, user: StreamUser) -> None:
+    user.create("s")
+    world.stream("s").where = StreamPlaces("", ("leveret@test",))
+    world.add_user("neither", read="^$", write="^$")
+    assert locate(world.stream_user("neither"), "s") == [AccessRefused]
+
+
+def test_a_client_within_tls_is_told_where_nodes_listen_within_tls(world: StreamWorld) -> None:
+    connection = world.connect("guest")
+    connection.tls = True
+    user = StreamUser(world, connection)
+    user.create("s")
+    assert locate(user, "s") == [StreamLocation(HERE._replace(port=5551), (THERE._replace(port=5551),))]
 
 
 def test_a_stream_is_located_for_who_may_read_or_write(world: StreamWorld, user: StreamUser) -> None:

@@ -88,6 +88,7 @@ class FakeBroker:
         self.audited: list[str] = []
         self.audit = Audit(note=self.audited.append, warn=self.audited.append)
         self.metadata = self
+        self.streams: list[Any] = []  # clients of the stream protocol
 
     def submit(self, command: commands.Command) -> Pending[Any]:
         """As metadata that is durable at once."""

@@ -23,7 +23,9 @@ from wire.stream.stream_commands import (
 )
 
 NOW = 1_700_000_000_000
-IDENTITY = StreamIdentity("leveret@test", "0.1.0", "Python 3.11", lambda: "here.test:5552")
+IDENTITY = StreamIdentity(
+    "leveret@test", "0.1.0", "Python 3.11", lambda tls: "here.test:5551" if tls else "here.test:5552"
+)
 PEER = Peer(
     id="stream-1",
     name="127.0.0.1:50000 -> 127.0.0.1:5552",

@@ -178,7 +178,8 @@ class TestTurns:
         entries = [struct.pack(">Q", 600 - place) + bytes(4) for place in range(600)]
         client.core.receive_data(encode_frame(PublishFrame(1, 0, 600, b"".join(entries))), NOW)
         client.core.close_for_broker(ConnectionForced("an operator wants it"))
-        assert isinstance(client.take()[-1], CloseRequest)
+        assert not any(isinstance(one, CloseRequest) for one in client.take()), "it would not connect again"
+        assert client.core.state is ConnectionPhase.CLOSED
         assert [call[0] for call in client.broker.calls].count("publish") == STEPS_PER_TURN - 1  # and the frame itself
         assert client.core.pressure.kept_bytes == 0
 
@@ -301,6 +302,18 @@ class TestBackpressure:
         client.take()
         assert client.core.pressure.reads
         assert client.core.pressure.kept_bytes == 0
+
+    @pytest.mark.parametrize("frame_max", [KEPT_BYTES_MAX, 4 * KEPT_BYTES_MAX, 0])
+    @pytest.mark.parametrize("late", [1, 3, 5])
+    def test_the_rest_of_the_largest_frame_is_read(self, frame_max: int, late: int) -> None:
+        """What was kept of it came above the bound, so nothing more was read, not even its last byte."""
+        client = publishing(StreamClient(limits=StreamLimits(frame_max=frame_max)))
+        client.core.frame_max = frame_max  # the client wants what is offered
+        overhead = len(encode_frame(published(1, body=b""))) - 4
+        frame = encode_frame(published(1, body=bytes((frame_max or 3 * KEPT_BYTES_MAX) - overhead)))
+        assert client.give(frame[:-late]) == []
+        assert client.core.pressure.reads
+        assert [type(one) for one in client.give(frame[-late:])] == [PublishConfirm]
 
     def test_input_behind_a_login_is_bounded(self) -> None:
         client = StreamClient()

@@ -8,14 +8,19 @@ import itertools
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
 
+from broker.actors import LogActor
+from broker.background_work import Unsliced
 from broker.catalog import catalog_commands as commands
 from broker.catalog.catalog import Catalog, default_commands
+from broker.client_connection import Connection
 from broker.errors import TEXT_BYTES_MAX, AccessRefused, BrokerError, PreconditionFailed, ResourceExhausted
+from broker.limits import Limits
 from broker.login.client_address import ClientAddress
 from broker.names import not_found
 from broker.operations.operations import Operations
@@ -24,6 +29,7 @@ from broker.operations.resources import QueueView
 from broker.pending import Pending
 from broker.queue_type import QueueStatistics
 from broker.records import BindingRecord, ExchangeRecord, PermissionRecord, PolicyRecord, QueueRecord, UserRecord
+from broker.stream_contract import StreamTracking
 from front.slices import SLICE_S
 from front.web.api import Api
 from front.web.request import HttpError, Request, Response, error_response
@@ -67,6 +73,23 @@ ROUTES = {
     ("GET", "/api/queues/v/orders"): "management",
     ("DELETE", "/api/queues/v/orders"): "management",
     ("DELETE", "/api/exchanges/v/shop"): "management",
+    ("GET", "/api/connections"): "management",
+    ("GET", "/api/vhosts/v/connections"): "management",
+    ("GET", "/api/connections/one"): "management",
+    ("DELETE", "/api/connections/one"): "management",
+    ("GET", "/api/stream/connections"): "management",
+    ("GET", "/api/stream/connections/v"): "management",
+    ("GET", "/api/stream/connections/v/one"): "management",
+    ("DELETE", "/api/stream/connections/v/one"): "management",
+    ("GET", "/api/stream/connections/v/one/publishers"): "management",
+    ("GET", "/api/stream/connections/v/one/consumers"): "management",
+    ("GET", "/api/stream/publishers"): "management",
+    ("GET", "/api/stream/publishers/v"): "management",
+    ("GET", "/api/stream/publishers/v/s"): "management",
+    ("GET", "/api/stream/consumers"): "management",
+    ("GET", "/api/stream/consumers/v"): "management",
+    ("PUT", "/api/stream/super-streams/v/many"): "management",
+    ("GET", "/api/stream/v/s/tracking"): "management",
 }
 # What a request needs so that nothing but the caller decides about it.
 BODIES: dict[tuple[str, str], dict[str, Any]] = {
@@ -75,6 +98,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("PUT", "/api/users/app"): {"tags": ""},
     ("PUT", "/api/permissions/v/app"): {"configure": "", "write": "", "read": ""},
     ("PUT", "/api/topic-permissions/v/app"): {"exchange": "amq.topic", "write": "", "read": ""},
+    ("PUT", "/api/stream/super-streams/v/many"): {"partitions": 1},
 }
 
 
@@ -97,6 +121,33 @@ class Applied:
         """Nobody asks to be told here."""
 
 
+def client(user: str, **more: Any) -> Connection:
+    """A connection of theirs."""
+    given = {"vhost": "v", "protocol": "AMQP 0-9-1", "client_properties": {}, "statistics": dict, **more}
+    return Connection(
+        id=f"id-{user}",
+        name="one",
+        user=user,
+        connected_at=NOW,
+        close=lambda error: None,
+        set_blocked=lambda reason: None,
+        **given,
+    )
+
+
+class StreamClient:
+    """Has one publisher and no subscription."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        record = SimpleNamespace(vhost="v", name="s")
+        figures = {"published": 3, "confirmed": 2, "refused": 1}
+        self.publishers = {
+            7: SimpleNamespace(queue=SimpleNamespace(record=record), number=7, reference="ship", **figures)
+        }
+        self.subscriptions: dict[int, Any] = {}
+
+
 LOCAL = ClientAddress("127.0.0.1", 40_000, True, "HTTP")
 
 
@@ -112,6 +163,19 @@ class FakeBroker:
         self.busy = False
         self.alarms = SimpleNamespace(blocked_reason=None)
         self.opening = ""  # a queue that is declared and not there yet
+        self.clients = [client(f"user-{tag}") for tag in TAGS]  # each has one connection, named `one`
+        self.streams = [StreamClient(one) for one in self.clients]
+        self.closed: list[tuple[str, BrokerError]] = []
+        self.limits, self.work = Limits(), Unsliced()
+        self.audit = SimpleNamespace(changed=lambda *what: None)
+
+    def connections(self) -> list[Connection]:
+        def close(user: str, error: BrokerError) -> None:
+            self.closed.append((user, error))
+
+        for one in self.clients:
+            one.close = partial(close, one.user)
+        return self.clients
 
     def authenticate(self, user: str, password: bytes, client: ClientAddress) -> Pending[UserRecord]:
         self.loopback_seen.append(client.loopback)
@@ -140,14 +204,25 @@ class FakeBroker:
         queue.used = used
         return queue
 
+    def find_queue(self, vhost: str, name: str) -> Any:
+        """There is a stream `s`."""
+        stream = SimpleNamespace(tracking=lambda: StreamTracking({}, {}))
+        return SimpleNamespace(kind=SimpleNamespace(name="stream"), queue=stream) if name == "s" else None
+
+    def replay_history(self, binding: BindingRecord) -> None:
+        """No exchange keeps any."""
+
+    def owner_of(self, connection: Connection) -> str:
+        return connection.id
+
     def deliver_from(self, queue: Any, now: int) -> None:
         """Consumers have what they can take."""
 
-    def submit(self, command: commands.Command, now: int) -> Pending[Any]:
+    def submit(self, command: commands.Command, now: int, by: LogActor | None = None) -> Pending[Any]:
         return self.metadata.submit(command)
 
     def check_kind(self, record: QueueRecord) -> None:
-        if record.kind != "classic":
+        if record.kind == "quorum":
             raise PreconditionFailed(f"no {record.kind} queues here")
 
     def end_turn(self) -> None:
@@ -732,3 +807,54 @@ def test_a_reason_is_bounded_whatever_it_names(world: World) -> None:
     error = world.refused("PUT", "/api/users/x", {"tags": {"z" * 20_000: 1}})
     assert len(error.reason) <= TEXT_BYTES_MAX
     assert error.reason.endswith("bytes)")
+
+
+# Connections.
+
+
+def test_a_connection_is_shown_under_the_names_that_tools_know(world: World) -> None:
+    figures = {"state": "running", "bytes_in": 7, "bytes_out": 8, "peer_host": "::1", "peer_port": 9, "tls": False}
+    properties = {"connection_name": "a ship", "capabilities": {"basic.nack": True}, "odd": b"\xff"}
+    world.broker.clients = [client("root", client_properties=properties, statistics=lambda: figures)]
+    (shown,) = world.get("/api/connections")
+    assert shown == world.get("/api/connections/one")
+    assert shown["client_properties"]["connection_name"] == shown["user_provided_name"] == "a ship"
+    assert shown["client_properties"]["capabilities"] == {"basic.nack": True}
+    names = ("name", "node", "user", "vhost", "protocol", "connected_at", "state", "recv_oct", "send_oct", "peer_port")
+    assert [shown[name] for name in names] == ["one", HOME, "root", "v", "AMQP 0-9-1", NOW, "running", 7, 8, 9]
+    assert shown["ssl"] is False
+    assert "channels" not in shown, "its protocol has none"
+
+
+def test_connections_are_ones_own_or_with_monitoring_all(world: World) -> None:
+    assert [one["user"] for one in world.get("/api/connections", "user-management")] == ["user-management"]
+    assert len(world.get("/api/connections", "user-monitoring")) == len(TAGS)
+    assert world.get("/api/vhosts/%2F/connections") == []
+    assert len(world.get("/api/vhosts/v/connections")) == len(TAGS)
+    assert world.refused("GET", "/api/vhosts/none/connections").status == 404
+    assert world.refused("GET", "/api/connections/two").status == 404
+
+
+def test_a_connection_is_closed_for_the_reason_that_the_request_has(world: World) -> None:
+    assert world.request("DELETE", "/api/connections/id-user-", x_reason="maintenance").status == 204
+    assert world.request("DELETE", "/api/connections/one", user="user-management").status == 204
+    closed = [(user, error.text.partition(" - ")[2] or error.text) for user, error in world.broker.closed]
+    assert [user for user, _ in closed] == ["user-", "user-management"]
+    assert "maintenance" in closed[0][1]
+    assert "Closed via management plugin" in closed[1][1]
+    assert world.refused("DELETE", "/api/connections/two").status == 404
+
+
+def test_one_connection_of_a_stream_client_is_shown_with_its_publishers_and_closed(world: World) -> None:
+    path = "/api/stream/connections/v/one"
+    assert len(world.get("/api/stream/connections")) == len(TAGS)
+    assert world.get(path, "user-management")["user"] == "user-management"
+    (published,) = world.get(f"{path}/publishers", "user-management")
+    assert published["connection_details"]["user"] == "user-management"
+    assert [published[name] for name in ("reference", "published", "confirmed", "errored")] == ["ship", 3, 2, 1]
+    assert len(world.get("/api/stream/publishers/v/s")) == len(TAGS)
+    assert world.get("/api/stream/publishers/v/another") == world.get(f"{path}/consumers") == []
+    for wrong in ("/api/stream/connections/v/two", "/api/stream/connections/%2F/one"):
+        assert world.refused("GET", wrong).status == world.refused("DELETE", wrong).status == 404
+    assert world.request("DELETE", path, user="user-management").status == 204
+    assert [user for user, _ in world.broker.closed] == ["user-management"]

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from tests.unit.wire.stream.command_examples import COMMANDS, commands_of
 from wire.stream.command_fields import ELEMENTS_MAX, NO_BROKER, BadStreamFrame, LocatedStream, OffsetSpec, StreamBroker
-from wire.stream.command_frames import decode_frame, deliver_head, encode_frame, frame_end, publish_error
+from wire.stream.command_frames import (
+    decode_frame,
+    deliver_head,
+    encode_frame,
+    frame_end,
+    publish_confirm,
+    publish_error,
+)
 from wire.stream.command_keys import CLIENT_VERSIONS, RESPONSE_BIT, VERSIONS, CommandKey, OffsetKind, ResponseCode
 from wire.stream.publish_frame import pack_ids
 from wire.stream.stream_commands import (
@@ -253,6 +260,12 @@ def test_the_versions_that_are_announced_are_those_that_can_be_read() -> None:
 
 def test_every_key_has_a_layout() -> None:
     assert {one.key & ~RESPONSE_BIT for one in ALL_LAYOUTS} == set(CommandKey)
+
+
+def test_many_confirms_are_a_frame_like_any_other() -> None:
+    ids = pack_ids([0, 1, 2**64 - 1])
+    assert publish_confirm(7, ids) == encode_frame(PublishConfirm(7, ids))
+    assert publish_confirm(0, b"") == encode_frame(PublishConfirm(0, b""))
 
 
 def test_many_refusals_with_one_code_are_a_frame_like_any_other() -> None:

@@ -10,11 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from native.stream_publish import (
+    STREAM_RUN_MESSAGES_MAX,
+    STREAM_RUN_UNPACKED_BYTES_MAX,
+    SUB_BATCH_BYTES_MAX,
+)
 from wire.stream.command_fields import BadStreamFrame
 from wire.stream.publish_frame import (
     NOTHING_FILTERED,
-    RUN_MESSAGES_MAX,
-    SUB_BATCH_BYTES_MAX,
     RefusedItems,
     StreamRun,
     pack_ids,
@@ -83,15 +86,23 @@ def test_ids_that_do_not_ascend_begin_another_run() -> None:
     assert read_runs(published(*entries)).runs == [run(entries[0]), run(entries[1]), run(entries[2], entries[3])]
 
 
-def test_a_sub_batch_is_a_run_of_its_own() -> None:
+def test_messages_and_sub_batches_never_share_a_run() -> None:
     packed = batch(10, b"packed")
     plain = [(5, item(b"a")), (7, item(b"b"))]
-    assert read_runs(published(plain[0], (6, packed), (6, packed), plain[1])).runs == [
+    assert read_runs(published(plain[0], (6, packed), (6, packed), (7, packed), plain[1])).runs == [
         run(plain[0]),
-        StreamRun(1, 10, pack_ids([6]), packed),
-        StreamRun(1, 10, pack_ids([6]), packed),
+        StreamRun(1, 10, pack_ids([6]), packed, unpacked_bytes=40),
+        StreamRun(2, 20, pack_ids([6, 7]), packed * 2, unpacked_bytes=80),
         run(plain[1]),
     ]
+
+
+def test_what_sub_batches_announce_counts_for_the_limits_of_a_run() -> None:
+    many = batch(STREAM_RUN_MESSAGES_MAX - 1, b"x")
+    large = batch(1, b"x", uncompressed=STREAM_RUN_UNPACKED_BYTES_MAX - 4)
+    for one in (many, large):
+        runs = read_runs(published((1, one), (2, batch(1, b"x")), (3, batch(1, b"x")))).runs
+        assert [run.item_count for run in runs] == [2, 1]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +121,7 @@ def test_an_impossible_sub_batch_is_refused_with_all_behind_it(impossible: bytes
     before, behind = (5, item(b"a")), (9, item(b"b"))
     frame = published(before, (6, batch(2, b"good")), (7, impossible), (8, batch(2, b"good")), behind)
     runs, refused = read_runs(frame)
-    assert [one.first_id for one in runs] == [5, 6]
+    assert [(one.first_id, one.item_count) for one in runs] == [(5, 1), (6, 1)]
     assert unpack_ids(refused) == (7, 8, 9)
 
 
@@ -180,10 +191,10 @@ def test_no_part_of_a_message_is_taken_for_one() -> None:
 
 
 def test_a_long_frame_is_read_run_by_run() -> None:
-    ascending = [(id_, item(b"")) for id_ in range(RUN_MESSAGES_MAX + 1)]
-    assert [one.item_count for one in read_runs(published(*ascending)).runs] == [RUN_MESSAGES_MAX, 1]
-    values = [(id_, b"v", b"") for id_ in range(RUN_MESSAGES_MAX + 1)]
-    assert [one.item_count for one in read_runs(filtered(*values)).runs] == [RUN_MESSAGES_MAX, 1]
+    ascending = [(id_, item(b"")) for id_ in range(STREAM_RUN_MESSAGES_MAX + 1)]
+    assert [one.item_count for one in read_runs(published(*ascending)).runs] == [STREAM_RUN_MESSAGES_MAX, 1]
+    values = [(id_, b"v", b"") for id_ in range(STREAM_RUN_MESSAGES_MAX + 1)]
+    assert [one.item_count for one in read_runs(filtered(*values)).runs] == [STREAM_RUN_MESSAGES_MAX, 1]
 
 
 def test_a_message_longer_than_the_frame_is_refused() -> None:

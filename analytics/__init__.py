@@ -1,0 +1,8 @@
+"""What became of each message, answered from the logs of the nodes: see docs/history.md.
+
+    fold/      who was given which message and what came of it: the broker's own machines, fed with old logs
+    jobs/      the questions that operators ask, and what the files say beside the folds
+    spark/     logs of any size, on Spark
+
+The top of the tree, beside the node: it reads what nodes have written, and nothing of a node imports it.
+"""

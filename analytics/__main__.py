@@ -1,0 +1,193 @@
+"""`leveret-analytics`: questions about what became of messages, answered from the logs of nodes."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from analytics.inputs import LogFile, log_files
+from analytics.jobs import questions
+from analytics.jobs.answer import EXIT_HOLDS, EXIT_UNKNOWN, JobAnswer, answer_of, worst
+from analytics.jobs.figures import FIGURE_COLUMNS, second_of
+from analytics.jobs.proof import PROOF_COLUMNS, code_of
+from analytics.show import show
+from analytics.spark.session import EXTRA, LOCAL, NoSpark, spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+EXIT_USAGE = 64
+QUEUE_HELP = "its name, with or without the virtual host and a slash before it"
+TIME_HELP = "ISO, UTC if it names no zone; 03:00 of today; or =-2h before now"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parser().parse_args(arguments)
+    try:
+        files = log_files(options.data)
+        spark = spark_session(options.master)
+    except (NoSpark, OSError, ValueError) as error:
+        print(f"leveret-analytics: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    try:
+        return answer(spark, options, files)
+    finally:
+        spark.stop()
+
+
+class JobQuestion:
+    """One command, and the tables that it may look at."""
+
+    def __init__(self, spark: SparkSession, options: argparse.Namespace, files: list[LogFile]) -> None:
+        from analytics.spark import lives_table
+
+        self.spark = spark
+        self.options = options
+        self.files = files
+        self.found = lives_table.events(spark, options.data, tail=options.tail).persist()
+        self.lives = lives_table.lives(self.found).persist()
+        self.names = lives_table.queue_names(self.found)
+
+    def of_queues(self) -> DataFrame:
+        """The lives with name and kind of their queue, of the one that was asked for or of all."""
+        from pyspark.sql import functions as f
+
+        named = self.lives.join(f.broadcast(self.names), "queue", "left")
+        queue = self.options.queue
+        return named if queue is None else named.where((f.col("name") == queue) | f.col("name").endswith(f"/{queue}"))
+
+
+def answer(spark: SparkSession, options: argparse.Namespace, files: list[LogFile]) -> int:
+    from analytics.spark.coverage_query import coverage
+
+    asked = JobQuestion(spark, options, files)
+    covered = coverage(asked.found, files)
+    said = COMMANDS[options.command](asked)
+    show(covered, said, as_json=options.json)
+    lost = any(not one.torn for one in covered.damage) or bool(
+        asked.lives.where("unknown is not null").limit(1).count()
+    )
+    return worst([said.code, EXIT_UNKNOWN if lost else EXIT_HOLDS])
+
+
+def sql(asked: JobQuestion) -> JobAnswer:
+    from analytics.spark.actors_table import actors
+
+    asked.lives.createOrReplaceTempView("lives")
+    asked.names.createOrReplaceTempView("queues")
+    actors(asked.found).createOrReplaceTempView("actors")
+    return answer_of(asked.spark.sql(asked.options.query))
+
+
+def queues(asked: JobQuestion) -> JobAnswer:
+    from pyspark.sql import functions as f
+
+    counted = asked.of_queues().groupBy("name", "queue", "state")
+    messages = f.sum("count").alias("messages")
+    uncommitted = f.sum(f.when(f.col("committed").isNull(), f.col("count")).otherwise(0)).alias("maybe_uncommitted")
+    why = f.first("unknown", ignorenulls=True).alias("unknown")
+    return answer_of(counted.agg(messages, uncommitted, why).orderBy("name", "queue", "state"))
+
+
+def lives(asked: JobQuestion) -> JobAnswer:
+    from pyspark.sql import functions as f
+
+    chosen, options = asked.of_queues(), asked.options
+    if options.position is not None:
+        place = f.col("pos") + f.when(f.col("off") == 0, f.col("nth")).otherwise(f.lit(0))
+        chosen = chosen.where((place <= options.position) & (f.lit(options.position) < place + f.col("count")))
+    if options.state is not None:
+        chosen = chosen.where(f.col("state") == options.state)
+    return answer_of(chosen.drop("kind").orderBy("pos", "off", "nth"))
+
+
+def proof(asked: JobQuestion) -> JobAnswer:
+    from analytics.spark.gather import proofs
+
+    rows = proofs(asked.spark, asked.of_queues(), asked.files, tail=asked.options.tail)
+    return JobAnswer(PROOF_COLUMNS, [row._asdict() for row in rows], worst([code_of(row) for row in rows]))
+
+
+def queue(asked: JobQuestion) -> JobAnswer:
+    from analytics.spark.gather import figures
+
+    rows = [{"name": name, **one._asdict()} for name, one in figures(asked.found, asked.of_queues(), asked.options.at)]
+    unknown = any(row["untimed"] for row in rows)
+    return JobAnswer([("name", "string"), *FIGURE_COLUMNS], rows, EXIT_UNKNOWN if unknown else EXIT_HOLDS)
+
+
+COMMANDS: dict[str, Callable[[JobQuestion], JobAnswer]] = {
+    "sql": sql,
+    "queues": queues,
+    "lives": lives,
+    "proof": proof,
+    "queue": queue,
+    "dead": lambda asked: answer_of(questions.dead(asked.of_queues())),
+    "dropped": lambda asked: answer_of(questions.dropped(asked.of_queues())),
+    "redelivered": lambda asked: answer_of(questions.redelivered(asked.of_queues())),
+    "latency": lambda asked: answer_of(questions.latency(asked.of_queues(), asked.options.by)),
+}
+
+
+def past_second(text: str) -> int:
+    return second_of(text, datetime.now(UTC))
+
+
+def groups(text: str) -> tuple[str, ...]:
+    asked = tuple(text.split(","))
+    if not set(asked) <= set(questions.GROUPS):
+        raise ValueError(text)
+    return asked
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser("leveret-analytics", description=f"{__doc__} Needs the extra: {EXTRA}")
+    made.add_argument(
+        "--data",
+        action="append",
+        required=True,
+        metavar="PATH",
+        help="a data directory, or a directory with one for each node",
+    )
+    made.add_argument("--master", default=LOCAL, metavar="URL", help="of Spark; default %(default)s: in this process")
+    made.add_argument("--json", action="store_true", help="one JSON object with coverage and rows")
+    made.add_argument(
+        "--tail",
+        action="store_true",
+        help="read what is written and not known to be durable, too: the last commit of a node that was killed or runs",
+    )
+    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    named = argparse.ArgumentParser(add_help=False)
+    named.add_argument("queue", metavar="QUEUE", nargs="?", help=f"{QUEUE_HELP}; without it: all queues")
+
+    def about(name: str, help_: str) -> argparse.ArgumentParser:
+        return commands.add_parser(name, parents=[named], help=help_)
+
+    about("queues", "how many messages of each queue came to what")
+    about("proof", "whether every message is accounted for; ends with 65 if some are missing, 75 if that is not known")
+    about("dead", "what died in its queue, why, and who had it last")
+    about("dropped", "what was too old or too much for its queue, by publisher")
+    about("redelivered", "what came back to its queue, why, and who had it")
+    latency = about("latency", "how long messages waited, and how long they were held")
+    latency.add_argument(
+        "--by", type=groups, default=("queue",), metavar="GROUPS", help=f"some of {','.join(questions.GROUPS)}"
+    )
+    past = commands.add_parser("queue", help="a queue at a past second")
+    past.add_argument("queue", metavar="QUEUE", help=QUEUE_HELP)
+    past.add_argument("--at", type=past_second, required=True, metavar="TIME", help=TIME_HELP)
+    lives = commands.add_parser("lives", help="what became of the messages of one queue")
+    lives.add_argument("queue", metavar="QUEUE", help=QUEUE_HELP)
+    lives.add_argument(
+        "--position", type=int, metavar="N", help="the message at this sequence, or of this entry of its log"
+    )
+    lives.add_argument("--state", metavar="STATE", help="ready, out, acked, rejected, expired, maxlen, purged, ...")
+    sql = commands.add_parser("sql", help="a question in SQL over the tables `lives`, `queues` and `actors`")
+    sql.add_argument("query", metavar="SELECT")
+    return made
+
+
+if __name__ == "__main__":
+    sys.exit(main())

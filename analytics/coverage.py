@@ -1,0 +1,30 @@
+"""What an answer stands on: which nodes and files were read, from when to when, and what could not be read of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class DamagedBytes(NamedTuple):
+    node: str
+    file: int
+    offset: int
+    length: int
+    torn: bool
+    reason: str
+
+
+class Coverage(NamedTuple):
+    nodes: list[str]
+    files: int
+    file_bytes: int
+    first: str | None  # ISO, UTC: when the first record was written that says when
+    last: str | None
+    damage: list[DamagedBytes]
+
+    def sentence(self) -> str:
+        window = f"from {self.first} to {self.last}" if self.first else "of unknown times"
+        damaged = [one for one in self.damage if not one.torn]
+        lost = f", {sum(one.length for one in damaged)} bytes in {len(damaged)} places are damaged" if damaged else ""
+        nodes = f"{len(self.nodes)} nodes ({', '.join(self.nodes)})"
+        return f"read: {nodes}, {self.files} files, {self.file_bytes} bytes, {window}{lost}"

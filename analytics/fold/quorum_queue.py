@@ -1,0 +1,300 @@
+"""A quorum queue's log folded into lives: the machine that its members run, which says what it does with each message.
+
+Nothing is decided here. `TellingMachine` overrides what moves messages, lets the machine do it, and notes what that was, with
+the time of the entry. It begins at the first entry of the log, or at a snapshot; what was published before is told as partial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from copy import copy
+from typing import NamedTuple
+
+from analytics.fold.lives import LifeState, Lives, PublishedRun
+from broker.queue_type import DeathReason, Outcome
+from quorum.fifo.commands import (
+    ENQUEUE_HEAD,
+    ENTRY_HEAD,
+    NO_EXPIRATION,
+    PERSISTENT,
+    SETTLE_HEAD,
+    ConsumerKey,
+    Result,
+    ResultCode,
+    SessionKey,
+    TakenMessage,
+    UponCancel,
+)
+from quorum.fifo.consumers import MachineConsumer
+from quorum.fifo.inspection import MemberCounters
+from quorum.fifo.machine import QueueMachine
+from quorum.fifo.returning import Fate, is_for_dead_letters
+from quorum.fifo.stored import StoredMessages
+from raft.core.messages import Entry, EntryKind
+
+DEATHS = {
+    DeathReason.REJECTED: LifeState.REJECTED,
+    DeathReason.EXPIRED: LifeState.EXPIRED,
+    DeathReason.MAXLEN: LifeState.MAXLEN,
+    DeathReason.DELIVERY_LIMIT: LifeState.DELIVERY_LIMIT,
+}
+SETTLED = {
+    Outcome.REQUEUED: "failed",
+    Outcome.RETURNED: "never seen",
+    Outcome.RELEASED: "released",
+}
+# Where it is not known who brought them back, because more came back at once than one entry deals with.
+FATES = {
+    Fate.RETURNED: "returned",
+    Fate.FAILED: "failed",
+    Fate.UNSEEN: "never seen",
+    Fate.REJECTED: "rejected",
+}
+UPON_CANCEL = {
+    UponCancel.REQUEUED: "consumer left",
+    UponCancel.RETURNED: "never seen",
+    UponCancel.STAYS: "consumer left",
+}
+NODE_GONE = "node gone"
+TIMED_OUT = "consumer timeout"
+NODE_UNREACHABLE = "node unreachable"
+
+
+class Refusal(NamedTuple):
+    """A publish that the queue did not take, and why."""
+
+    entry: int
+    offset: int
+    messages: int
+    at: int
+    result: ResultCode
+
+
+class Second(NamedTuple):
+    """One queue, at the end of a second in which something happened."""
+
+    second: int  # since 1970
+    ready: int
+    ready_bytes: int
+    unacknowledged: int
+    consumers: int
+    published: int  # within this second, as are those below
+    delivered: int
+    redelivered: int
+    acknowledged: int
+    got: int
+    dead: int
+    rejected: int  # publishes
+
+
+class TellingMachine(QueueMachine):
+    """See the module."""
+
+    __slots__ = ("_first_time", "_publishing", "_why", "actors", "lives", "refusals")
+
+    def __init__(self, lives: Lives) -> None:
+        super().__init__()
+        self.lives = lives
+        self.refusals: list[Refusal] = []
+        self.actors: dict[ConsumerKey, int] = {}  # who consumers are, those of whom the log says it
+        self._publishing: tuple[int, int, PublishedRun] | None = None  # that is being taken and was not told yet
+        self._why: str | None = None  # messages come back that come back now
+        self._first_time = True  # a get is answered
+
+    # publishing
+
+    def _enqueue(self, index: int, data: bytes, at: int, end: int) -> Result:
+        if end - at >= ENQUEUE_HEAD.size:
+            self._publishing = (index, at, self._publish_of(data, at))
+        result = super()._enqueue(index, data, at, end)
+        if result is ResultCode.ACCEPTED:
+            self._tell_published()
+        elif isinstance(result, ResultCode) and self._publishing is not None:
+            self.refusals.append(Refusal(index, at, self._publishing[2].messages, self.state.now, result))
+        self._publishing = None
+        return result
+
+    def _publish_of(self, data: bytes, at: int) -> PublishedRun:
+        _, _, _, _, _, _, length, size, expiration, flags, priority, exchange_length, key_length = (
+            ENQUEUE_HEAD.unpack_from(data, at)
+        )
+        names = at + ENQUEUE_HEAD.size
+        key_at = names + exchange_length
+        exchange = data[names:key_at].decode("utf-8", "surrogateescape")
+        key = data[key_at : key_at + key_length].decode("utf-8", "surrogateescape")
+        now, ttl = self.state.now, self.state.rules.message_ttl_ms
+        own = None if expiration == NO_EXPIRATION else expiration
+        shortest = min((ms for ms in (own, ttl) if ms is not None), default=None)
+        expires_at = None if shortest is None else now + shortest
+        return PublishedRun(now, length, size, exchange, key, bool(flags & PERSISTENT), priority, expires_at)
+
+    def _tell_published(self) -> None:
+        if self._publishing is not None:
+            self.lives.published(*self._publishing)
+            self._publishing = None
+
+    # handing out
+
+    def _tell_who(self, key: ConsumerKey, actor: int) -> None:
+        self.actors[key] = actor
+
+    def _hold(self, consumer: MachineConsumer, stored: StoredMessages) -> None:
+        self._tell_published()  # a consumer may be given it while it is being taken
+        super()._hold(consumer, stored)
+        self.lives.handed_out(stored.entry, stored.offset, stored.first, stored.length, self.state.now, consumer.key)
+
+    def _get(self, key: ConsumerKey, no_ack: bool) -> Result:
+        self._first_time = True
+        result = super()._get(key, no_ack)
+        if no_ack and self._first_time and isinstance(result, TakenMessage):
+            piece, now = result.piece, self.state.now
+            self.lives.handed_out(*piece, now, key)
+            self.lives.ended(*piece, LifeState.GOT, now)
+        return result
+
+    def _got_before(self, key: ConsumerKey) -> Result:
+        self._first_time = False
+        return super()._got_before(key)
+
+    # coming back
+
+    def _settle(self, data: bytes, at: int, end: int) -> Result:
+        self._why = SETTLED.get(SETTLE_HEAD.unpack_from(data, at)[5]) if end - at >= SETTLE_HEAD.size else None
+        result = super()._settle(data, at, end)
+        self._why = None
+        return result
+
+    def _acknowledge(self, consumer: MachineConsumer, taken: Sequence[StoredMessages]) -> None:
+        super()._acknowledge(consumer, taken)
+        state, now = LifeState.NO_ACK if consumer.no_ack else LifeState.ACKED, self.state.now
+        for stored in taken:
+            self.lives.ended(stored.entry, stored.offset, stored.first, stored.length, state, now)
+
+    def _cancel(self, key: ConsumerKey, held: UponCancel) -> Result:
+        self._why = UPON_CANCEL[held]
+        result = super()._cancel(key, held)
+        self._why = None
+        return result
+
+    def _end_session(self, session: SessionKey) -> Result:
+        self._why = NODE_GONE
+        result = super()._end_session(session)
+        self._why = None
+        return result
+
+    def _time_out(self, consumer: MachineConsumer) -> None:
+        self._why = TIMED_OUT
+        super()._time_out(consumer)
+        self._why = None
+
+    def _disconnect(self, consumer: MachineConsumer) -> None:
+        self._why = NODE_UNREACHABLE
+        super()._disconnect(consumer)
+        self._why = None
+
+    def _deal_with_more(self) -> None:
+        why, self._why = self._why, None  # they may have been settled by an earlier entry
+        super()._deal_with_more()
+        self._why = why
+
+    def _come_back(self, fate: Fate, stored: StoredMessages) -> None:
+        dead = self.counters.dead
+        super()._come_back(fate, stored)
+        if self.counters.dead == dead:
+            reason = self._why or FATES[fate]
+            self.lives.came_back(stored.entry, stored.offset, stored.first, stored.length, reason)
+
+    # the end
+
+    def _die(self, reason: DeathReason, messages: Iterable[StoredMessages]) -> None:
+        dead = list(messages)
+        super()._die(reason, dead)
+        state, now = DEATHS[reason], self.state.now
+        for stored in dead:
+            self.lives.ended(stored.entry, stored.offset, stored.first, stored.length, state, now)
+
+    def _purge(self) -> int:
+        limit, now = self.rules.delivery_limit, self.state.now
+        coming_back = [stored for fate, stored in self.state.returning if not is_for_dead_letters(fate, stored, limit)]
+        purged = super()._purge()
+        for stored in coming_back:
+            self.lives.ended(stored.entry, stored.offset, stored.first, stored.length, LifeState.PURGED, now)
+        self.lives.all_ready_ended(LifeState.PURGED, now)
+        return purged
+
+    # a snapshot to begin with
+
+    def restore(self, state: bytes, version: int) -> None:
+        super().restore(state, version)
+        s, lives = self.state, self.lives
+        waiting = [*s.ready, *(stored for _, stored in s.delayed)]
+        for stored in waiting:
+            lives.found(stored.entry, stored.offset, stored.first, stored.length)
+        for _, stored in s.returning:
+            lives.found(stored.entry, stored.offset, stored.first, stored.length, out=True)
+        for consumer in s.consumers.all.values():
+            for held in consumer.checked_out:
+                stored = held.stored
+                lives.found(stored.entry, stored.offset, stored.first, stored.length, out=True)
+
+
+class QueueFold:
+    """See the module. `take` entries in the order of their indexes, without gaps."""
+
+    def __init__(self, snapshot: tuple[bytes, int] | None = None) -> None:
+        """`snapshot`: the state to begin with, and the machine's version."""
+        self.lives = Lives()
+        self.machine = TellingMachine(self.lives)
+        if snapshot is not None:
+            self.machine.restore(*snapshot)
+        self._seconds: list[Second] = []
+        self._second = 0  # that goes on
+        self._before = MemberCounters()  # when it began
+
+    def take(self, index: int, data: bytes) -> None:
+        """A command of the log. Raises ValueError when the machine cannot go on: the log is of a newer version."""
+        machine = self.machine
+        self.lives.place = index
+        if len(data) >= ENTRY_HEAD.size:
+            self._begin_second(ENTRY_HEAD.unpack_from(data)[1] // 1000)
+        machine.apply((Entry(index, 0, EntryKind.COMMAND, data),))
+        machine.take_effects()
+
+    def take_seconds(self) -> list[Second]:
+        """Those that are over, and had something happen in them."""
+        seconds, self._seconds = self._seconds, []
+        return seconds
+
+    def take_refusals(self) -> list[Refusal]:
+        refusals, self.machine.refusals = self.machine.refusals, []
+        return refusals
+
+    def end(self) -> None:
+        """There are no more entries."""
+        self._begin_second(self._second + 1)
+
+    def _begin_second(self, second: int) -> None:
+        if second <= self._second:
+            return
+        if self._second:
+            self._seconds.append(self._over())
+        self._second = second
+        self._before = copy(self.machine.counters)
+
+    def _over(self) -> Second:
+        figures, before = self.machine.figures(), self._before
+        now = figures.counters
+        return Second(
+            self._second,
+            figures.ready + figures.delayed,
+            figures.ready_bytes,
+            figures.unacknowledged,
+            figures.consumers,
+            now.published - before.published,
+            now.delivered - before.delivered,
+            now.redelivered - before.redelivered,
+            now.acknowledged - before.acknowledged,
+            now.got - before.got,
+            now.dead - before.dead,
+            now.rejected - before.rejected,
+        )

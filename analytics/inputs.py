@@ -1,0 +1,130 @@
+"""Which files there are to read, and of which node.
+
+A path is a data directory, a copy of one, or a directory with one of them for each node. Within, `archive/` and `log/` have
+files of the log, and `archive/` and `raft/` snapshots of groups; a file that is in both is one file that is being moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from storage.names import (
+    ARCHIVE_DIRECTORY,
+    LOG_DIRECTORY,
+    LOG_SUFFIX,
+    RAFT_DIRECTORY,
+    SNAPSHOT_SUFFIX,
+    group_file_of,
+    number_of,
+)
+from storage.record import HEADER_BYTES
+
+WITH_LOGS = (ARCHIVE_DIRECTORY, LOG_DIRECTORY)
+
+
+class LogFile(NamedTuple):
+    """One file of one node's log."""
+
+    node: str  # the name of its directory
+    directory: str
+    name: str  # below the directory
+    number: int
+    size: int
+    is_last: bool  # of the node: its end may be unfinished, and a node may be writing to it
+
+
+class SnapshotFile(NamedTuple):
+    """What a node's member of a group was at one place of its log."""
+
+    node: str
+    directory: str
+    name: str  # below the directory
+    group: int
+    number: int
+    size: int
+
+
+def log_files(paths: Iterable[str]) -> list[LogFile]:
+    """All files below these paths that were begun, node by node in the order of the log. Raises FileNotFoundError for a path
+    that is not there, and ValueError where nothing of ours lies, or two nodes have one name."""
+    found: list[LogFile] = []
+    for path in paths:
+        directories = node_directories(Path(path))
+        for directory in directories:
+            if any(one.node == directory.name and one.directory != str(directory) for one in found):
+                raise ValueError(
+                    f"two nodes are called {directory.name!r}: {directory} is the second; rename its directory"
+                )
+            found += _files_of(directory)
+    return found
+
+
+def snapshot_files(paths: Iterable[str]) -> list[SnapshotFile]:
+    """All snapshots below these paths, node by node. Raises as `log_files`."""
+    return [found for path in paths for directory in node_directories(Path(path)) for found in _snapshots_of(directory)]
+
+
+def node_directories(path: Path) -> list[Path]:
+    """The data directories that a path names."""
+    path = path.resolve(strict=True)
+    if _has_logs(path):
+        return [path]
+    below = sorted(one for one in path.iterdir() if one.is_dir() and _has_logs(one)) if path.is_dir() else []
+    if not below:
+        raise ValueError(
+            f"{path} has no log: neither it nor a directory in it has {' or '.join(WITH_LOGS)} with files of a node"
+        )
+    return below
+
+
+def _has_logs(directory: Path) -> bool:
+    return any(_numbered(directory / name) for name in WITH_LOGS)
+
+
+def _numbered(directory: Path) -> Sequence[Path]:
+    if not directory.is_dir():
+        return ()
+    return [one for one in directory.iterdir() if number_of(one.name, LOG_SUFFIX) is not None]
+
+
+def _files_of(directory: Path) -> list[LogFile]:
+    by_number: dict[int, Path] = {}
+    for name in WITH_LOGS:
+        for path in _numbered(directory / name):
+            number = number_of(path.name, LOG_SUFFIX)
+            assert number is not None, f"{path} is no file of a log"
+            by_number[number] = path
+    last = max((number for number, path in by_number.items() if _has_begun(path)), default=0)
+    return [
+        LogFile(
+            directory.name,
+            str(directory),
+            str(path.relative_to(directory)),
+            number,
+            path.stat().st_size,
+            number == last,
+        )
+        for number, path in sorted(by_number.items())
+        if number <= last
+    ]
+
+
+def _snapshots_of(directory: Path) -> list[SnapshotFile]:
+    found: dict[tuple[int, int], SnapshotFile] = {}
+    for below in (ARCHIVE_DIRECTORY, RAFT_DIRECTORY):
+        for path in sorted((directory / below).glob(f"*{SNAPSHOT_SUFFIX}")):
+            place = group_file_of(path.name, SNAPSHOT_SUFFIX)
+            with suppress(FileNotFoundError):  # a running node has newer ones by now
+                if place is not None:
+                    name, size = str(path.relative_to(directory)), path.stat().st_size
+                    found[place] = SnapshotFile(directory.name, str(directory), name, *place, size)
+    return list(found.values())
+
+
+def _has_begun(path: Path) -> bool:
+    """Whether anything was written to it: a node makes its next file of zeros before it needs one."""
+    with path.open("rb") as file:
+        return any(file.read(HEADER_BYTES))

@@ -1,0 +1,41 @@
+"""What a command says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+EXIT_HOLDS = 0
+EXIT_MISSING = 65  # messages that were promised are nowhere
+EXIT_UNKNOWN = 75  # the logs that were read do not tell
+
+ROWS_SHOWN = 1_000
+
+Column = tuple[str, str]  # name and type, as Spark writes types
+
+
+@dataclass(slots=True)
+class JobAnswer:
+    """Rows with the types of their columns; `code` is what they alone make the command end with."""
+
+    columns: list[Column]
+    rows: list[dict[str, Any]]
+    code: int = EXIT_HOLDS
+
+
+def answer_of(table: DataFrame, limit: int = ROWS_SHOWN) -> JobAnswer:
+    """The first rows of a table."""
+    columns = [(field.name, field.dataType.simpleString()) for field in table.schema.fields]
+    return JobAnswer(columns, [row.asDict(recursive=True) for row in table.limit(limit).collect()])
+
+
+def worst(codes: Sequence[int]) -> int:
+    """Of several exits the one to end with: what is missing is missing, whatever else is unknown."""
+    for code in (EXIT_MISSING, EXIT_UNKNOWN):
+        if code in codes:
+            return code
+    return EXIT_HOLDS

@@ -1,0 +1,170 @@
+"""What files say of classic queues beside the lives of messages: whether records are missing, and what queues still have.
+
+The records of a node's classic queues are counted without a gap, so a record that is missing is noticed, though not of which
+queue it told. What a queue still has is looked for where a start of the node looks for it: contents in `log/`, and those that
+have been moved to the files of the queue. The archive does not count there, for no start reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+
+from analytics.inputs import LogFile
+from analytics.jobs.proof import LogEvidence
+from analytics.queue_events import CLASSIC_KINDS
+from classic.recovery import clean_stop
+from classic.store.index_entries import IN_BODY, IN_LOG, PERSISTENT, Fields
+from classic.store.manifest import load as load_manifest
+from classic.store.segment_reader import read_segment
+from native.columns import rows_of, values
+from native.log_columns import PUBLISHES, RECORDS, publishes
+from native.sequence_set import Range, SequenceSet
+from storage import names, snapshot_file
+from storage.disk import Disk
+from storage.history.column_reader import ColumnPiece, ColumnReader, durable_end
+from storage.os_disk import OsDisk
+
+FIRST_INDEX = 1
+KIND, INDEX = (next(at for at, one in enumerate(RECORDS) if one.name == name) for name in ("kind", "index"))
+
+
+@dataclass(slots=True)
+class FileEvidence:
+    """One file of a node's log. Plain values: it travels between processes."""
+
+    node: str
+    number: int
+    first: int | None = None  # index of the first record of a classic queue
+    last: int | None = None
+    gaps: list[str] = field(default_factory=list)
+    stored: dict[int, list[Range]] = field(default_factory=dict)  # by queue, what was published into this file
+
+
+def file_evidence(file: LogFile, *, tail: bool = False) -> FileEvidence:
+    """Read one file, as far as it is known to be durable, with `tail` all of it. A file that a node has deleted meanwhile tells
+    nothing."""
+    found = FileEvidence(file.node, file.number)
+    stored: dict[int, SequenceSet] = {}
+    with suppress(FileNotFoundError):
+        disk = OsDisk(file.directory, read_only=True)
+        end = durable_end(disk, file.name) if file.is_last and not tail else None
+        reader = ColumnReader(disk, file.name, is_followed=not file.is_last, end=end)
+        for piece in reader.pieces():
+            _follow(found, piece)
+            if file.name.startswith(names.LOG_DIRECTORY):
+                _note_stored(stored, piece)
+    found.stored = {queue: sequences.ranges() for queue, sequences in stored.items()}
+    return found
+
+
+def _follow(found: FileEvidence, piece: ColumnPiece) -> None:
+    rows, columns = piece.records
+    kinds, indexes = (values(RECORDS[at], rows, columns[at]) for at in (KIND, INDEX))
+    for kind, index in zip(kinds, indexes, strict=True):
+        if kind in CLASSIC_KINDS:
+            if found.last is not None and index != found.last + 1:
+                found.gaps.append(_gap(found.node, found.last, index))
+            found.first = index if found.first is None else found.first
+            found.last = index
+
+
+def _gap(node: str, last: int, index: int) -> str:
+    if index <= last:
+        return f"record {index} of the classic queues of {node} is in the log twice"
+    return f"records {last + 1} to {index - 1} of the classic queues of {node} are missing"
+
+
+def _note_stored(stored: dict[int, SequenceSet], piece: ColumnPiece) -> None:
+    for row in rows_of(PUBLISHES, publishes(piece.buffer, piece.base, piece.records, b"")):
+        stored.setdefault(row["queue"], SequenceSet()).add(row["pos"], row["pos"] + row["count"])
+
+
+def log_evidence(found: Iterable[FileEvidence], directories: Iterable[tuple[str, str]], changed: bool) -> LogEvidence:
+    """All files, and what the queues of these data directories, each with its node, have moved out of the log."""
+    stored: dict[int, SequenceSet] = {}
+    gaps: list[str] = []
+    from_the_first = True
+    lasts: dict[str, int] = {}
+    for node, files in groupby(sorted(found, key=attrgetter("node", "number")), attrgetter("node")):
+        last: int | None = None
+        for file in files:
+            gaps += file.gaps
+            for queue, ranges in file.stored.items():
+                _add(stored, queue, ranges)
+            if file.first is None or file.last is None:
+                continue
+            if last is not None and file.first != last + 1:
+                gaps.append(_gap(node, last, file.first))
+            from_the_first &= last is not None or file.first == FIRST_INDEX
+            last = file.last
+        lasts[node] = last or 0
+    for node, directory in directories:
+        disk = OsDisk(directory, read_only=True)
+        gaps += _end_missing(disk, node, lasts.get(node, 0))
+        for queue, ranges in moved_out(disk):
+            _add(stored, queue, ranges)
+    return LogEvidence(gaps, from_the_first, changed, stored)
+
+
+def _add(stored: dict[int, SequenceSet], queue: int, ranges: Iterable[Range]) -> None:
+    sequences = stored.setdefault(queue, SequenceSet())
+    for start, end in ranges:
+        sequences.add(start, end)
+
+
+def _end_missing(disk: Disk, node: str, last: int) -> Iterator[str]:
+    """A node that was stopped in order has left how many records it had written."""
+    with suppress(FileNotFoundError):
+        next_index = clean_stop.decode(snapshot_file.load(disk, names.CLASSIC_CLEAN_STOP)).next_index
+        if next_index > last + 1:
+            yield _gap(node, last, next_index)
+
+
+def moved_out(disk: Disk) -> Iterator[tuple[int, list[Range]]]:
+    """Of each queue the messages whose contents lie in files of their own, and which are not settled there."""
+    for queue, (directory, segments) in load_manifest(disk).queues.items():
+        held = SequenceSet()
+        for number in segments:
+            with suppress(FileNotFoundError):
+                loaded = read_segment(disk.read_file(names.index_segment(directory, number)), queue, number)
+                body_size = _size(disk, names.body_file(directory, number))
+                for fields in loaded.entries:
+                    _hold(held, fields, body_size)
+                for start, end in loaded.settled:
+                    held.remove(start, end)
+        yield queue, held.ranges()
+
+
+def _hold(held: SequenceSet, fields: Fields, body_size: int) -> None:
+    first, count, left_out, _, kind, flags, _, _, size, place = fields[:10]
+    if kind != IN_LOG and flags & PERSISTENT and not (kind == IN_BODY and place + size > body_size):
+        held.add(first + left_out, first + count)
+
+
+def _size(disk: Disk, name: str) -> int:
+    try:
+        file = disk.open(name)
+    except FileNotFoundError:
+        return 0
+    try:
+        return file.size()
+    finally:
+        file.close()
+
+
+def state_of_files(directories: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """Size and time of all that a node's classic queues are kept in: whether it is another one after reading says whether
+    the node was at work."""
+    found: dict[str, tuple[int, int]] = {}
+    for directory in directories:
+        for below in (names.LOG_DIRECTORY, names.CLASSIC_DIRECTORY):
+            for path in (Path(directory) / below).rglob("*"):
+                with suppress(FileNotFoundError):
+                    status = path.stat()
+                    found[str(path)] = (status.st_size, status.st_mtime_ns)
+    return found

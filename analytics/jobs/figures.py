@@ -1,0 +1,99 @@
+"""A queue at a past second, from its lives and, of a quorum queue, from what its machine counted then.
+
+The log of a classic queue says when messages came and went, not when they were out: there, which of them were ready is not
+known. Messages whose times the log does not tell are counted apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from analytics.fold.lives import LifeState
+
+MS = 1_000
+
+
+class LifeTimes(NamedTuple):
+    """Messages of one life, as far as figures look at it. Times are ms."""
+
+    messages: int
+    state: LifeState
+    published_at: int | None
+    ended_at: int | None
+
+
+class QueueFigures(NamedTuple):
+    """At the end of a second, and within it."""
+
+    at: str  # ISO, UTC
+    messages: int  # ready or out
+    ready: int | None  # None: not known
+    unacknowledged: int | None
+    consumers: int | None
+    published: int  # within this second
+    ended: int
+    redelivered: int | None
+    oldest_ms: int | None  # age of the oldest message there
+    untimed: int  # messages of which the log does not say when they were there
+
+
+FIGURE_COLUMNS = [("at", "string"), *((name, "bigint") for name in QueueFigures._fields[1:])]
+
+
+class MachineSecond(NamedTuple):
+    """What a quorum queue's machine counted at the end of the last second in which something happened."""
+
+    second: int
+    ready: int
+    unacknowledged: int
+    consumers: int
+    redelivered: int  # within that second
+
+
+def figures_at(lives: Iterable[LifeTimes], counted: MachineSecond | None, second: int) -> QueueFigures:
+    """`second`: since 1970. `counted`: of that second or the last one before it; None: the queue has no such figures."""
+    start, end = second * MS, (second + 1) * MS
+    there = published = ended = untimed = 0
+    oldest: int | None = None
+    for life in lives:
+        if life.published_at is None or (life.ended_at is None and life.state.has_ended):
+            untimed += life.messages
+            continue
+        published += life.messages if start <= life.published_at < end else 0
+        ended += life.messages if life.ended_at is not None and start <= life.ended_at < end else 0
+        if life.published_at < end and (life.ended_at is None or life.ended_at >= end):
+            there += life.messages
+            oldest = life.published_at if oldest is None else min(oldest, life.published_at)
+    redelivered = None if counted is None else counted.redelivered if counted.second == second else 0
+    return QueueFigures(
+        datetime.fromtimestamp(second, UTC).isoformat(),
+        there,
+        None if counted is None else counted.ready,
+        None if counted is None else counted.unacknowledged,
+        None if counted is None else counted.consumers,
+        published,
+        ended,
+        redelivered,
+        None if oldest is None else end - oldest,
+        untimed,
+    )
+
+
+def second_of(text: str, now: datetime) -> int:
+    """A time as operators write it: ISO with or without a zone (UTC), `03:00` or `03:00:10` of today, `-2h` before now.
+    Raises ValueError."""
+    if text.startswith("-"):
+        return int(now.timestamp()) - _duration_s(text[1:])
+    if len(text) <= len("03:00:10") and ":" in text:
+        text = f"{now.astimezone(UTC):%Y-%m-%d}T{text}"
+    at = datetime.fromisoformat(text)
+    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp())
+
+
+def _duration_s(text: str) -> int:
+    units = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+    if text[-1:] not in units or not text[:-1].isdecimal():
+        raise ValueError(f"{text!r} is no span of time: write 30s, 10m, 2h or 1d")
+    return int(text[:-1]) * units[text[-1]]

@@ -1,0 +1,159 @@
+"""Whether every message that a queue has taken is accounted for: what it came to, or that the queue still has it.
+
+    promised = acked + dead + expired + dropped + purged + present + unknown + missing
+
+    acked     taken by a consumer: acknowledged, got, or sent to one that does not acknowledge
+    dead      rejected, or given up at the delivery limit
+    dropped   too much for the queue's limit
+    purged    with a purge, or with the queue
+    present   ready or out at the end of what was read, and where the node would look for it
+    missing   the same, but its content is gone: neither in the node's log nor in the files of the queue
+
+A proof never holds over a gap: if records are missing that may have told of a queue, or messages of it began before what was
+read, or its files have messages that the log does not tell of, it is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from analytics.fold.lives import LifeState
+from analytics.jobs.answer import EXIT_HOLDS, EXIT_MISSING, EXIT_UNKNOWN
+from classic.stored_run import LEVEL_SHIFT
+from native.sequence_set import SequenceSet
+
+CLASSIC = "classic"
+MISSING_NAMED = 100
+
+COLUMN_OF = {
+    LifeState.ACKED: "acked",
+    LifeState.GOT: "acked",
+    LifeState.NO_ACK: "acked",
+    LifeState.REJECTED: "dead",
+    LifeState.DELIVERY_LIMIT: "dead",
+    LifeState.EXPIRED: "expired",
+    LifeState.MAXLEN: "dropped",
+    LifeState.PURGED: "purged",
+    LifeState.DELETED: "purged",
+    LifeState.READY: "present",
+    LifeState.OUT: "present",
+    LifeState.UNKNOWN: "unknown",
+}
+
+
+class ProofRow(NamedTuple):
+    """What a queue's messages have come to."""
+
+    name: str
+    queue: int
+    promised: int
+    acked: int
+    dead: int
+    expired: int
+    dropped: int
+    purged: int
+    present: int
+    unknown: int
+    missing: int
+    first_missing: list[int]  # their sequences, the first of them
+    why: str | None  # it is unknown
+
+
+PROOF_COLUMNS = [
+    ("name", "string"),
+    *((name, "bigint") for name in ProofRow._fields[1:11]),
+    ("first_missing", "array<bigint>"),
+    ("why", "string"),
+]
+
+
+@dataclass(slots=True)
+class QueueLives:
+    """What the lives of one queue come to, as far as a proof looks at it."""
+
+    queue: int
+    name: str | None
+    kind: str | None
+    messages: dict[LifeState, int] = field(default_factory=dict)
+    unknown: str | None = None  # why its history is not known as a whole
+    begins: dict[int, int] = field(default_factory=dict)  # of a classic queue: the first sequence seen of each priority
+    ends: dict[int, int] = field(default_factory=dict)  # and behind the last one
+    going_on: SequenceSet = field(default_factory=SequenceSet)  # of a classic queue: ready or out
+
+
+@dataclass(slots=True)
+class LogEvidence:
+    """What the files say beside the lives."""
+
+    gaps: Sequence[str] = ()  # records of classic queues that are missing
+    from_the_first: bool = True  # the first record of each node that speaks of classic queues was read
+    changed: bool = False  # files came or went while they were read: what is missing may have moved
+    stored: Mapping[int, SequenceSet] = field(default_factory=dict)  # by queue: messages whose content a node has
+
+
+def prove(queue: QueueLives, log: LogEvidence) -> ProofRow:
+    """See the module."""
+    counts = dict.fromkeys(set(COLUMN_OF.values()), 0)
+    for state, messages in queue.messages.items():
+        counts[COLUMN_OF[state]] += messages
+    why = queue.unknown or _unnamed(queue)
+    missing = SequenceSet()
+    if queue.kind == CLASSIC:
+        missing = _missing(queue, log)
+        why = _gap(log) or why or _late(queue, log) or _untold(queue, log)
+        if missing and log.changed:
+            why = why or "the node's files changed while they were read: stop it, or read a copy"
+        if missing and why is not None:  # what became of them may be told where nothing could be read
+            counts["unknown"] += len(missing)
+            counts["present"] -= len(missing)
+            missing = SequenceSet()
+    counts["present"] -= len(missing)
+    return ProofRow(
+        queue.name or str(queue.queue),
+        queue.queue,
+        sum(queue.messages.values()),
+        **counts,
+        missing=len(missing),
+        first_missing=[one for start, end in missing.copy().pop_first(MISSING_NAMED) for one in range(start, end)],
+        why=why,
+    )
+
+
+def code_of(row: ProofRow) -> int:
+    if row.missing:
+        return EXIT_MISSING
+    return EXIT_UNKNOWN if row.why or row.unknown else EXIT_HOLDS
+
+
+def _unnamed(queue: QueueLives) -> str | None:
+    return "the logs do not say which queue this is" if queue.kind is None else None
+
+
+def _missing(queue: QueueLives, log: LogEvidence) -> SequenceSet:
+    missing = queue.going_on.copy()
+    for start, end in log.stored.get(queue.queue, SequenceSet()).ranges():
+        missing.remove(start, end)
+    return missing
+
+
+def _gap(log: LogEvidence) -> str | None:
+    """Each node counts its records of classic queues, so it is known that some are missing, but not of which queues."""
+    return log.gaps[0] if log.gaps else None
+
+
+def _late(queue: QueueLives, log: LogEvidence) -> str | None:
+    if log.from_the_first or not any(first & (1 << LEVEL_SHIFT) - 1 for first in queue.begins.values()):
+        return None
+    return "there may have been messages before the log that was read"
+
+
+def _untold(queue: QueueLives, log: LogEvidence) -> str | None:
+    """What the queue's files have beyond what the log tells of: the log's end is missing, or its first files are."""
+    beyond = log.stored.get(queue.queue, SequenceSet()).copy()
+    for level, first in queue.begins.items():
+        beyond.remove(first, queue.ends[level])
+    if not beyond:
+        return None
+    return f"the queue has {len(beyond)} messages that the log does not tell of, the first at sequence {beyond.first()}"

@@ -1,0 +1,104 @@
+"""Questions that SQL answers from the table `lives`: what died, came back or was dropped, and how long messages waited.
+
+`lives` has the columns of analytics/spark/lives_table.py and the `name` of the queue.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from analytics.fold.lives import LifeState
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+DEAD = (LifeState.REJECTED, LifeState.EXPIRED, LifeState.MAXLEN, LifeState.DELIVERY_LIMIT)
+DROPPED = (LifeState.EXPIRED, LifeState.MAXLEN)  # which nobody had asked for
+PERCENTILES = (0.5, 0.9, 0.99, 1.0)
+LATENCY_NAMES = ("p50", "p90", "p99", "max")
+GROUPS = ("queue", "consumer", "hour", "state", "exchange", "routing_key")
+
+
+def dead(lives: DataFrame) -> DataFrame:
+    """What died in its queue, by reason, last consumer and routing key; the most frequent first."""
+    return _ended_as(lives, DEAD, "last_consumer", "exchange", "routing_key")
+
+
+def dropped(lives: DataFrame) -> DataFrame:
+    """What was too old or too much, by its publisher: nobody rejected it, and who sent it was not told."""
+    return _ended_as(lives, DROPPED, "exchange", "routing_key", "actor")
+
+
+def redelivered(lives: DataFrame) -> DataFrame:
+    """What came back to its queue, by reason and by who had it last."""
+    from pyspark.sql import functions as f
+
+    one = lives.select(
+        "name", "last_consumer", "count", *_place(), "times_out", f.explode("returned").alias("reason", "times")
+    )
+    return (
+        one.groupBy("name", "reason", "last_consumer")
+        .agg(
+            f.sum("count").alias("messages"),
+            f.sum(f.col("count") * f.col("times")).alias("returns"),
+            f.max("times_out").alias("times_out_max"),
+            _sample(),
+        )
+        .orderBy(f.desc("returns"), "name", "reason")
+    )
+
+
+def latency(lives: DataFrame, by: tuple[str, ...] = ("queue",)) -> DataFrame:
+    """How long messages waited until they were handed out first, and how long they were held then; in ms."""
+    from pyspark.sql import functions as f
+
+    groups = [_group(one) for one in by]
+    told = [*_percentiles("wait_ms"), *_percentiles("hold_ms")]
+    timed = lives.where(f.col("wait_ms").isNotNull() | f.col("hold_ms").isNotNull())
+    return timed.groupBy(*groups).agg(f.sum("count").alias("messages"), *told).orderBy(f.desc("messages"))
+
+
+def _ended_as(lives: DataFrame, states: tuple[LifeState, ...], *by: str) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    return (
+        lives.where(f.col("state").isin([str(state) for state in states]))
+        .groupBy("name", "state", *by)
+        .agg(
+            f.sum("count").alias("messages"),
+            f.min("ended_at").alias("first_at"),
+            f.max("ended_at").alias("last_at"),
+            _sample(),
+        )
+        .orderBy(f.desc("messages"), "name", "state")
+    )
+
+
+def _place() -> tuple[str, ...]:
+    return ("pos", "off", "nth")
+
+
+def _sample() -> Column:
+    """The place of one message."""
+    from pyspark.sql import functions as f
+
+    return f.min(f.struct(*_place())).alias("sample")
+
+
+def _group(by: str) -> Column:
+    from pyspark.sql import functions as f
+
+    if by == "hour":
+        return f.date_trunc("hour", "published_at").alias("hour")
+    return f.col({"queue": "name", "consumer": "last_consumer"}.get(by, by))
+
+
+def _percentiles(column: str) -> list[Column]:
+    """Exact ones, of messages and not of lives."""
+    from pyspark.sql import functions as f
+
+    of = column.removesuffix("ms")
+    return [
+        f.percentile(column, f.lit(part), f.col("count")).alias(f"{of}{name}_ms")
+        for part, name in zip(PERCENTILES, LATENCY_NAMES, strict=True)
+    ]

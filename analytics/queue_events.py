@@ -1,0 +1,136 @@
+"""From pieces of log files to what has happened to each queue, in the form in which folds take it.
+
+An event is one record of a classic queue, one entry of a replicated one, or what a node says of its member. Contents of
+messages are not part of it. Records and entries, which are many, come from a kernel as columns (native/log_columns.py, EVENTS);
+what nodes say of members and names is rare, and is read one by one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from struct import error as struct_error
+from typing import NamedTuple
+
+from native.columns import Table, row_of
+from native.log_columns import FILE_BITS, RECORDS, events
+from raft.core.byte_reader import ByteReader
+from raft.core.codec import encode_meta
+from raft.core.errors import BadBytes
+from raft.core.messages import SnapshotMeta
+from raft.store.group_records import read_identity
+from storage.history.column_reader import ColumnPiece
+from storage.history.name_records import ActorRow, decode_actor, decode_name
+from storage.record import HEADER_BYTES, Kind
+
+QUORUM = "quorum"  # as groups of quorum queues call their machine
+STANDING_PLACE = 0  # of what nodes say of their members: before all entries
+
+CLASSIC_KINDS = frozenset(
+    {
+        Kind.CLASSIC_PUBLISH, Kind.CLASSIC_SETTLE, Kind.CLASSIC_PURGE, Kind.CLASSIC_QUEUE_DELETED, Kind.CLASSIC_DONE,
+        Kind.CLASSIC_BACK,
+    }
+)  # fmt: skip
+# What a node says of its member of a group: who it is, in which term, what it has committed, that it is gone.
+STANDING_KINDS = frozenset(
+    {
+        Kind.RAFT_GROUP, Kind.RAFT_FACTS, Kind.RAFT_COMMIT, Kind.RAFT_SNAPSHOT, Kind.RAFT_RENUMBERED, Kind.RAFT_GROUP_REMOVED,
+    }
+)  # fmt: skip
+
+
+class QueueEvent(NamedTuple):
+    """One thing that happened to one queue."""
+
+    queue: int
+    place: int  # ascending in the queue: of a classic one where its record lies, of another the index of the entry
+    term: int  # 0 of classic queues
+    kind: int  # of the record
+    at: int | None  # µs, of the mark before it; entries have a time of their own
+    # Of a publish to a classic queue the first sequence; of an entry its kind; of what a node says of its member the entry up
+    # to which it was committed, or where in the node's log the record lies; of a snapshot the size of its meta.
+    first: int
+    data: bytes
+    size: int = 0  # of an entry whose contents were cut out of `data`; 0: nothing was
+    durable: bool = True  # a mark says that it was fsynced
+    node: str = ""  # whose log has it
+
+
+def snapshot_events(group: int, meta: SnapshotMeta, state: bytes) -> Iterator[QueueEvent]:
+    """What a file says of a group that has a snapshot: it was committed, and the machine stood there like this."""
+    head = encode_meta(meta)
+    yield QueueEvent(group, STANDING_PLACE, meta.term, Kind.RAFT_SNAPSHOT, None, meta.index, b"")
+    # Term 0: behind the entry of the same place, after which nothing has to begin anew.
+    yield QueueEvent(group, meta.index, 0, Kind.RAFT_STATE, None, len(head), head + state)
+
+
+class QueueName(NamedTuple):
+    queue: int
+    kind: str
+    name: str  # with its virtual host
+
+
+class ActorName(NamedTuple):
+    """Who the actor of a number is, of the process that the row names."""
+
+    number: int
+    row: ActorRow
+
+
+Said = QueueEvent | QueueName | ActorName
+RARE_KINDS = sorted({*STANDING_KINDS, Kind.NAME, Kind.ACTOR})
+_RARE = re.compile(b"[%s]" % b"".join(re.escape(bytes([kind])) for kind in RARE_KINDS))
+
+
+class FileEvents:
+    """What the records of one file say, piece by piece."""
+
+    def __init__(self, number: int, durable: int | None = None) -> None:
+        """`number`: of the file. `durable`: so much of it is known to be durable; None: all."""
+        self._number = number
+        self._durable = durable
+        self._others: set[int] = set()  # groups that are no quorum queues, as far as was read
+
+    def said(self, piece: ColumnPiece) -> list[Said]:
+        """Names, and what nodes say of members. To be asked before `events`. A payload that does not fit its record's kind says
+        nothing."""
+        found: list[Said] = []
+        for row in _RARE.finditer(piece.kinds()):
+            record = row_of(RECORDS, piece.records, row.start())
+            start = record["offset"] - piece.base + HEADER_BYTES
+            payload = memoryview(piece.buffer)[start : start + record["size"]]
+            try:
+                found += self._said(record, payload)
+            except (ValueError, IndexError, BadBytes, struct_error):
+                continue
+        for name in found:
+            if isinstance(name, QueueName) and name.kind != QUORUM:
+                self._others.add(name.queue)
+        return found
+
+    def events(self, piece: ColumnPiece) -> Table:
+        """Of queues, in the order of the records."""
+        others = b"".join(group.to_bytes(8, "little") for group in sorted(self._others))
+        return events(piece.buffer, piece.base, piece.records, self._number, others)
+
+    def is_durable(self, offset: int) -> bool:
+        return self._durable is None or offset < self._durable
+
+    def _said(self, record: dict[str, int], payload: memoryview) -> Iterator[Said]:
+        kind = record["kind"]
+        if kind == Kind.NAME:
+            name = decode_name(payload)
+            yield QueueName(record["index"], name.kind, f"{name.vhost}/{name.name}" if name.vhost else name.name)
+            return
+        if kind == Kind.ACTOR:
+            yield ActorName(record["index"], decode_actor(payload))
+            return
+        group, place = record["writer"], self._number << FILE_BITS | record["offset"]
+        if kind == Kind.RAFT_GROUP:
+            identity = read_identity(group, ByteReader(payload))
+            yield QueueName(identity.group, identity.machine, identity.name)
+        first = record["index"] if kind in (Kind.RAFT_COMMIT, Kind.RAFT_SNAPSHOT) else place
+        data = bytes(payload) if kind in (Kind.RAFT_GROUP, Kind.RAFT_RENUMBERED) else b""
+        durable = self.is_durable(record["offset"])
+        yield QueueEvent(group, STANDING_PLACE, record["term"], kind, record["time"], first, data, 0, durable)

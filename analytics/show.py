@@ -1,0 +1,58 @@
+"""An answer on the screen: a table for people, one JSON object for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from analytics.coverage import Coverage
+from analytics.jobs.answer import ROWS_SHOWN, JobAnswer
+
+PIPE_WIDTH = 400  # a pipe has no width, and folded lines break what reads them
+
+
+def show(covered: Coverage, answer: JobAnswer, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(_as_object(covered, answer), default=str, ensure_ascii=False))
+        return
+    print(covered.sentence())
+    if answer.rows:
+        Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False).print(_table(answer))
+    if len(answer.rows) == ROWS_SHOWN:
+        print(f"... the first {ROWS_SHOWN} rows; --json, or `sql` with a condition, asks for others", file=sys.stderr)
+
+
+def _as_object(covered: Coverage, answer: JobAnswer) -> dict[str, object]:
+    return {
+        "schema": [{"name": name, "type": of} for name, of in answer.columns],
+        "coverage": {**covered._asdict(), "damage": [one._asdict() for one in covered.damage]},
+        "rows": answer.rows,
+    }
+
+
+def _table(answer: JobAnswer) -> Table:
+    """Columns without a value are left out. What clients chose is never read as markup or as commands to the terminal."""
+    shown = [name for name, _ in answer.columns if any(row[name] not in (None, "", {}, []) for row in answer.rows)]
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in shown:
+        table.add_column(name, overflow="fold")
+    for row in answer.rows:
+        table.add_row(*(Text(_shown(row[name])) for name in shown))
+    return table
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ",".join(f"{_shown(key)}:{_shown(part)}" for key, part in value.items())
+    if isinstance(value, list):
+        return ",".join(map(_shown, value))
+    text = "" if value is None else str(value)
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+    )  # clients choose names

@@ -1,0 +1,28 @@
+"""What the rows of the event source say of their own coverage."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from analytics.coverage import Coverage, DamagedBytes
+from analytics.inputs import LogFile
+from analytics.spark.event_source import DAMAGE
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def coverage(found: DataFrame, files: list[LogFile]) -> Coverage:
+    from pyspark.sql import functions as f
+
+    first, last = found.agg(f.min("at"), f.max("at")).collect()[0]
+    damaged = found.where(f.col("kind") == DAMAGE).collect()
+    damage = [DamagedBytes(row.node, row.file, row.place, **json.loads(row.data)) for row in damaged]
+    nodes = sorted({one.node for one in files})
+    return Coverage(nodes, len(files), sum(one.size for one in files), _iso(first), _iso(last), damage)
+
+
+def _iso(micros: int | None) -> str | None:
+    return None if micros is None else datetime.fromtimestamp(micros / 1e6, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,183 @@
+"""Files of logs as a data source of Spark: `spark.read.format("leveret").option("paths", ...)`.
+
+A row is one event of one queue (analytics/queue_events.py), or who a queue or an actor is; rows of kind DAMAGE are bytes of a
+file that could not be read. A task reads files of one node, one behind the other; others read snapshots of groups. The last
+file of a node is read as far as its marks say that it is durable, and with the option `tail` to its end.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from analytics.inputs import LogFile, SnapshotFile, log_files, snapshot_files
+from analytics.queue_events import ActorName, FileEvents, QueueEvent, Said, snapshot_events
+from native.columns import BINARY, INT8, INT32, INT64, Column, Field, Table
+from native.log_columns import EVENTS
+from raft.store.snapshots import read_state
+from storage.errors import StorageError
+from storage.history.column_reader import ColumnPiece, ColumnReader, DamagedRange, durable_end
+from storage.os_disk import OsDisk
+from storage.record import Kind
+
+FORMAT = "leveret"
+SCHEMA = (
+    "file long, queue long, place long, term long, kind int, at long, first long, data binary, size long, durable boolean,"
+    " node string"
+)
+ARROW = pa.schema(
+    [
+        ("file", pa.int64()), ("queue", pa.int64()), ("place", pa.int64()), ("term", pa.int64()), ("kind", pa.int32()),
+        ("at", pa.int64()), ("first", pa.int64()), ("data", pa.binary()), ("size", pa.int64()), ("durable", pa.bool_()),
+        ("node", pa.string()),
+    ]
+)  # fmt: skip
+ARROW_TYPES = {INT64: pa.int64(), INT32: pa.int32(), INT8: pa.int8(), BINARY: pa.binary()}
+DAMAGE = 0  # no record has this kind
+TASK_BYTES = 256 << 20
+TASK_SNAPSHOTS = 1_000
+SNAPSHOT_BYTES_MAX = 64 << 20  # a row has all of it; without a larger one the fold says what is missing
+
+Row = tuple[int, int, int, int, int, int | None, int, bytes, int, bool, str]
+
+
+class Files(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, files: Sequence[LogFile]) -> None:
+        super().__init__(list(files))
+        self.files = list(files)
+
+
+class Snapshots(InputPartition):
+    """What another task reads."""
+
+    def __init__(self, files: Sequence[SnapshotFile]) -> None:
+        super().__init__(list(files))
+        self.files = list(files)
+
+
+class EventReader(DataSourceReader):
+    def __init__(self, paths: Sequence[str], *, tail: bool) -> None:
+        self._paths = paths
+        self._tail = tail
+
+    def partitions(self) -> list[InputPartition]:
+        tasks: list[list[LogFile]] = []
+        size = 0
+        for file in log_files(self._paths):
+            if not tasks or tasks[-1][-1].node != file.node or size + file.size > TASK_BYTES:
+                tasks.append([])
+                size = 0
+            tasks[-1].append(file)
+            size += file.size
+        snapshots = [file for file in snapshot_files(self._paths) if file.size <= SNAPSHOT_BYTES_MAX]
+        read_together = [
+            Snapshots(snapshots[at : at + TASK_SNAPSHOTS]) for at in range(0, len(snapshots), TASK_SNAPSHOTS)
+        ]
+        return [*(Files(files) for files in tasks), *read_together]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, Files):
+            for file in partition.files:
+                yield from batches_of(file, tail=self._tail)
+        elif isinstance(partition, Snapshots):
+            for snapshot in partition.files:
+                yield from batches_of_snapshot(snapshot)
+
+
+class EventSource(DataSource):
+    """Option `paths`: a JSON list of them. Option `tail`: whether to read what is not known to be durable."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> str:
+        return SCHEMA
+
+    def reader(self, schema: StructType) -> EventReader:
+        paths = json.loads(self.options.get("paths", "[]"))
+        if not paths:
+            raise ValueError('say which logs to read: option("paths", \'["DIRECTORY", ...]\')')
+        return EventReader(paths, tail=self.options.get("tail") == "true")
+
+
+def batches_of(file: LogFile, *, tail: bool) -> Iterator[pa.RecordBatch]:
+    """What one file says, piece by piece, and what of it could not be read."""
+    disk = OsDisk(file.directory, read_only=True)
+    durable = durable_end(disk, file.name) if file.is_last else None
+    reader = ColumnReader(disk, file.name, is_followed=not file.is_last, end=None if tail else durable)
+    events = FileEvents(file.number, durable)
+    for piece in reader.pieces():
+        yield from _batches_of_piece(file, events, piece)
+    if reader.damage:
+        yield arrow_batch(ARROW, [_damage_row(file, damage) for damage in reader.damage])
+
+
+def batches_of_snapshot(file: SnapshotFile) -> Iterator[pa.RecordBatch]:
+    """What it says; nothing if it cannot be read, or a running node has deleted it: then the fold says what is missing."""
+    try:
+        meta, state = read_state(OsDisk(file.directory, read_only=True), file.name, file.group)
+    except StorageError:
+        return
+    yield arrow_batch(
+        ARROW, [(file.number, *said[:-1], file.node) for said in snapshot_events(file.group, meta, state)]
+    )
+
+
+def _batches_of_piece(file: LogFile, events: FileEvents, piece: ColumnPiece) -> Iterator[pa.RecordBatch]:
+    said = events.said(piece)
+    if said:
+        yield arrow_batch(ARROW, [_said_row(file, one) for one in said])
+    made = events.events(piece)
+    if made[0]:
+        yield _event_batch(file, events, made)
+
+
+def _event_batch(file: LogFile, events: FileEvents, made: Table) -> pa.RecordBatch:
+    rows = made[0]
+    columns = dict(zip((field.name for field in EVENTS), arrow_columns(EVENTS, made), strict=True))
+    durable = bisect_left(columns.pop("offset"), True, key=lambda offset: not events.is_durable(offset.as_py()))
+    columns["file"] = pa.repeat(pa.scalar(file.number, pa.int64()), rows)
+    columns["durable"] = pa.concat_arrays([pa.repeat(True, durable), pa.repeat(False, rows - durable)])
+    columns["node"] = pa.repeat(file.node, rows)
+    return pa.RecordBatch.from_arrays([columns[name] for name in ARROW.names], schema=ARROW)
+
+
+def _said_row(file: LogFile, said: Said) -> Row:
+    if isinstance(said, QueueEvent):
+        return file.number, *said[:-1], file.node
+    if isinstance(said, ActorName):
+        row = json.dumps(said.row._asdict()).encode()
+        return file.number, said.number, 0, 0, int(Kind.ACTOR), None, 0, row, 0, True, file.node
+    text = f"{said.kind}\n{said.name}".encode()
+    return file.number, said.queue, 0, 0, int(Kind.NAME), None, 0, text, 0, True, file.node
+
+
+def _damage_row(file: LogFile, damage: DamagedRange) -> Row:
+    text = json.dumps({"length": damage.length, "torn": damage.torn, "reason": damage.reason}).encode()
+    return file.number, 0, damage.offset, 0, DAMAGE, None, 0, text, 0, True, file.node
+
+
+def arrow_columns(fields: Sequence[Field], made: Table) -> list[pa.Array]:
+    """The columns of a kernel's table, without a copy."""
+    rows, columns = made
+    return [_arrow_column(field, rows, column) for field, column in zip(fields, columns, strict=True)]
+
+
+def _arrow_column(field: Field, rows: int, column: Column) -> pa.Array:
+    buffers = [None if part is None else pa.py_buffer(part) for part in column]
+    return pa.Array.from_buffers(ARROW_TYPES[field.kind], rows, buffers)
+
+
+def arrow_batch(schema: pa.Schema, rows: Sequence[Sequence[Any]]) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,145 @@
+"""The table `lives`: what became of the messages of each queue, folded by Spark's workers, a queue at a time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from analytics.fold.lives import Life
+from analytics.fold.queue_history import QueueHistory, folded
+from analytics.fold.quorum_queue import Second
+from analytics.queue_events import CLASSIC_KINDS, QUORUM, STANDING_KINDS, QueueEvent
+from analytics.spark.event_source import FORMAT, EventSource, arrow_batch
+from storage.record import Kind
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.group import GroupedData
+
+FOLDED_KINDS = sorted({*CLASSIC_KINDS, *STANDING_KINDS, Kind.RAFT_ENTRIES, Kind.RAFT_STATE})
+QUEUE_KINDS = ("classic", QUORUM, "stream")  # the catalog is a group, too, and has the number of a queue
+ROWS_MAX = 16_384  # of one batch that leaves a worker
+
+TIME = pa.timestamp("us", tz="UTC")
+ARROW = pa.schema(
+    [
+        ("queue", pa.int64()), ("pos", pa.int64()), ("off", pa.int32()), ("nth", pa.int64()), ("count", pa.int64()),
+        ("state", pa.string()), ("published_at", TIME), ("actor", pa.int64()), ("publish_no", pa.int64()),
+        ("confirm", pa.bool_()), ("exchange", pa.string()), ("routing_key", pa.string()), ("body_bytes", pa.int64()),
+        ("first_out_at", TIME), ("last_out_at", TIME), ("times_out", pa.int32()), ("first_consumer", pa.string()),
+        ("last_consumer", pa.string()), ("first_actor", pa.int64()), ("last_actor", pa.int64()),
+        ("returned", pa.map_(pa.string(), pa.int32())), ("ended_at", TIME),
+        ("wait_ms", pa.int64()), ("hold_ms", pa.int64()), ("partial", pa.bool_()), ("unknown", pa.string()),
+        ("committed", pa.bool_()),
+    ]
+)  # fmt: skip
+SCHEMA = (
+    "queue long, pos long, off int, nth long, count long, state string, published_at timestamp, actor long, publish_no long,"
+    " confirm boolean, exchange string, routing_key string, body_bytes long, first_out_at timestamp, last_out_at timestamp,"
+    " times_out int, first_consumer string, last_consumer string, first_actor long, last_actor long,"
+    " returned map<string,int>, ended_at timestamp, wait_ms long,"
+    " hold_ms long, partial boolean, unknown string, committed boolean"
+)
+SECONDS_ARROW = pa.schema([(name, pa.int64()) for name in ("queue", *Second._fields)])
+SECONDS_SCHEMA = ", ".join(f"{name} long" for name in SECONDS_ARROW.names)
+
+
+def events(spark: SparkSession, paths: list[str], *, tail: bool = False) -> DataFrame:
+    """Everything that the logs below these paths say; with `tail` what is not known to be durable, too."""
+    spark.dataSource.register(EventSource)
+    return spark.read.format(FORMAT).option("paths", json.dumps(paths)).option("tail", str(tail).lower()).load()
+
+
+def lives(found: DataFrame) -> DataFrame:
+    """The lives of all messages of classic and quorum queues. Replicated logs of other kinds are left out."""
+    return _queue_by_queue(found).applyInArrow(fold_queue, SCHEMA)
+
+
+def seconds(found: DataFrame) -> DataFrame:
+    """What the machines of quorum queues counted at the end of each second in which something happened."""
+    from pyspark.sql import functions as f
+
+    replicated = found.where(~f.col("kind").isin([int(kind) for kind in CLASSIC_KINDS]))
+    return _queue_by_queue(replicated).applyInArrow(fold_seconds, SECONDS_SCHEMA)
+
+
+def _queue_by_queue(found: DataFrame) -> GroupedData:
+    """The events of each queue, in the order in which folds take them."""
+    from pyspark.sql import functions as f
+
+    names = found.where(f.col("kind") == int(Kind.NAME))
+    quorum = names.where(f.col("data").cast("string").startswith(f"{QUORUM}\n")).select("queue").distinct()
+    taken = found.where(f.col("kind").isin([int(kind) for kind in FOLDED_KINDS]))
+    classic = taken.where(f.col("kind").isin([int(kind) for kind in CLASSIC_KINDS]))
+    replicated = taken.where(~f.col("kind").isin([int(kind) for kind in CLASSIC_KINDS])).join(
+        f.broadcast(quorum), "queue", "left_semi"
+    )
+    chosen = classic.unionByName(replicated).select(*QueueEvent._fields)
+    ordered = chosen.repartition("queue").sortWithinPartitions("queue", "place", f.desc("term"))
+    return ordered.groupBy("queue")
+
+
+def queue_names(found: DataFrame) -> DataFrame:
+    """Number, kind and name with its virtual host, of all queues that the logs name."""
+    from pyspark.sql import functions as f
+
+    said = f.split(f.col("data").cast("string"), "\n", 2)
+    named = found.where(f.col("kind") == int(Kind.NAME)).select("queue", said[0].alias("kind"), said[1].alias("name"))
+    return named.where(f.col("kind").isin(*QUEUE_KINDS)).dropDuplicates(["queue"])
+
+
+def fold_queue(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """All events of one queue, in their order."""
+    queue, history = _history_of(batches)
+    for start in range(0, len(history.lives), ROWS_MAX):
+        rows = [_row(queue, life, history) for life in history.lives[start : start + ROWS_MAX]]
+        yield arrow_batch(ARROW, rows)
+
+
+def fold_seconds(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same events, and what was counted meanwhile."""
+    queue, history = _history_of(batches)
+    for start in range(0, len(history.seconds), ROWS_MAX):
+        rows = [(queue, *one) for one in history.seconds[start : start + ROWS_MAX]]
+        yield arrow_batch(SECONDS_ARROW, rows)
+
+
+def _history_of(batches: Iterator[pa.RecordBatch]) -> tuple[int, QueueHistory]:
+    """The number of the one queue that these events are of, and what they come to."""
+    queue = 0
+
+    def one_by_one() -> Iterable[QueueEvent]:
+        nonlocal queue
+        for batch in batches:
+            for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                queue = values[0]
+                yield QueueEvent(*values)
+
+    history = folded(one_by_one())
+    return queue, history
+
+
+def _row(queue: int, life: Life, history: QueueHistory) -> tuple[object, ...]:
+    run = life.publish
+    return (
+        queue, life.entry, life.offset, life.first, life.count, str(life.state), _micros(run.at), run.actor, run.publish_no,
+        run.confirm, run.exchange, run.routing_key, run.body_bytes, _micros(life.first_out_at), _micros(life.last_out_at),
+        life.times_out, _named(life.first_consumer), _named(life.last_consumer), history.actor_of(life.first_consumer),
+        history.actor_of(life.last_consumer), list(life.returned.items()),
+        _micros(life.ended_at), life.wait_ms, life.hold_ms, life.partial, history.unknown,
+        history.is_committed(life),
+    )  # fmt: skip
+
+
+def _micros(ms: int | None) -> int | None:
+    return None if ms is None else ms * 1000
+
+
+def _named(consumer: object) -> str | None:
+    """An actor's number, or node, incarnation and number of a consumer of a quorum queue."""
+    if consumer is None:
+        return None
+    return "/".join(map(str, consumer)) if isinstance(consumer, tuple) else str(consumer)

@@ -1,0 +1,99 @@
+"""A Spark session for questions about logs, or one clear sentence about what is missing.
+
+Workers run the Python of the driver and import this package: on a cluster Leveret is installed on them, or is sent along
+(docs/history.md).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EXTRA = "pip install 'leveret-server[analytics]'"
+JAVA_MIN = 17
+JAVA_PACKAGE = "openjdk-17-jre-headless"
+JAVA_TIMEOUT_S = 30
+LOCAL = "local[*]"
+# For short questions, which most are: less is compiled before they are answered, and little memory needs little collecting.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+
+
+class NoSpark(Exception):
+    """Something is missing; the text says what, and what to do."""
+
+
+def check_java() -> None:
+    """Raises NoSpark. Spark itself would print a page of a shell script's errors."""
+    command = java_command()
+    if command is None:
+        raise NoSpark(
+            f"Spark needs Java {JAVA_MIN} or later and there is no java here, neither in JAVA_HOME nor in PATH. "
+            f"On Debian: apt-get install {JAVA_PACKAGE}"
+        )
+    version = java_version(command)
+    if version < JAVA_MIN:
+        raise NoSpark(
+            f"Spark needs Java {JAVA_MIN} or later, and {command} is Java {version}. "
+            f"On Debian: apt-get install {JAVA_PACKAGE}, and set JAVA_HOME to it"
+        )
+
+
+def java_command() -> str | None:
+    """The java that Spark would start."""
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        command = Path(home) / "bin" / "java"
+        return str(command) if command.exists() else None
+    return shutil.which("java")
+
+
+def java_version(command: str) -> int:
+    """Its major version. Raises NoSpark."""
+    try:
+        done = subprocess.run(
+            [command, "-version"], capture_output=True, text=True, timeout=JAVA_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NoSpark(f"{command} cannot be started: {error}") from error
+    found = _VERSION.search(done.stderr) or _VERSION.search(done.stdout)
+    if found is None:
+        raise NoSpark(f"{command} -version does not say which Java it is: {(done.stderr or done.stdout)[:200]!r}")
+    return int(found[1])
+
+
+def spark_session(url: str = LOCAL, memory: str = "1g") -> SparkSession:
+    """Start one, or join the one of this process. Raises NoSpark."""
+    try:
+        from pyspark.sql import SparkSession
+    except ModuleNotFoundError as error:
+        raise NoSpark(f"{error.name} is not installed: {EXTRA}") from error
+    check_java()
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master(url).appName("leveret-analytics")
+    for name, value in settings(memory).items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def settings(memory: str) -> dict[str, str]:
+    return {
+        "spark.driver.memory": memory,
+        "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.python.filterPushdown.enabled": "true",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+    }

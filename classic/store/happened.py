@@ -1,0 +1,62 @@
+"""What happened to messages of classic queues and is not in the log yet: which are done with, which came back, and which
+contents no run refers to any more because of that.
+
+It is gathered by queue, by who did it and why, and written from tick to tick: `ClassicQueues.tick`.
+"""
+
+from __future__ import annotations
+
+from broker.actors import LogActor
+from classic.store.stored_queue import StoredQueue
+from classic.stored_run import InStore
+from native.sequence_set import SequenceSet
+
+Why = tuple[LogActor | None, int]  # who did it, and a DoneReason or BackReason
+Reasons = dict[Why, SequenceSet]
+
+
+class Happened:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self.unreferenced: list[InStore] = []  # contents
+        self._settled: dict[StoredQueue, Reasons] = {}
+        self._back: dict[StoredQueue, Reasons] = {}
+
+    def settled(self, queue: StoredQueue, why: Why, first: int, end: int) -> None:
+        _gather(self._settled, queue, why, first, end)
+
+    def came_back(self, queue: StoredQueue, why: Why, first: int, end: int) -> None:
+        _gather(self._back, queue, why, first, end)
+
+    def forget_queue(self, queue: StoredQueue) -> None:
+        """It is deleted: that says what became of its messages."""
+        self._settled.pop(queue, None)
+        self._back.pop(queue, None)
+
+    @property
+    def is_told(self) -> bool:
+        return not (self._back or self._settled)
+
+    def has_come_back(self, queue: StoredQueue, why: Why, first: int, end: int) -> bool:
+        """Whether one of these messages came back already, for the same reason."""
+        ranges = self._back.get(queue, {}).get(why)
+        return ranges is not None and ranges.first_range(first, end) is not None
+
+    def next_queue(self) -> StoredQueue:
+        """One of those to which something happened."""
+        return next(iter(self._back or self._settled))
+
+    def take(self, queue: StoredQueue) -> tuple[Reasons, Reasons]:
+        """What came back, and what is settled; it is forgotten with that."""
+        return self._back.pop(queue, {}), self._settled.pop(queue, {})
+
+
+def _gather(by_queue: dict[StoredQueue, Reasons], queue: StoredQueue, why: Why, first: int, end: int) -> None:
+    reasons = by_queue.get(queue)
+    if reasons is None:
+        reasons = by_queue[queue] = {}
+    ranges = reasons.get(why)
+    if ranges is None:
+        ranges = reasons[why] = SequenceSet()
+    ranges.add(first, end)

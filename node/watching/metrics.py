@@ -1,0 +1,382 @@
+"""What Prometheus reads, under RabbitMQ's names so that ready-made dashboards work.
+
+Everything is read when it is asked for, from the statistics that the parts keep anyway; what grows with the number of queues
+and connections is added up in slices. Who asks again within metrics.cache_ms is given the same. Totals are of the whole
+node; figures per queue would grow with the number of queues, and are left to the management API.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from broker.broker import Broker
+from broker.counters import Counters
+from broker.queue_type import QueueStatistics
+from front.slices import in_slices
+from node.catalog.cluster_metadata import ClusterMetadata
+from node.config import Config
+from node.peers.calls import PeerCalls
+from node.peers.link import PeerLinks
+from node.version import VERSION
+from node.watching.alarms import Watcher
+from node.watching.audit_metrics import audit_metrics
+from node.watching.loop_watch import LoopWatch
+from quorum.driver import QuorumQueues
+from raft.groups import Groups
+from storage.archive.archive import ArchiveFigures
+from storage.wal.writer import LogWriter
+from stream.driver import StreamQueues
+
+QUEUE_GAUGES = {
+    "ready": ("rabbitmq_queue_messages_ready", "Messages ready to be delivered"),
+    "unacknowledged": ("rabbitmq_queue_messages_unacked", "Messages delivered and not acknowledged yet"),
+    "ready_bytes": ("rabbitmq_queue_messages_ready_bytes", "Bytes of ready messages"),
+    "unacknowledged_bytes": ("rabbitmq_queue_messages_unacked_bytes", "Bytes of unacknowledged messages"),
+    "ram": ("rabbitmq_queue_messages_ram", "Messages whose content is in memory"),
+    "persistent": ("rabbitmq_queue_messages_persistent", "Persistent messages"),
+}
+QUEUE_COUNTERS = {
+    "disk_reads": ("rabbitmq_queue_disk_reads", "Reads of messages from disk"),
+    "disk_writes": ("rabbitmq_queue_disk_writes", "Writes of messages to disk"),
+    "published": ("rabbitmq_queue_messages_published", "Messages published to queues"),
+}
+TOTALS = {
+    "connections_opened": ("rabbitmq_connections_opened", "Connections opened"),
+    "connections_closed": ("rabbitmq_connections_closed", "Connections closed"),
+    "channels_opened": ("rabbitmq_channels_opened", "Channels opened"),
+    "channels_closed": ("rabbitmq_channels_closed", "Channels closed"),
+    "queues_declared": ("rabbitmq_queues_declared", "Declarations of queues, of new and of existing ones"),
+    "queues_created": ("rabbitmq_queues_created", "Queues created"),
+    "queues_deleted": ("rabbitmq_queues_deleted", "Queues deleted"),
+}
+# Of messages, since the node was started; these by protocol alone.
+PUBLISHED = {
+    "published": ("rabbitmq_global_messages_received", "Received from publishers"),
+    "published_confirm": ("rabbitmq_global_messages_received_confirm", "Received from publishers that want confirms"),
+    "routed": ("rabbitmq_global_messages_routed", "Routed to at least one queue"),
+    "returned": ("rabbitmq_global_messages_unroutable_returned", "Unroutable, and returned as mandatory"),
+    "dropped": ("rabbitmq_global_messages_unroutable_dropped", "Unroutable, and dropped"),
+    "confirmed": ("rabbitmq_global_messages_confirmed", "Confirmed to their publishers"),
+}
+# And these by protocol and kind of queue.
+DELIVERED = {
+    "delivered": ("rabbitmq_global_messages_delivered_consume_manual_ack", "Delivered, to be acknowledged by hand"),
+    "delivered_no_ack": ("rabbitmq_global_messages_delivered_consume_auto_ack", "Delivered, acknowledged by that"),
+    "got": ("rabbitmq_global_messages_delivered_get_manual_ack", "Taken with basic.get, to be acknowledged"),
+    "got_no_ack": ("rabbitmq_global_messages_delivered_get_auto_ack", "Taken with basic.get, acknowledged by that"),
+    "got_empty": ("rabbitmq_global_messages_get_empty", "basic.get of an empty queue"),
+    "redelivered": ("rabbitmq_global_messages_redelivered", "Delivered again"),
+    "acknowledged": ("rabbitmq_global_messages_acknowledged", "Acknowledged"),
+}
+PROTOCOLS = {
+    "AMQP 0-9-1": "amqp091",
+    "stream": "stream",
+    "gRPC": "grpc",
+}  # as the broker names them -> the label's value
+CLASSIC = "rabbit_classic_queue"
+DEAD_LETTER_STRATEGY = "at_most_once"
+
+
+@dataclass(slots=True)
+class Counted:
+    """What takes a walk through all queues, connections and sessions."""
+
+    queues: int = 0
+    totals: QueueStatistics = field(default_factory=QueueStatistics)
+    connections: int = 0
+    channels: int = 0
+    publishers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PROTOCOLS, 0))
+    consumers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PROTOCOLS, 0))
+
+
+class Metrics(Collector):
+    """One node's figures."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        log: LogWriter,
+        metadata: ClusterMetadata,
+        quorum: QuorumQueues,
+        streams: StreamQueues,
+        calls: PeerCalls,
+        links: PeerLinks,
+        groups: Groups,
+        watcher: Watcher,
+        config: Config,
+        loop_watch: LoopWatch | None = None,
+        archive: Callable[[], ArchiveFigures] = ArchiveFigures,
+    ) -> None:
+        self._loop_watch = loop_watch
+        self._archive = archive
+        self._broker = broker
+        self._log = log
+        self._metadata = metadata
+        self._quorum = quorum
+        self._streams = streams
+        self._calls = calls
+        self._links = links
+        self._groups = groups
+        self._watcher = watcher
+        self._config = config
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+        self._counted = Counted()
+        self._text = b""
+        self._text_at = 0.0
+        self._gathering: asyncio.Task[bytes] | None = None
+
+    async def text(self) -> bytes:
+        """All of them, at most metrics.cache_ms old."""
+        loop = asyncio.get_running_loop()
+        if self._gathering is None:
+            if self._text and loop.time() < self._text_at + self._config.metrics.cache_ms / 1000:
+                return self._text
+            self._gathering = loop.create_task(self._gather())
+        return await asyncio.shield(self._gathering)
+
+    async def _gather(self) -> bytes:
+        try:
+            self._counted = await self._count()
+            self._text = generate_latest(self._registry)
+            self._text_at = asyncio.get_running_loop().time()
+            return self._text
+        finally:
+            self._gathering = None
+
+    async def _count(self) -> Counted:
+        counted = Counted()
+        async for queue in in_slices(self._broker.queues()):
+            # Those whose home is here: every node knows all queues, and a sum over nodes is to count each once.
+            if queue.record.home in ("", self._config.node_name):
+                counted.queues += 1
+                statistics = queue.statistics()
+                for name in (*QUEUE_GAUGES, *QUEUE_COUNTERS):
+                    setattr(counted.totals, name, getattr(counted.totals, name) + getattr(statistics, name))
+        async for connection in in_slices(self._broker.connections()):
+            counted.connections += 1
+            counted.publishers[connection.protocol] += connection.publishes
+        async for session in in_slices(self._broker.sessions()):
+            counted.channels += 1
+            counted.consumers[session.connection.protocol] += count(session.consumers())
+        return counted
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._identity()
+        yield from self._objects()
+        yield from self._queues()
+        yield from self._messages()
+        yield from self._clients()
+        yield from self._resources()
+        yield from self._log_and_metadata()
+        yield from audit_metrics(self._broker.audit)
+        if self._loop_watch is not None:
+            yield from slow_turns(self._loop_watch)
+
+    def _identity(self) -> Iterator[Metric]:
+        names = ["rabbitmq_node", "rabbitmq_cluster"]
+        values = [self._config.node_name, self._config.cluster_name]
+        identity = GaugeMetricFamily("rabbitmq_identity_info", "Who this node is", labels=names)
+        identity.add_metric(values, 1)
+        yield identity
+        build = GaugeMetricFamily(
+            "rabbitmq_build_info", "What this node runs", labels=["product_name", "product_version"]
+        )
+        build.add_metric(["Leveret", VERSION], 1)
+        yield build
+
+    def _objects(self) -> Iterator[Metric]:
+        broker = self._broker
+        counted = self._counted
+        yield gauge("rabbitmq_connections", "Open connections", counted.connections)
+        yield gauge("rabbitmq_channels", "Open channels", counted.channels)
+        yield gauge("rabbitmq_consumers", "Consumers", sum(counted.consumers.values()))
+        yield gauge("rabbitmq_queues", "Queues", counted.queues)
+        for part, (name, help_text) in TOTALS.items():
+            yield counter(name, help_text, getattr(broker.totals, part))
+
+    def _queues(self) -> Iterator[Metric]:
+        totals = self._counted.totals
+        for part, (name, help_text) in QUEUE_GAUGES.items():
+            yield gauge(name, help_text, getattr(totals, part))
+        for part, (name, help_text) in QUEUE_COUNTERS.items():
+            yield counter(name, help_text, getattr(totals, part))
+        yield gauge("rabbitmq_queue_messages", "Messages, ready or not", totals.ready + totals.unacknowledged)
+        size = totals.ready_bytes + totals.unacknowledged_bytes
+        yield gauge("rabbitmq_queue_messages_bytes", "Bytes of messages, ready or not", size)
+
+    def _messages(self) -> Iterator[Metric]:
+        """What passed since the start. Counted by sessions, so that it stays when a queue is deleted."""
+        counters = {label: Counters() for label in PROTOCOLS.values()}
+        for protocol, counted in self._broker.counters().items():
+            counters[PROTOCOLS[protocol]].add(counted)
+        for part, (name, help_text) in PUBLISHED.items():
+            family = CounterMetricFamily(name, help_text, labels=["protocol"])
+            for label, counted in counters.items():
+                family.add_metric([label], getattr(counted, part))
+            yield family
+        for part, (name, help_text) in DELIVERED.items():
+            family = CounterMetricFamily(name, help_text, labels=["protocol", "queue_type"])
+            for label, counted in counters.items():
+                family.add_metric([label, CLASSIC], getattr(counted, part))
+            yield family
+        for reason, dead in self._broker.dead_lettered().items():
+            name = f"rabbitmq_global_messages_dead_lettered_{reason}"
+            family = CounterMetricFamily(
+                name, f"Dead-lettered: {reason}", labels=["queue_type", "dead_letter_strategy"]
+            )
+            family.add_metric([CLASSIC, DEAD_LETTER_STRATEGY], dead)
+            yield family
+
+    def _clients(self) -> Iterator[Metric]:
+        """Who publishes and who consumes now, by protocol."""
+        for name, help_text, counted in (
+            ("rabbitmq_global_publishers", "Connections that have published", self._counted.publishers),
+            ("rabbitmq_global_consumers", "Consumers", self._counted.consumers),
+        ):
+            family = GaugeMetricFamily(name, help_text, labels=["protocol"])
+            for protocol, label in PROTOCOLS.items():
+                family.add_metric([label], counted[protocol])
+            yield family
+
+    def _resources(self) -> Iterator[Metric]:
+        measured = self._watcher.statistics()
+        yield gauge("rabbitmq_process_resident_memory_bytes", "Memory used", measured["memory_used"])
+        yield gauge("rabbitmq_resident_memory_limit_bytes", "Memory watermark", measured["memory_limit"])
+        yield gauge("rabbitmq_disk_space_available_bytes", "Disk space free", measured["disk_free"])
+        yield gauge("rabbitmq_disk_space_available_limit_bytes", "Disk space to keep free", measured["disk_free_limit"])
+        open_files, open_files_max = file_descriptors()
+        yield gauge("rabbitmq_process_open_fds", "Open file descriptors, sockets among them", open_files)
+        yield gauge("rabbitmq_process_max_fds", "File descriptors that may be open", open_files_max)
+        raised = {alarm.kind for alarm in self._broker.alarms.raised()}
+        yield gauge("rabbitmq_alarms_memory_used_watermark", "1 while the memory alarm is on", "memory" in raised)
+        yield gauge("rabbitmq_alarms_free_disk_space_watermark", "1 while the disk alarm is on", "disk" in raised)
+
+    def _of_streams(self) -> Iterator[Metric]:
+        figures = [queue.reading_figures() for queue in self._streams.queues.values()]
+        yield gauge("leveret_stream_segments", "Segments of streams on this node", sum(one.segments for one in figures))
+        yield gauge("leveret_stream_readers", "Consumers that read streams here", sum(one.readers for one in figures))
+        yield counter(
+            "leveret_stream_reader_bytes_sent",
+            "Bytes of messages that they were given",
+            sum(one.bytes_sent for one in figures),
+        )
+        yield counter(
+            "leveret_stream_reader_skipped",
+            "Messages that retention removed before a reader came to them",
+            self._streams.skipped,
+        )
+        yield counter(
+            "leveret_stream_undecodable",
+            "Messages in sub-batches that could not be taken apart for consumers, each time that it was tried",
+            self._streams.undecodable,
+        )
+        yield gauge(
+            "leveret_stream_reader_lag_max",
+            "Messages by which the one that is furthest behind lags",
+            max((one.lag for one in figures), default=0),
+        )
+
+    def _log_and_metadata(self) -> Iterator[Metric]:
+        log = self._log.statistics()
+        yield counter("leveret_log_commits", "Commits of the node's log: one write and one fsync each", log["commits"])
+        yield counter("leveret_log_bytes", "Bytes written to the node's log", log["bytes"])
+        yield gauge("leveret_log_waiting_bytes", "Bytes appended and not durable yet", log["waiting_bytes"])
+        yield gauge("leveret_log_files", "Files of the node's log", log["files"])
+        archive = self._archive()
+        yield gauge("leveret_archive_bytes", "Bytes of files that are kept for questions asked later", archive.size)
+        yield gauge("leveret_archive_oldest_seconds", "How far back they reach", archive.oldest_s)
+        yield gauge(
+            "leveret_log_failed", "1 after a failed write or fsync: nothing is written any more", bool(log["failed"])
+        )
+        yield counter("leveret_metadata_commits", "Commits of the metadata store", self._metadata.commits)
+        yield from replicated_kind("quorum", "quorum queues", self._quorum)
+        yield from replicated_kind("stream", "streams", self._streams)
+        yield from self._of_streams()
+        yield gauge(
+            "leveret_metadata_halted",
+            "1 while this node does not follow the catalog, as its log holds what this node does not know",
+            self._metadata.halted is not None,
+        )
+        yield counter(
+            "leveret_metadata_refusals",
+            "Commands of other nodes that were not taken, as not every node could carry them out",
+            self._metadata.refusals,
+        )
+        yield counter(
+            "leveret_peer_handler_failures",
+            "Times that this node failed to handle what another one said: faults of this node, see its log",
+            self._calls.handler_failures,
+        )
+        yield counter(
+            "leveret_peer_wrong_checksums",
+            "Links to other nodes that ended because bytes were changed on their way",
+            self._links.wrong_checksums,
+        )
+        yield counter(
+            "leveret_raft_forgetful_members",
+            "Members of replicated logs on this node that had lost, without noticing, what they had acknowledged",
+            self._groups.forgetful_members,
+        )
+
+
+def replicated_kind(prefix: str, what: str, kind: QuorumQueues | StreamQueues) -> Iterator[Metric]:
+    """What should stay 0."""
+    yield counter(
+        f"leveret_{prefix}_divergences",
+        f"Comparisons in which members of {what} led from here had come to different states",
+        kind.verdicts.divergences,
+    )
+    yield gauge(
+        f"leveret_{prefix}_quarantined",
+        f"Members of {what} on this node that take no part, as their logs hold what this node does not know",
+        len(kind.members.quarantined),
+    )
+    yield counter(
+        f"leveret_{prefix}_refusals",
+        f"Proposals between nodes for {what} that were refused as they would do harm to every member",
+        kind.refusals,
+    )
+
+
+def slow_turns(watch: LoopWatch) -> Iterator[Metric]:
+    turns = CounterMetricFamily(
+        "leveret_loop_slow_turns", "Turns of the event loop that took too long, by what ran", labels=["work"]
+    )
+    seconds = CounterMetricFamily("leveret_loop_slow_turn_seconds", "How long these took", labels=["work"])
+    for work, times in watch.counts.items():
+        turns.add_metric([work], times)
+        seconds.add_metric([work], watch.seconds[work])
+    yield turns
+    yield seconds
+    yield gauge("leveret_loop_longest_turn_seconds", "The longest of them since the start", watch.longest_s)
+
+
+def file_descriptors() -> tuple[int, int]:
+    """How many this process has open, and may have."""
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    try:
+        return len(os.listdir("/proc/self/fd")), allowed
+    except OSError:  # there is none left to look through
+        return allowed, allowed
+
+
+def gauge(name: str, help_text: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, help_text, value=float(value))
+
+
+def counter(name: str, help_text: str, value: float) -> Metric:
+    return CounterMetricFamily(name, help_text, value=float(value))
+
+
+def count(things: Any) -> int:
+    return sum(1 for _ in things)

@@ -1,0 +1,176 @@
+"""All who read one stream on this node, each from its own place on: consumers, and clients of the stream protocol.
+
+They are read for in turn, so many bytes at a time for one of them, and for all within the node's share of a round of the event
+loop (reading_share.py): a replay holds up nobody who reads the end.
+
+A client of the stream protocol is looked at when there is something new, or it says that it is ready, so that hundreds of them
+cost nothing while one gives credit. When a consumer has room again nobody tells its stream: they are looked at each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from broker.consumer import Consumer
+from broker.stream_contract import ChunkReader, ReaderProgress
+from stream.group.chunk_reading import StreamPlace, StreamReading
+from stream.reading.reader_figures import TURN_BYTES_MAX, ReaderFigures
+from stream.reading.reading_share import ReadingShare
+
+ReadingClient = Consumer | ChunkReader
+
+
+class StreamEnd(NamedTuple):
+    """The end of what is committed, as far as this node knows."""
+
+    offset: int  # behind the last message
+    time_ms: int  # of the last chunk; 0 where it is not known
+
+
+class PlacedReader(Protocol):
+    """What is read for one client."""
+
+    place: StreamPlace
+    figures: ReaderFigures
+
+    @property
+    def tag(self) -> str:
+        """As people are shown it."""
+
+    @property
+    def held(self) -> int:
+        """Messages that it was given and has not settled."""
+
+    def read(self, reading: StreamReading, bytes_max: int) -> bool:
+        """As much as its client can be given now: chunks until they have so many bytes. Whether there may be more for it, in
+        another turn. Raises Damaged."""
+
+    def deleted(self) -> None:
+        """Its client is told that nothing comes any more, unless somebody else does that."""
+
+
+class StreamReaders:
+    """See the module."""
+
+    def __init__(self, on_skipped: Callable[[int], None]) -> None:
+        """`on_skipped` is told how many messages retention removed before a reader came to them."""
+        self._readers: dict[ReadingClient, PlacedReader] = {}
+        self._consumers: dict[ReadingClient, None] = {}  # those of them that do not say when they are ready
+        self._due: dict[ReadingClient, None] = {}  # those to be looked at; whose turn is next stands first
+        self._on_skipped = on_skipped
+        self._delivered_before = self._bytes_sent_before = 0  # to readers that have left
+
+    def __len__(self) -> int:
+        return len(self._readers)
+
+    def add(self, client: ReadingClient, reader: PlacedReader) -> None:
+        assert client not in self._readers, f"{client!r} reads already"
+        self._readers[client] = reader
+        self._due[client] = None
+        if isinstance(client, Consumer):
+            self._consumers[client] = None
+
+    def leave(self, client: ReadingClient) -> None:
+        reader = self._readers.pop(client, None)
+        self._consumers.pop(client, None)
+        self._due.pop(client, None)
+        if reader is not None:
+            self._delivered_before += reader.figures.delivered
+            self._bytes_sent_before += reader.figures.bytes_sent
+
+    def leave_all(self) -> None:
+        """The stream is deleted."""
+        for client, reader in list(self._readers.items()):
+            self.leave(client)
+            reader.deleted()
+
+    def news(self) -> None:
+        """There may be something new for any of them."""
+        for client in self._readers:
+            self._due.setdefault(client)
+
+    def ready(self, client: ReadingClient) -> None:
+        """It can be given something. Unknown ones are ignored."""
+        if client in self._readers:
+            self._due.setdefault(client)
+
+    def read(self, reading_at: Callable[[StreamPlace], StreamReading], share: ReadingShare) -> bool:
+        """What they can be given now. Whether there may be more for them, in another round. Raises Damaged. `reading_at`: by
+        which way a reader with this place reads."""
+        for client in self._consumers:
+            self._due.setdefault(client)
+        for client in list(self._due):
+            if share.is_used_up:
+                break
+            if client in self._due:  # those before it may have had it leave
+                self._read_next(client, reading_at, share)
+        return bool(self._due)
+
+    def _read_next(
+        self, client: ReadingClient, reading_at: Callable[[StreamPlace], StreamReading], share: ReadingShare
+    ) -> None:
+        reader = self._readers[client]
+        reading, before, more = reading_at(reader.place), reader.figures.bytes_read, True
+        old = not reading.in_memory(reader.place.entry_index)
+        if not share.left(old=old):
+            return  # it stays where it is among those to be looked at
+        del self._due[client]
+        try:
+            more = self._read_for(reader, reading, min(TURN_BYTES_MAX, share.left(old=old)))
+        finally:
+            share.served(reader.figures.bytes_read - before, old=old)
+            if more and client in self._readers:
+                self._due[client] = None  # behind the others
+
+    def _read_for(self, reader: PlacedReader, reading: StreamReading, bytes_max: int) -> bool:
+        before = reader.figures.skipped
+        try:
+            return reader.read(reading, bytes_max)
+        finally:
+            if reader.figures.skipped > before:
+                self._on_skipped(reader.figures.skipped - before)
+
+    # What is shown.
+
+    @property
+    def delivered(self) -> int:
+        """Messages, also to those that have left."""
+        return self._delivered_before + sum([reader.figures.delivered for reader in self._readers.values()])
+
+    @property
+    def bytes_sent(self) -> int:
+        return self._bytes_sent_before + sum([reader.figures.bytes_sent for reader in self._readers.values()])
+
+    @property
+    def held(self) -> int:
+        """Messages that they have not settled."""
+        return sum([reader.held for reader in self._readers.values()])
+
+    def lag(self, end: int) -> int:
+        """Messages before this offset that the one which is furthest behind has not been given."""
+        return max([max(0, end - reader.place.offset) for reader in self._readers.values()], default=0)
+
+    def details(self, end: StreamEnd) -> list[dict[str, Any]]:
+        """How far each is behind."""
+        return [
+            {
+                "consumer_tag": reader.tag,
+                **self._progress(reader, end)._asdict(),
+                "bytes_sent": reader.figures.bytes_sent,
+            }
+            for reader in self._readers.values()
+        ]
+
+    def progress(self, client: ReadingClient, end: StreamEnd) -> ReaderProgress | None:
+        """None: it does not read, yet."""
+        reader = self._readers.get(client)
+        return None if reader is None else self._progress(reader, end)
+
+    @staticmethod
+    def _progress(reader: PlacedReader, end: StreamEnd) -> ReaderProgress:
+        offset, came_to_ms = reader.place.offset, reader.figures.came_to_ms
+        lag = max(0, end.offset - offset)
+        return ReaderProgress(
+            offset, lag, max(0, end.time_ms - came_to_ms) / 1000 if lag and came_to_ms is not None else 0.0
+        )

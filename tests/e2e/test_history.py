@@ -1,0 +1,97 @@
+"""What the log of a real node says of its clients, read as `leveret-analytics` reads it, without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pika
+
+from analytics.fold.lives import LifeState
+from analytics.fold.queue_history import QueueHistory, folded
+from analytics.inputs import log_files
+from analytics.queue_events import QueueEvent, QueueName
+from broker.actors import ActorKind
+from node.commands.wal_dump import dump_rows
+from storage.history.name_records import ActorRow
+from tests.log_events import said_in_file
+from tests.running_node import running_node
+
+QUEUE, TAG = "payments", "taker"
+
+
+def consume_one(url: str) -> None:
+    """A message goes through a quorum queue."""
+    connection = pika.BlockingConnection(pika.URLParameters(url))
+    channel = connection.channel()
+    channel.confirm_delivery()
+    channel.queue_declare(QUEUE, durable=True, arguments={"x-queue-type": "quorum"})
+    channel.basic_publish("", QUEUE, b"hello", pika.BasicProperties(delivery_mode=2))
+    taken: list[int] = []
+    channel.basic_consume(QUEUE, lambda _, method, *__: taken.append(method.delivery_tag), consumer_tag=TAG)
+    while not taken:
+        connection.process_data_events(1)
+    channel.basic_ack(taken[0])
+    channel.basic_cancel(TAG)
+    channel.queue_declare(QUEUE, passive=True)
+    connection.close()
+
+
+def read(data: Path) -> tuple[dict[str, QueueHistory], dict[int, ActorRow]]:
+    """The history of each queue by its name, and the actors by their numbers."""
+    found: dict[int, list[QueueEvent]] = {}
+    names: dict[int, str] = {}
+    actors: dict[int, ActorRow] = {}
+    for file in log_files([str(data)]):
+        for said in said_in_file(file):
+            if isinstance(said, QueueEvent):
+                found.setdefault(said.queue, []).append(said)
+            elif isinstance(said, QueueName):
+                names[said.queue] = said.name
+            else:
+                actors[said.number] = said.row
+    return {names[queue].rpartition("/")[2]: folded(those) for queue, those in found.items() if queue in names}, actors
+
+
+def test_who_acknowledged_a_message_of_a_quorum_queue_is_told_with_user_and_address() -> None:
+    with running_node() as node:
+        consume_one(node.amqp_url)
+        assert node.stop() == 0
+        (histories, actors), declaration = read(node.data_dir), declared(node.data_dir)
+    history = histories[QUEUE]
+    (life,) = history.lives
+    number = history.actor_of(life.last_consumer)
+    assert life.state is LifeState.ACKED
+    assert number is not None
+    consumer = actors[number]
+    connection = actors[actors[consumer.parent].parent]
+    assert (consumer.kind, consumer.tag, consumer.queue) == (ActorKind.CONSUMER, TAG, QUEUE)
+    assert (connection.kind, connection.user, connection.address.partition(":")[0]) == (
+        ActorKind.CONNECTION,
+        "guest",
+        "127.0.0.1",
+    )
+    assert actors[declaration["actor"]] == connection
+    assert declaration["time_ms"] <= life.publish.at
+
+
+def declared(data: Path) -> dict[str, Any]:
+    """What the log says of the declaration of the queue."""
+    commands = [one for row in dump_rows(data) for one in row.get("commands", ())]
+    found: dict[str, Any]
+    (found,) = [one for one in commands if one["command"] == f"DeclareQueue vhost '/' name '{QUEUE}'"]
+    return found
+
+
+def test_at_level_off_the_log_of_a_quorum_queue_names_nobody(tmp_path: Path) -> None:
+    config = tmp_path / "leveret.toml"
+    config.write_text('[history]\nlevel = "off"\n')
+    with running_node("--config", str(config)) as node:
+        consume_one(node.amqp_url)
+        assert node.stop() == 0
+        (histories, actors), declaration = read(node.data_dir), declared(node.data_dir)
+    (life,) = histories[QUEUE].lives
+    assert life.state is LifeState.ACKED
+    assert histories[QUEUE].actor_of(life.last_consumer) is None
+    assert not actors
+    assert declaration["actor"] == 0 < declaration["time_ms"], "when, and not by whom"

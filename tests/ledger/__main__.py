@@ -1,0 +1,53 @@
+"""`python -m tests.ledger --kind classic|quorum --seeds N`: ends with 1 when the log tells of a message what no client saw."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.ledger.notes import Notes, compared
+from tests.ledger.script import SKEW_S, Script
+from tests.ledger.told import told
+from tests.running_node import start_node
+
+STEPS = 40
+KILL_EACH = 5  # seeds: in each of so many the node is killed
+
+
+def ledger(directory: Path, kind: str, seeds: range, steps: int = STEPS, *, kill_each: int = KILL_EACH) -> list[str]:
+    """Run these seeds, one after the other, on one node; what its log tells otherwise than the clients."""
+    node = start_node(directory / "n1")
+    notes = Notes()
+    try:
+        for seed in seeds:
+            script = Script(node, kind, seed)
+            try:
+                notes.messages |= script.run(steps, kill=bool(kill_each) and seed % kill_each == 0).messages
+            finally:
+                node = script.node
+    finally:
+        node.stop()
+    return compared(notes, told(directory / "n1"), SKEW_S)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser("python -m tests.ledger", description=__doc__)
+    parser.add_argument("--kind", choices=("classic", "quorum"), required=True)
+    parser.add_argument("--from", dest="first", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--kill-each", type=int, default=KILL_EACH, help="kill the node in each of so many; 0: never")
+    options = parser.parse_args()
+    seeds = range(options.first, options.first + options.seeds)
+    with tempfile.TemporaryDirectory(prefix="leveret-ledger-") as directory:
+        found = ledger(Path(directory), options.kind, seeds, options.steps, kill_each=options.kill_each)
+    for one in found:
+        print(one)
+    print(f"{options.kind}: {options.seeds} seeds from {options.first}, {len(found)} differences")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

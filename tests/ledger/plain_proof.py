@@ -1,0 +1,37 @@
+"""The proof of `leveret-analytics` without Spark: the same rules, over lives that are gathered in plain Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from analytics.fold.lives import LifeState
+from analytics.fold.queue_history import QueueHistory
+from analytics.inputs import log_files
+from analytics.jobs.evidence import file_evidence, log_evidence
+from analytics.jobs.proof import CLASSIC, ProofRow, QueueLives, prove
+from analytics.queue_events import QueueName
+from classic.stored_run import LEVEL_SHIFT
+from tests.ledger.told import histories
+
+
+def proofs(data: Path) -> dict[str, ProofRow]:
+    """Of each queue of one data directory, by its name without the virtual host."""
+    files = log_files([str(data)])
+    evidence = log_evidence(map(file_evidence, files), {(file.node, file.directory) for file in files}, False)
+    rows = [prove(_lives(named, history), evidence) for named, history in histories([str(data)]).values()]
+    return {row.name.rpartition("/")[2]: row for row in rows}
+
+
+def _lives(named: QueueName, history: QueueHistory) -> QueueLives:
+    queue = QueueLives(named.queue, named.name, named.kind, unknown=history.unknown)
+    for life in history.lives:
+        state = life.state if history.is_committed(life) else LifeState.UNKNOWN
+        queue.messages[state] = queue.messages.get(state, 0) + life.count
+        if named.kind == CLASSIC:
+            first, end = life.entry + life.first, life.entry + life.end
+            level = first >> LEVEL_SHIFT << LEVEL_SHIFT
+            queue.begins[level] = min(first, queue.begins.get(level, first))
+            queue.ends[level] = max(end, queue.ends.get(level, end))
+            if not life.state.has_ended:
+                queue.going_on.add(first, end)
+    return queue

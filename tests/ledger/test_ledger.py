@@ -1,0 +1,14 @@
+"""A few seeds; `python -m tests.ledger` runs more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.ledger.__main__ import ledger
+
+
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_the_log_tells_of_each_message_what_clients_saw(kind: str, tmp_path: Path) -> None:
+    assert ledger(tmp_path, kind, range(1, 3), kill_each=2) == []

@@ -1,0 +1,71 @@
+"""What the logs of nodes tell of each message: the fold's lives, each with the body that its place has."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from analytics.fold.lives import Life
+from analytics.fold.queue_history import QueueHistory, folded
+from analytics.inputs import log_files
+from analytics.queue_events import CLASSIC_KINDS, QUORUM, QueueEvent, QueueName
+from native import content
+from native.columns import rows_of
+from native.log_columns import PUBLISHES, publishes
+from tests.ledger.notes import Told
+from tests.log_events import pieces_of, said_in_file
+
+KINDS = ("classic", QUORUM)
+CLASSIC_MAX = (1 << 32) - 1  # groups of queues have higher numbers
+
+Place = tuple[int, int, int, int]  # queue, position, offset and number in its run
+
+
+def histories(paths: list[str]) -> dict[int, tuple[QueueName, QueueHistory]]:
+    """The history of each queue that the logs name."""
+    events: dict[int, list[QueueEvent]] = {}
+    names: dict[int, QueueName] = {}
+    for file in log_files(paths):
+        for found in said_in_file(file):
+            if isinstance(found, QueueName):
+                if found.kind in KINDS:  # the catalog has the number of a queue, too
+                    names[found.queue] = found
+            elif isinstance(found, QueueEvent) and (found.kind in CLASSIC_KINDS or found.queue > CLASSIC_MAX):
+                events.setdefault(found.queue, []).append(found)
+    return {
+        queue: (names[queue], folded(sorted(found, key=lambda event: (event.place, -event.term))))
+        for queue, found in events.items()
+        if queue in names
+    }
+
+
+def told(data: Path) -> dict[str, dict[str, list[Told]]]:
+    """By queue and body."""
+    found: dict[str, dict[str, list[Told]]] = {}
+    all_histories = histories([str(data)])
+    bodies = bodies_in([str(data)], set(all_histories))
+    for queue, (named, history) in all_histories.items():
+        name = named.name.rpartition("/")[2]
+        for life in history.lives:
+            for nth in range(life.first, life.end):
+                body = bodies.get((queue, life.entry, life.offset, nth), f"? {life.entry}/{life.offset}/{nth}")
+                found.setdefault(name, {}).setdefault(body, []).append(_told(life, history.unknown))
+    return found
+
+
+def bodies_in(paths: list[str], groups: set[int]) -> dict[Place, str]:
+    """The body of each message of these queues."""
+    numbers = b"".join(one.to_bytes(8, "little") for one in sorted(groups))
+    found: dict[Place, str] = {}
+    for file in log_files(paths):
+        for piece in pieces_of(file):
+            for row in rows_of(PUBLISHES, publishes(piece.buffer, piece.base, piece.records, numbers)):
+                at = row["content_at"] - piece.base
+                for nth in range(row["count"]):
+                    _, body, at = content.one(piece.buffer, at)
+                    found[row["queue"], row["pos"], row["off"], nth] = body.decode()
+    return found
+
+
+def _told(life: Life, unknown: str | None) -> Told:
+    return Told(life.state, life.times_out, Counter(life.returned), life.publish.at, life.publish.exchange, unknown)

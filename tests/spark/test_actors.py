@@ -1,0 +1,47 @@
+"""Who was given messages of a quorum queue, and who published to a classic one: `lives` joined with `actors`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pika
+import pytest
+
+from tests.spark.conftest import data_of_a_node
+from tests.spark.test_analytics_command import ask
+
+pytestmark = pytest.mark.spark
+
+MESSAGES = 5
+
+
+@pytest.fixture(scope="module")
+def consumed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A directory with the data of a node whose queues were consumed."""
+    yield data_of_a_node(tmp_path_factory.mktemp("logs"), consume)
+
+
+def consume(channel: Any, kind: str) -> None:
+    for _ in range(MESSAGES):
+        channel.basic_publish("", kind, b"hello", pika.BasicProperties(delivery_mode=2))
+    taken: list[Any] = []
+    channel.basic_consume(kind, lambda _, method, *__: taken.append(method.delivery_tag), consumer_tag=f"of {kind}")
+    while len(taken) < MESSAGES:
+        channel.connection.process_data_events(1)
+    channel.basic_ack(0, multiple=True)
+
+
+def test_lives_are_joined_with_who_took_the_messages(consumed: Path) -> None:
+    query = (
+        "select a.user, a.tag, a.queue, a.address like '127.0.0.1:%' as is_local, cast(sum(l.count) as long) as n"
+        " from lives l join actors a on a.actor = l.last_actor where l.state = 'acked'"
+        " and (not contains(l.last_consumer, '/') or a.incarnation = cast(split(l.last_consumer, '/')[1] as long))"
+        " group by 1, 2, 3, 4 order by 3"
+    )
+    rows = ask(consumed, "sql", query)["rows"]
+    assert rows == [
+        {"user": "guest", "tag": f"of {kind}", "queue": kind, "is_local": True, "n": MESSAGES}
+        for kind in ("classic", "quorum")
+    ]

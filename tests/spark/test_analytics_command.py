@@ -1,0 +1,63 @@
+"""What a real node wrote while clients worked, asked by the command that operators use: `leveret-analytics`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.spark.conftest import ACKED, GOT, PUBLISHED, REJECTED
+
+pytestmark = pytest.mark.spark
+
+ANSWER_TIMEOUT_S = 240.0  # a cold Spark beside other tests
+
+
+def ask(logs: Path, *arguments: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "analytics", "--master", "local[2]", "--data", str(logs), "--json", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_TIMEOUT_S, check=False)
+    assert done.returncode == 0, done.stderr
+    said: dict[str, Any] = json.loads(done.stdout)
+    return said
+
+
+def test_every_message_is_accounted_for(logs: Path) -> None:
+    said = ask(logs, "queues")
+    assert said["coverage"]["nodes"] == ["n1"]
+    assert said["coverage"]["damage"] == []
+    counts: dict[str, Counter[str]] = {}
+    for row in said["rows"]:
+        counts.setdefault(row["name"].rpartition("/")[2], Counter())[row["state"]] += row["messages"]
+        assert row["unknown"] is None
+        assert row["maybe_uncommitted"] == 0
+    left = PUBLISHED - ACKED - REJECTED - GOT
+    assert counts["classic"] == {"acked": ACKED, "rejected": REJECTED, "got": GOT, "ready": left}
+    # For a client that got without acknowledging the node acknowledges, as soon as it has sent the message.
+    assert counts["quorum"] == {"acked": ACKED + GOT, "rejected": REJECTED, "ready": left}
+
+
+def test_one_message_tells_its_life(logs: Path) -> None:
+    rows = ask(logs, "lives", "quorum", "--state", "ready")["rows"]
+    (back,) = [row for row in rows if row["returned"]]
+    assert (back["returned"], back["times_out"], back["count"]) == ({"released": 1}, 1, 1)
+    assert back["published_at"] <= back["first_out_at"]
+    assert all(row["times_out"] == 0 for row in rows if row is not back)
+
+
+def test_any_other_question_is_asked_in_sql(logs: Path) -> None:
+    query = (
+        "select state, cast(sum(count) as long) as n from lives join queues using (queue)"
+        " where name like '%classic' group by state"
+    )
+    rows = ask(logs, "sql", query)["rows"]
+    assert {row["state"]: row["n"] for row in rows} == {
+        "acked": ACKED,
+        "rejected": REJECTED,
+        "got": GOT,
+        "ready": PUBLISHED - ACKED - REJECTED - GOT,
+    }

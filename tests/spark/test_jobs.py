@@ -1,0 +1,97 @@
+"""The commands of operators, wired to tables; what their rules say is in tests/unit/analytics."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from analytics.__main__ import answer, parser
+from analytics.inputs import log_files
+from analytics.jobs.answer import EXIT_HOLDS, EXIT_UNKNOWN
+from storage.names import LOG_DIRECTORY
+from tests.spark.conftest import ACKED, GOT, PUBLISHED, REJECTED
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+LEFT = PUBLISHED - ACKED - REJECTED - GOT
+Ask = Callable[..., tuple[int, list[dict[str, Any]]]]
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    from analytics.spark.session import spark_session
+
+    session = spark_session("local[2]")
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def ask(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> Ask:
+    def asked(logs: Path, *arguments: str) -> tuple[int, list[dict[str, Any]]]:
+        options = parser().parse_args(["--data", str(logs), "--json", *arguments])
+        code = answer(spark, options, log_files(options.data))
+        said = json.loads(capsys.readouterr().out)
+        columns = [one["name"] for one in said["schema"]]
+        assert all(list(row) == columns for row in said["rows"])
+        return code, said["rows"]
+
+    return asked
+
+
+def test_a_proof_holds_when_each_message_is_accounted_for(ask: Ask, logs: Path) -> None:
+    code, rows = ask(logs, "proof")
+    assert code == EXIT_HOLDS
+    classic, quorum = rows
+    assert (classic["name"], quorum["name"]) == ("//classic", "//quorum")
+    for row in rows:
+        assert (row["promised"], row["acked"], row["dead"]) == (PUBLISHED, ACKED + GOT, REJECTED)
+        assert (row["present"], row["missing"], row["unknown"], row["why"]) == (LEFT, 0, 0, None)
+
+
+def test_a_proof_over_a_part_of_a_log_is_unknown(ask: Ask, logs: Path, tmp_path: Path) -> None:
+    shutil.copytree(logs / "n1", tmp_path / "n1")
+    log = max((tmp_path / "n1" / LOG_DIRECTORY).iterdir())
+    whole = log.read_bytes().rstrip(b"\0")
+    log.write_bytes(whole[: len(whole) // 4])  # what came first are the classic queue's records
+    code, rows = ask(tmp_path, "proof")
+    assert code == EXIT_UNKNOWN
+    assert any("classic queues of n1 are missing" in (row["why"] or "") for row in rows)
+
+
+def test_a_queue_at_a_past_second(ask: Ask, logs: Path) -> None:
+    now = datetime.now(UTC).isoformat()
+    code, (row,) = ask(logs, "queue", "quorum", "--at", now)
+    assert code == EXIT_HOLDS
+    assert (row["messages"], row["ready"], row["unacknowledged"]) == (LEFT, LEFT, 0)
+    code, (row,) = ask(logs, "queue", "classic", "--at", "2020-01-01T00:00")
+    assert (code, row["messages"], row["ready"]) == (EXIT_HOLDS, 0, None)
+
+
+def test_what_died_and_what_came_back_is_told_by_reason(ask: Ask, logs: Path) -> None:
+    _, rows = ask(logs, "dead")
+    counts: Counter[tuple[str, str]] = Counter()
+    for row in rows:  # each get of a quorum queue is a consumer of its own
+        counts[row["name"], row["state"]] += row["messages"]
+    assert counts == {("//classic", "rejected"): REJECTED, ("//quorum", "rejected"): REJECTED}
+    assert ask(logs, "dropped") == (EXIT_HOLDS, [])
+    _, rows = ask(logs, "redelivered", "quorum")
+    assert [(row["reason"], row["messages"], row["returns"]) for row in rows] == [("released", 1, 1)]
+
+
+def test_latencies_are_of_messages(ask: Ask, logs: Path) -> None:
+    _, rows = ask(logs, "latency", "quorum", "--by", "queue,state")
+    counts = {row["state"]: row["messages"] for row in rows}
+    assert counts == {"acked": ACKED + GOT, "rejected": REJECTED, "ready": 1}
+    for row in rows:
+        assert 0 <= row["wait_p50_ms"] <= row["wait_p90_ms"] <= row["wait_p99_ms"] <= row["wait_max_ms"]

@@ -1,0 +1,72 @@
+"""Which files of logs a path means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from analytics.inputs import log_files, snapshot_files
+from storage.names import group_segment, group_snapshot, log_file
+
+
+def node(directory: Path, *numbers: int, archived: tuple[int, ...] = ()) -> Path:
+    for number in (*numbers, *archived):
+        name = log_file(number)
+        path = directory / (name.replace("log/", "archive/", 1) if number in archived else name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x" * number)
+    return directory
+
+
+def test_a_data_directory_has_its_archive_before_its_log(tmp_path: Path) -> None:
+    node(tmp_path / "n1", 3, 4, archived=(1, 2))
+    found = log_files([str(tmp_path / "n1")])
+    assert [(one.node, one.number, one.name.partition("/")[0], one.size, one.is_last) for one in found] == [
+        ("n1", 1, "archive", 1, False), ("n1", 2, "archive", 2, False), ("n1", 3, "log", 3, False), ("n1", 4, "log", 4, True),
+    ]  # fmt: skip
+
+
+def test_a_directory_of_nodes_means_all_of_them(tmp_path: Path) -> None:
+    node(tmp_path / "a", 1)
+    node(tmp_path / "b", 7)
+    (tmp_path / "other").mkdir()
+    assert [(one.node, one.number) for one in log_files([str(tmp_path)])] == [("a", 1), ("b", 7)]
+
+
+def test_a_file_that_is_being_moved_is_one_file(tmp_path: Path) -> None:
+    node(tmp_path / "n1", 1, 2, archived=(1,))
+    node(tmp_path / "n1", 1)
+    assert [one.number for one in log_files([str(tmp_path / "n1")])] == [1, 2]
+
+
+def test_what_is_no_log_is_said(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        log_files([str(tmp_path / "none")])
+    with pytest.raises(ValueError, match="has no log"):
+        log_files([str(tmp_path)])
+
+
+def test_two_nodes_of_one_name_are_refused(tmp_path: Path) -> None:
+    node(tmp_path / "x" / "n1", 1)
+    node(tmp_path / "y" / "n1", 1)
+    with pytest.raises(ValueError, match=r"two nodes are called 'n1'.*rename"):
+        log_files([str(tmp_path / "x"), str(tmp_path / "y")])
+
+
+def test_a_file_that_was_not_begun_is_none_yet(tmp_path: Path) -> None:
+    node(tmp_path / "n1", 1, 2)
+    (tmp_path / "n1" / log_file(3)).write_bytes(bytes(100))
+    assert [(one.number, one.is_last) for one in log_files([str(tmp_path)])] == [(1, False), (2, True)]
+
+
+def test_snapshots_are_found_where_they_count_and_where_they_are_kept(tmp_path: Path) -> None:
+    node(tmp_path / "n1", 1)
+    for name in (group_snapshot(7, 2), group_snapshot(7, 1).replace("raft/", "archive/"), group_segment(7, 3)):
+        path = tmp_path / "n1" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"x" * 5)
+    found = snapshot_files([str(tmp_path)])
+    assert [(one.node, one.name.partition("/")[0], one.group, one.number, one.size) for one in found] == [
+        ("n1", "archive", 7, 1, 5), ("n1", "raft", 7, 2, 5),
+    ]  # fmt: skip

@@ -1,0 +1,59 @@
+"""What is missing for Spark is said in one sentence, before anything is started."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from analytics.spark.session import NoSpark, check_java, java_version, spark_session
+
+
+def java(directory: Path, script: str) -> Path:
+    """A `java` that does this, below a directory that may be JAVA_HOME."""
+    command = directory / "bin" / "java"
+    command.parent.mkdir(parents=True)
+    command.write_text(f"#!/bin/sh\n{script}\n")
+    command.chmod(0o755)
+    return command
+
+
+@pytest.mark.parametrize(
+    ("says", "version"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', 17),
+        ('java version "1.8.0_392"', 8),
+        ('openjdk version "21" 2023-09-19', 21),
+    ],
+)
+def test_the_version_of_a_java_is_read_as_it_says_it(tmp_path: Path, says: str, version: int) -> None:
+    assert java_version(str(java(tmp_path, f"echo '{says}' >&2"))) == version
+
+
+def test_an_old_java_is_named_with_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = java(tmp_path, "echo 'java version \"11.0.2\"' >&2")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(NoSpark, match=f"Java 17 or later, and {command} is Java 11.*openjdk-17-jre-headless"):
+        check_java()
+
+
+def test_no_java_is_said_with_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(NoSpark, match=r"there is no java here.*openjdk-17-jre-headless"):
+        check_java()
+
+
+def test_a_java_that_does_not_start_is_said(tmp_path: Path) -> None:
+    with pytest.raises(NoSpark, match="does not say which Java it is: 'broken"):
+        java_version(str(java(tmp_path, "echo broken")))
+    with pytest.raises(NoSpark, match="cannot be started"):
+        java_version(str(tmp_path / "none"))
+
+
+def test_without_the_extra_one_sentence_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    with pytest.raises(NoSpark, match=r"pip install 'leveret-server\[analytics\]'"):
+        spark_session()

@@ -1,0 +1,204 @@
+"""What readers of streams are given in one round of the event loop: stream/reading/reading_share.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from broker.message import Run
+from broker.stream_contract import Begin
+from native.content import encode
+from stream.group.chunk_reading import StreamPlace
+from stream.reading.reader_figures import TURN_BYTES_MAX, ReaderFigures
+from stream.reading.readers import StreamReaders
+from stream.reading.reading_share import (
+    LOOKED_AT_BYTES,
+    OLD_BYTES_BESIDE_PUBLISHERS,
+    PUBLISHED_S,
+    ROUND_BYTES_MAX,
+    SERVED_BYTES,
+    ReadingShare,
+)
+from tests.unit.stream.chunk_clients import ChunkClient
+from tests.unit.stream.named_publisher import NamedClient
+from tests.unit.stream.test_chunk_readers import publish_large
+from tests.unit.stream.test_stream_queue import consume, published, world
+
+
+class Rounds:
+    """Of an event loop."""
+
+    def __init__(self) -> None:
+        self.soon: list[Callable[[], None]] = []
+        self.now = 0.0
+        self.share = ReadingShare(self.soon.append, lambda: self.now)
+
+    def next(self) -> None:
+        calls, self.soon[:] = list(self.soon), []
+        for call in calls:
+            call()
+
+
+def test_a_round_has_so_many_bytes_and_the_next_one_again() -> None:
+    rounds = Rounds()
+    for _ in range(2):
+        served = 0
+        while not rounds.share.is_used_up:
+            rounds.share.served(100_000, old=True)
+            served += 1
+        assert served == -(-ROUND_BYTES_MAX // (100_000 + SERVED_BYTES))
+        rounds.next()
+    assert not rounds.soon, "nothing is called where nothing is read"
+
+
+def test_beside_publishers_a_round_has_less_for_what_is_old_and_large_chunks_are_paid_for_by_several() -> None:
+    rounds = Rounds()
+    rounds.share.published()
+    rounds.share.served(10, old=True)
+    rounds.next()
+    assert rounds.share.left(old=True) == OLD_BYTES_BESIDE_PUBLISHERS
+    rounds.share.served(3 * OLD_BYTES_BESIDE_PUBLISHERS - SERVED_BYTES, old=True)
+    for _ in range(2):
+        assert rounds.share.left(old=True) == 0 < rounds.share.left(old=False) and not rounds.share.is_used_up
+        rounds.share.wait(lambda: None, first=True)
+        rounds.next()
+    rounds.share.wait(lambda: None, first=True)
+    rounds.next()
+    assert rounds.share.left(old=True) == OLD_BYTES_BESIDE_PUBLISHERS
+
+
+def test_some_time_after_something_was_published_a_round_has_all_again() -> None:
+    rounds = Rounds()
+    rounds.share.published()
+    rounds.share.served(5 * ROUND_BYTES_MAX, old=True)
+    rounds.now += PUBLISHED_S
+    rounds.next()
+    assert rounds.share.left(old=True) == ROUND_BYTES_MAX
+
+
+def test_readers_cost_something_when_there_is_nothing_for_them() -> None:
+    rounds = Rounds()
+    for _ in range(ROUND_BYTES_MAX // LOOKED_AT_BYTES):
+        assert not rounds.share.is_used_up
+        rounds.share.served(0, old=True)
+    assert rounds.share.is_used_up
+
+
+def test_who_had_nothing_of_a_round_comes_first_in_the_next() -> None:
+    rounds, woken = Rounds(), []
+    goes_on = {name: lambda name=name: woken.append(name) for name in "abc"}
+    rounds.share.served(ROUND_BYTES_MAX, old=True)
+    rounds.share.wait(goes_on["a"], first=False)
+    for name in "bcb":
+        rounds.share.wait(goes_on[name], first=True)
+    rounds.next()
+    assert woken == ["b", "c", "a"]
+    rounds.next()
+    assert woken == ["b", "c", "a"], "once"
+
+
+def test_a_client_that_gives_credit_has_no_other_looked_at(monkeypatch: Any) -> None:
+    clients, record = published(1, (1,))
+    readers = [ChunkClient(clients, 1, record, credit=0).attach(Begin.FIRST) for _ in range(50)]
+    clients.cluster.run(0.2)
+    looked_at: list[ChunkClient] = []
+    monkeypatch.setattr(
+        ChunkClient, "credit", property(lambda self: looked_at.append(self) or self.given), raising=False
+    )
+    for reader in readers:
+        reader.given = 0
+    queue = clients.of(1, record)[1]
+    for reader in readers[:3]:
+        queue.reader_ready(reader)
+        queue.pump(clients.now)
+    assert looked_at == readers[:3]
+
+
+def test_each_of_many_turns_of_a_round_shares_what_the_round_has() -> None:
+    clients, record = world(1, (1,))
+    publish_large(clients, record, 1)
+    queue = clients.of(1, record)[1]
+    readers = [ChunkClient(clients, 1, record).attach(Begin.FIRST) for _ in range(20)]
+    for reader in readers:
+        queue.reader_ready(reader)
+        queue.pump(clients.now)
+    assert sum(bool(reader.chunks) for reader in readers) == ROUND_BYTES_MAX // TURN_BYTES_MAX
+    clients.cluster.run(0.5)
+    assert [reader.offsets for reader in readers] == [[0]] * 20
+
+
+def test_a_stream_that_is_read_much_leaves_another_its_share() -> None:
+    clients, record = world(1, (1,))
+    publish_large(clients, record, 1)
+    other = clients.cluster.declare("other", (1,))
+    clients.cluster.leader(other)
+    publish_large(clients, other, 1, size=100)
+    busy, quiet = clients.of(1, record)[1], clients.of(1, other)[1]
+    for _ in range(200):
+        ChunkClient(clients, 1, record).attach(Begin.FIRST)
+    busy.pump(clients.now)
+    few = ChunkClient(clients, 1, other).attach(Begin.FIRST)
+    consumer = consume(clients, 1, other)
+    quiet.pump(clients.now)
+    assert not few.chunks
+    clients.cluster.run(0.01)
+    assert few.offsets == [0] and consumer.offsets == [0]
+
+
+@pytest.mark.parametrize("how", ["nothing", "a message", "an item of a stream client"])
+def test_what_clients_publish_to_streams_leaves_less_of_a_round_for_what_is_old(how: str) -> None:
+    clients, record = world(1, (1,))
+    publish_large(clients, record, 8, size=60_000)
+    kind, queue = clients.of(1, record)
+    reader = ChunkClient(clients, 1, record, credit=0).attach(Begin.FIRST)
+    clients.cluster.run(0.5)
+    if how == "a message":
+        kind.publish((queue,), Run("", "q", encode(b"\0\0", b"small"), 1, 5), None, clients.now)
+    elif how == "an item of a stream client":
+        NamedClient(clients, record, "p", 1).publish(1)
+    reader.give(8)
+    clients.cluster.run(0.01)
+    assert len(reader.chunks) >= 8
+    assert queue._share.left(old=False) > OLD_BYTES_BESIDE_PUBLISHERS
+    assert queue._share.left(old=True) == (ROUND_BYTES_MAX if how == "nothing" else OLD_BYTES_BESIDE_PUBLISHERS)
+
+
+@dataclass
+class Placed:
+    """A reader that takes all that it may. Fulfils PlacedReader."""
+
+    name: str
+    place: StreamPlace
+    took: list[str]
+    figures: ReaderFigures = field(default_factory=ReaderFigures)
+
+    def read(self, reading: Any, bytes_max: int) -> bool:
+        self.took.append(self.name)
+        self.figures.bytes_read += bytes_max
+        return True
+
+
+def test_who_reads_what_is_in_memory_does_not_wait_for_what_is_old() -> None:
+    rounds, took = Rounds(), list[str]()
+    readers = StreamReaders(lambda skipped: None)
+    for name in ("old", "new"):
+        placed: Any = Placed(name, StreamPlace(1 if name == "old" else 9, 0), took)
+        readers.add(cast(Any, name), placed)
+    reading: Any = SimpleNamespace(in_memory=lambda index: index == 9)
+    rounds.share.published()
+    rounds.share.served(5 * OLD_BYTES_BESIDE_PUBLISHERS, old=True)
+    rounds.next()
+    assert readers.read(lambda place: reading, rounds.share)
+    rounds.share.served(5 * OLD_BYTES_BESIDE_PUBLISHERS, old=True)
+    rounds.next()
+    assert readers.read(lambda place: reading, rounds.share)
+    assert took == ["old", "new", "new"]
+    for _ in range(5):
+        rounds.share.wait(lambda: None, first=True)
+        rounds.next()
+    readers.read(lambda place: reading, rounds.share)
+    assert took[3:] == ["old", "new"], "and it has its turn"
