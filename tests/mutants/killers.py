@@ -108,6 +108,7 @@ KILLERS = (
                 "damage",
                 "out_of_reach",
                 "disk_failures",
+                "noting",
                 "disk_calls",
             )
         ),
