@@ -58,7 +58,9 @@ class ClassicQueue:
         self.redelivered = SequenceSet()
         self.transient = SequenceSet()
         self.levels = [
-            VariableQueue(backing, level << LEVEL_SHIFT, now, backing.runs_max, backing.ram_count_max)
+            VariableQueue(
+                backing, level << LEVEL_SHIFT, now, backing.runs_max, backing.ram_count_max, backing.ram_bytes_kept
+            )
             for level in range((effective.max_priority or 0) + 1)
         ]
         self._host = host

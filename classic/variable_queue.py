@@ -51,6 +51,8 @@ from native.content import take
 from native.sequence_set import Range, SequenceSet
 
 RAM_COUNT_MAX = 2_048  # messages whose content a fast queue keeps in memory
+RAM_BYTES_KEPT = 2 * 1024 * 1024  # bodies of a queue that stay in memory together rather than be written,
+RAM_COUNT_OF_KEPT = 8  # up to so many times as many messages
 RUNS_MAX = 1_024  # runs without content whose position a queue keeps in memory
 RUNS_UNDER_PRESSURE_MAX = 64
 
@@ -91,7 +93,13 @@ class VariableQueue:
     """One sequence of messages: a classic queue, or one priority of it."""
 
     def __init__(
-        self, backing: Backing, base: int, now: int, runs_max: int = RUNS_MAX, ram_count_max: int = RAM_COUNT_MAX
+        self,
+        backing: Backing,
+        base: int,
+        now: int,
+        runs_max: int = RUNS_MAX,
+        ram_count_max: int = RAM_COUNT_MAX,
+        ram_bytes_kept: int = 0,
     ) -> None:
         self.q1 = RunQueue()
         self.q2 = RunQueue()
@@ -109,6 +117,7 @@ class VariableQueue:
         self._backing = backing
         self._runs_max = self._runs_limit = runs_max
         self._ram_count_max = ram_count_max
+        self._ram_bytes_kept = ram_bytes_kept
         self._pressure = 0.0
         self._no_room = False  # on disk, when it was asked for last; asked for again on the next tick
         self._out_of_reach = False  # delta, when it was asked for last
@@ -426,7 +435,10 @@ class VariableQueue:
 
     def _must_spill(self) -> bool:
         """Whether contents that are not in the log have to leave memory too: these cost a write, others do not."""
-        return self._pressure > 0 or self.ram_count > self._ram_count_max
+        if self._pressure > 0 or self.ram_count > self._ram_count_max * RAM_COUNT_OF_KEPT:
+            return True
+        in_memory = self.ready_bytes * self.ram_count // self.ready.count  # were all of one size
+        return self.ram_count > self._ram_count_max and in_memory > self._ram_bytes_kept
 
     def _shorten_q4(self) -> None:
         """Runs that were requeued before q3 are in q4 even without their content, and there may be many."""

@@ -39,6 +39,7 @@ class QueueBacking:
         )
         self.runs_max = limits.runs_max
         self.ram_count_max = limits.ram_count_max
+        self.ram_bytes_kept = limits.ram_bytes_kept
         self.reads = 0
         self.writes = 0
         self.promised: list[tuple[int, Pending[int], int]] = []  # purges: ticket, answer, how many messages

@@ -22,7 +22,7 @@ from classic.store.salvage import Damage
 from classic.store.store import FILE_BYTES_MAX, MessageStore
 from classic.store.stored_queue import StoredQueue
 from classic.stored_run import InStore, StoredRun
-from classic.variable_queue import RAM_COUNT_MAX, RUNS_MAX
+from classic.variable_queue import RAM_BYTES_KEPT, RAM_COUNT_MAX, RUNS_MAX
 from native.sequence_set import SequenceSet
 from storage import names
 from storage.disk import Buffer, Disk
@@ -49,6 +49,7 @@ class ClassicLimits:
     store_file_bytes_max: int = FILE_BYTES_MAX
     runs_max: int = RUNS_MAX
     ram_count_max: int = RAM_COUNT_MAX
+    ram_bytes_kept: int = RAM_BYTES_KEPT
     log_files_kept: int = 2  # full log files that wait for their messages to be consumed before these are moved out
     loaded_runs_max: int = LOADED_RUNS_MAX
     compaction_interval_ms: int = 15_000

@@ -144,6 +144,7 @@ def classic_limits(shape: BrokerShape) -> ClassicLimits:
         store_file_bytes_max=shape.classic_store_file_bytes,
         runs_max=shape.classic_runs_max,
         ram_count_max=shape.classic_ram_count_max,
+        ram_bytes_kept=0,
         log_files_kept=shape.log_files_kept,
         loaded_runs_max=8,
         compaction_interval_ms=shape.compaction_interval_ms,

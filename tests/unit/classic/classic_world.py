@@ -33,6 +33,7 @@ TINY = ClassicLimits(
     store_file_bytes_max=400,
     runs_max=3,
     ram_count_max=3,
+    ram_bytes_kept=0,
     log_files_kept=1,
     compaction_interval_ms=100,
 )

@@ -91,7 +91,8 @@ def bodies(content: bytes, position: int, count: int) -> list[int]:
 def test_every_message_comes_once_and_in_order_however_little_memory_there_is(seed: int) -> None:
     chance = random.Random(seed)
     backing = MemoryBacking()
-    queue = VariableQueue(backing, 0, 0, runs_max=chance.choice((1, 2, 3, 8)), ram_count_max=chance.choice((1, 3, 10)))
+    runs_max, count_max, bytes_kept = chance.choice((1, 2, 3, 8)), chance.choice((1, 3, 10)), chance.choice((0, 40))
+    queue = VariableQueue(backing, 0, 0, runs_max, count_max, bytes_kept)
     queue.target_ram_count = chance.choice((1, 2, 3))
     ready: list[int] = []
     out: dict[int, StoredRun] = {}
@@ -158,6 +159,31 @@ def test_a_backlog_keeps_a_bounded_number_of_runs_in_memory() -> None:
         sum(queue.states().values()) == 1000
     )
     assert queue.ram_count <= queue.target_ram_count
+
+
+@pytest.mark.parametrize(
+    ("bytes_kept", "runs", "kept"),
+    [(0, 3, 3), (0, 4, 3), (1_000, 24, 24), (1_000, 30, 24), (9, 9, 9), (9, 12, 9)],
+    ids=["few", "nothing more is kept", "few bytes", "too many messages", "as many bytes as may be", "too many bytes"],
+)
+def test_small_contents_that_are_on_no_disk_stay_in_memory(bytes_kept: int, runs: int, kept: int) -> None:
+    """Transient messages between a fast publisher and its consumer were written and read again."""
+    queue = VariableQueue(MemoryBacking(), 0, 0, runs_max=100, ram_count_max=3, ram_bytes_kept=bytes_kept)
+    for _ in range(runs):
+        run = new_run(queue, 1, None)
+        run.body_bytes = 1
+        queue.publish(run)
+    queue.reduce()
+    assert queue.ram_count == kept
+
+
+def test_under_memory_pressure_small_contents_leave_it_too() -> None:
+    queue = VariableQueue(MemoryBacking(), 0, 0, runs_max=100, ram_count_max=3, ram_bytes_kept=1_000)
+    for _ in range(10):
+        queue.publish(new_run(queue, 1, None))
+    queue.tick(0, 0.5)
+    queue.reduce()
+    assert queue.ram_count == 1
 
 
 def test_positions_are_written_when_a_turn_has_room_or_twice_as_many_wait() -> None:
