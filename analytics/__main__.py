@@ -8,11 +8,14 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from analytics.inputs import LogFile, log_files
+from analytics.inputs import LogFile, log_files, snapshot_files
 from analytics.jobs import questions
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_UNKNOWN, JobAnswer, answer_of, worst
 from analytics.jobs.figures import FIGURE_COLUMNS, second_of
 from analytics.jobs.proof import PROOF_COLUMNS, code_of
+from analytics.life.life_story import story
+from analytics.life.pursuit import pursue
+from analytics.life.wanted import BodyText, HeaderValue, LookFor, MessageId, at_place
 from analytics.show import show
 from analytics.spark.session import EXTRA, LOCAL, NoSpark, spark_session
 
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 EXIT_USAGE = 64
 QUEUE_HELP = "its name, with or without the virtual host and a slash before it"
+PLACE_HELP = "a sequence of a classic queue, an entry of a quorum queue, or POS/OFF/NTH as `lives` says it"
 TIME_HELP = "ISO, UTC if it names no zone; 03:00 of today; or =-2h before now"
 
 
@@ -28,6 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     try:
         files = log_files(options.data)
+        if options.command in WITHOUT_SPARK:
+            return WITHOUT_SPARK[options.command](options, files)
         spark = spark_session(options.master)
     except (NoSpark, OSError, ValueError) as error:
         print(f"leveret-analytics: {error}", file=sys.stderr)
@@ -119,6 +125,28 @@ def queue(asked: JobQuestion) -> JobAnswer:
     return JobAnswer([("name", "string"), *FIGURE_COLUMNS], rows, EXIT_UNKNOWN if unknown else EXIT_HOLDS)
 
 
+def life(options: argparse.Namespace, files: list[LogFile]) -> int:
+    pursuit = pursue(files, snapshot_files(options.data), sought(options), tail=options.tail)
+    said = story(pursuit)
+    show(pursuit.coverage, said, as_json=options.json)
+    is_damaged = any(not one.torn for one in pursuit.coverage.damage)
+    return worst([said.code, EXIT_UNKNOWN if is_damaged else EXIT_HOLDS])
+
+
+def sought(options: argparse.Namespace) -> LookFor:
+    """What `life` is asked for. Raises ValueError."""
+    if options.at is not None:
+        queue, place = options.at
+        return LookFor(places=(at_place(queue, place),))
+    if options.message_id is not None:
+        return LookFor(sought=(MessageId(options.message_id),))
+    if options.header is not None:
+        name, _, value = options.header.partition("=")
+        return LookFor(sought=(HeaderValue(name, value),))
+    return LookFor(sought=(BodyText(options.body_holds),))
+
+
+WITHOUT_SPARK: dict[str, Callable[[argparse.Namespace, list[LogFile]], int]] = {"life": life}
 COMMANDS: dict[str, Callable[[JobQuestion], JobAnswer]] = {
     "sql": sql,
     "queues": queues,
@@ -184,6 +212,14 @@ def parser() -> argparse.ArgumentParser:
         "--position", type=int, metavar="N", help="the message at this sequence, or of this entry of its log"
     )
     lives.add_argument("--state", metavar="STATE", help="ready, out, acked, rejected, expired, maxlen, purged, ...")
+    life = commands.add_parser(
+        "life", help="the life of one message, from queue to queue; needs neither Spark nor Java"
+    )
+    one = life.add_mutually_exclusive_group(required=True)
+    one.add_argument("--message-id", metavar="ID", help="the messages whose publisher gave them this id")
+    one.add_argument("--at", nargs=2, metavar=("QUEUE", "POS"), help=PLACE_HELP)
+    one.add_argument("--header", metavar="NAME=VALUE", help="the messages with this header, a text or a whole number")
+    one.add_argument("--body-holds", metavar="TEXT", help="the messages with this text in their bodies")
     sql = commands.add_parser("sql", help="a question in SQL over the tables `lives`, `queues` and `actors`")
     sql.add_argument("query", metavar="SELECT")
     return made

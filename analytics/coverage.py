@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 
@@ -28,3 +29,7 @@ class Coverage(NamedTuple):
         lost = f", {sum(one.length for one in damaged)} bytes in {len(damaged)} places are damaged" if damaged else ""
         nodes = f"{len(self.nodes)} nodes ({', '.join(self.nodes)})"
         return f"read: {nodes}, {self.files} files, {self.file_bytes} bytes, {window}{lost}"
+
+
+def iso_time(micros: int | None) -> str | None:
+    return None if micros is None else datetime.fromtimestamp(micros / 1e6, UTC).isoformat(timespec="milliseconds")

@@ -22,6 +22,9 @@ def show(covered: Coverage, answer: JobAnswer, *, as_json: bool) -> None:
         print(json.dumps(_as_object(covered, answer), default=str, ensure_ascii=False))
         return
     print(covered.sentence())
+    if answer.text is not None:
+        print("\n".join(_shown(line) for line in answer.text))
+        return
     if answer.rows:
         Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False).print(_table(answer))
     if len(answer.rows) == ROWS_SHOWN:

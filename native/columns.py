@@ -71,6 +71,19 @@ def row_of(fields: Sequence[Field], made: Table, row: int) -> dict[str, Any]:
     return found
 
 
+def picked(fields: Sequence[Field], made: Table, rows: Sequence[int]) -> Table:
+    """These rows of a table without BINARY fields, as a table."""
+    found = [row_of(fields, made, row) for row in rows]
+    return table(fields, [list(row.values()) for row in found])
+
+
+def numbers(field: Field, column: Column) -> memoryview[int]:
+    """The values of a column as they lie there, zeros where there is none: for those who look at one field of many rows."""
+    assert field.kind != BINARY and column[1] is not None, f"column {field.name} has no numbers"
+    view = memoryview(column[1])
+    return view.cast("q") if field.kind == INT64 else view.cast("i") if field.kind == INT32 else view.cast("b")
+
+
 def rows_of(fields: Sequence[Field], made: Table) -> list[dict[str, Any]]:
     """The rows of a table, by the names of its fields: for those who look at few, and for tests."""
     rows, columns = made

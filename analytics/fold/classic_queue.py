@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 
-from analytics.fold.lives import LifeState, Lives, PublishedRun
+from analytics.fold.lives import BY_CONSUMERS, LifeState, Lives, PublishedRun
 from broker.queue_type import BackReason
 from classic.store.log_records import DoneReason, Published
 from native.sequence_set import SequenceSet
@@ -26,7 +26,6 @@ STATES = {
     DoneReason.MAXLEN: LifeState.MAXLEN,
     DoneReason.PURGED: LifeState.PURGED,
 }
-BY_CONSUMERS = frozenset({LifeState.ACKED, LifeState.GOT, LifeState.NO_ACK, LifeState.REJECTED})
 RETURNS = {
     BackReason.NOT_SAID: "returned",
     BackReason.REJECTED: "rejected",
@@ -45,8 +44,8 @@ Piece = tuple[int, int, int]  # first sequence of a run, first message in it, ho
 class ClassicQueueFold:
     """See the module. Records are to be taken in the order of the log. Times are ms, None where the log has none."""
 
-    def __init__(self) -> None:
-        self.lives = Lives()
+    def __init__(self, *, with_steps: bool = False) -> None:
+        self.lives = Lives(with_steps=with_steps)
         self._firsts: list[int] = []  # of runs that go on, ascending; some that have ended are cut off now and then
         self._counts: list[int] = []
         self._over = SequenceSet()  # what has ended; a start after a crash may say again that it is settled
@@ -64,12 +63,12 @@ class ClassicQueueFold:
     def handed_out(self, actor: int, ranges: Ranges, at: int | None) -> None:
         self._each(ranges, lambda run, first, count: self.lives.handed_out(run, 0, first, count, at, actor))
 
-    def came_back(self, actor: int, reason: int, ranges: Ranges) -> None:
+    def came_back(self, actor: int, reason: int, ranges: Ranges, at: int | None) -> None:
         why = RETURNS.get(BackReason(reason), "returned") if reason in _BACK_REASONS else "returned"
 
         def come_back(run: int, first: int, count: int) -> None:
             self.lives.was_out(run, 0, first, count, actor)
-            self.lives.came_back(run, 0, first, count, why)
+            self.lives.came_back(run, 0, first, count, why, at)
 
         self._each(ranges, come_back)
 

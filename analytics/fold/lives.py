@@ -92,6 +92,25 @@ class Life:
         return _between(self.last_out_at, self.ended_at)
 
 
+class LifeStep(NamedTuple):
+    """One thing that happened to messages that had come to the same before. Those of a message are in the order of the log."""
+
+    entry: int
+    offset: int
+    first: int
+    messages: int
+    what: str  # PUBLISHED, DELIVERED, RETURNED, or the state in which they ended
+    at: int | None  # ms; None: the log does not say
+    consumer: object = None  # as its queue names consumers, or who published; None: nobody, or not known
+    reason: str | None = None  # why they came back
+
+
+PUBLISHED, DELIVERED, RETURNED = "published", "delivered", "returned"
+BY_CONSUMERS = frozenset(
+    {LifeState.ACKED, LifeState.GOT, LifeState.NO_ACK, LifeState.REJECTED, LifeState.DELIVERY_LIMIT}
+)
+
+
 def _between(start: int | None, end: int | None) -> int | None:
     return None if start is None or end is None else end - start
 
@@ -99,18 +118,27 @@ def _between(start: int | None, end: int | None) -> int | None:
 class Lives:
     """See the module. Of one queue. `ended` are those that have come to their end since it was last taken."""
 
-    __slots__ = ("_ended", "_runs", "place")
+    __slots__ = ("_ended", "_runs", "_steps", "place")
 
     place: int  # of the log, where what is told now is written; 0: of what needs no other entry to count
 
-    def __init__(self) -> None:
+    def __init__(self, *, with_steps: bool = False) -> None:
+        """`with_steps`: note what happens one by one, too, which costs memory for each delivery."""
         self.place = 0
+        self._steps: list[LifeStep] | None = [] if with_steps else None
         self._runs: dict[tuple[int, int], list[Life]] = {}  # those that go on, in the order of their places
         self._ended: list[Life] = []
 
     def take_ended(self) -> list[Life]:
         ended, self._ended = self._ended, []
         return ended
+
+    def take_steps(self) -> list[LifeStep]:
+        """What has happened since they were last taken."""
+        if self._steps is None:
+            return []
+        steps, self._steps = self._steps, []
+        return steps
 
     def going_on(self) -> list[Life]:
         return [life for lives in self._runs.values() for life in lives]
@@ -122,6 +150,7 @@ class Lives:
         first, lives = 0, []
         for part in parts:
             lives.append(Life(entry, offset, first, part.messages, part, told_at=self.place))
+            self._note(lives[-1], PUBLISHED, part.at, part.actor)
             first += part.messages
         self._runs[place] = lives
 
@@ -143,6 +172,7 @@ class Lives:
     def handed_out(self, entry: int, offset: int, first: int, count: int, at: int | None, consumer: object) -> None:
         for life in self._lives(entry, offset, first, count):
             self._hand_out(life, at, consumer)
+            self._note(life, DELIVERED, at, consumer)
 
     def _hand_out(self, life: Life, at: int | None, consumer: object) -> None:
         self._tell(life, LifeState.OUT)
@@ -151,9 +181,10 @@ class Lives:
             life.first_out_at, life.first_consumer = at, consumer
         life.times_out += 1
 
-    def came_back(self, entry: int, offset: int, first: int, count: int, reason: str) -> None:
+    def came_back(self, entry: int, offset: int, first: int, count: int, reason: str, at: int | None) -> None:
         for life in self._lives(entry, offset, first, count):
             self._tell(life, LifeState.READY)
+            self._note(life, RETURNED, at, life.last_consumer, reason)
             life.returned = {**life.returned, reason: life.returned.get(reason, 0) + 1}
 
     def ended(self, entry: int, offset: int, first: int, count: int, state: LifeState, at: int | None) -> None:
@@ -190,6 +221,12 @@ class Lives:
         self._tell(life, state)
         life.ended_at = at
         self._ended.append(life)
+        self._note(life, state, at, life.last_consumer if state in BY_CONSUMERS else None)
+
+    def _note(self, life: Life, what: str, at: int | None, consumer: object, reason: str | None = None) -> None:
+        if self._steps is not None:
+            step = LifeStep(life.entry, life.offset, life.first, life.count, str(what), at, consumer, reason)
+            self._steps.append(step)
 
     def _tell(self, life: Life, state: LifeState) -> None:
         life.state = state

@@ -13,7 +13,7 @@ from struct import error as struct_error
 
 from analytics.fold.classic_queue import ClassicQueueFold
 from analytics.fold.group_copies import GroupCopies, Removal
-from analytics.fold.lives import Life, LifeState
+from analytics.fold.lives import Life, LifeState, LifeStep, Lives
 from analytics.fold.quorum_queue import QueueFold, Refusal, Second
 from analytics.queue_events import CLASSIC_KINDS, STANDING_KINDS, QueueEvent
 from classic.store.log_records import DoneReason, decode_published, decode_reasoned, decode_settled
@@ -36,6 +36,7 @@ class QueueHistory:
     lives: list[Life] = field(default_factory=list)
     seconds: list[Second] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
+    steps: list[LifeStep] = field(default_factory=list)  # of all messages, where the fold was asked to note them
     actors: dict[ConsumerKey, int] = field(default_factory=dict)  # who consumers of a quorum queue are
     unknown: str | None = None  # why something is not known; None: all is
     committed: int = 0  # the last place of its log that is known to count
@@ -49,24 +50,50 @@ class QueueHistory:
         return self.actors.get(consumer) if isinstance(consumer, ConsumerKey) else consumer  # type: ignore[return-value]
 
 
-def folded(events: Iterable[QueueEvent]) -> QueueHistory:
+def folded(events: Iterable[QueueEvent], *, with_steps: bool = False) -> QueueHistory:
     """Events of one queue, in the order of their places; of the same place those of the highest term first."""
-    history = QueueHistory()
-    fold: _ClassicEvents | _Entries | None = None
+    fold = HistoryFold(with_steps=with_steps)
     for event in events:
-        if fold is None:
-            fold = _ClassicEvents(history) if event.kind in CLASSIC_KINDS else _Entries(history)
         fold.take(event)
-    if fold is not None:
-        fold.end()
-    return history
+    fold.end()
+    return fold.history
+
+
+class HistoryFold:
+    """The same one by one. After `end` nothing more is taken."""
+
+    def __init__(self, *, with_steps: bool = False) -> None:
+        self.history = QueueHistory()
+        self._with_steps = with_steps
+        self._fold: _ClassicEvents | _Entries | None = None
+
+    def take(self, event: QueueEvent) -> None:
+        if self._fold is None:
+            kind = _ClassicEvents if event.kind in CLASSIC_KINDS else _Entries
+            self._fold = kind(self.history, with_steps=self._with_steps)
+        self._fold.take(event)
+
+    def take_steps(self) -> list[LifeStep]:
+        """What was told since this was last asked."""
+        if self._fold is not None:
+            self.history.steps += self._fold.lives.take_steps()
+        steps, self.history.steps = self.history.steps, []
+        return steps
+
+    def end(self) -> None:
+        if self._fold is not None:
+            self._fold.end()
 
 
 class _ClassicEvents:
-    def __init__(self, history: QueueHistory) -> None:
+    def __init__(self, history: QueueHistory, *, with_steps: bool) -> None:
         self._history = history
-        self._fold = ClassicQueueFold()
+        self._fold = ClassicQueueFold(with_steps=with_steps)
         self._next: dict[int, int] = {}  # the sequence that comes next, of each priority
+
+    @property
+    def lives(self) -> Lives:
+        return self._fold.lives
 
     def take(self, event: QueueEvent) -> None:
         """A payload that does not fit its record's kind says nothing."""
@@ -91,7 +118,7 @@ class _ClassicEvents:
             fold.done(actor, reason, ranges, at)
         elif event.kind == Kind.CLASSIC_BACK:
             _, actor, reason, ranges = decode_reasoned(payload)
-            fold.came_back(actor, reason, ranges)
+            fold.came_back(actor, reason, ranges, at)
         else:
             fold.deleted(at)
             self._next.clear()
@@ -111,18 +138,24 @@ class _ClassicEvents:
     def end(self) -> None:
         lives = self._fold.lives
         self._history.lives = [*lives.take_ended(), *lives.going_on()]
+        self._history.steps += lives.take_steps()
         _note_partial(self._history)
 
 
 class _Entries:
-    def __init__(self, history: QueueHistory) -> None:
+    def __init__(self, history: QueueHistory, *, with_steps: bool) -> None:
         self._history = history
-        self._fold = QueueFold()
+        self._with_steps = with_steps
+        self._fold = QueueFold(with_steps=with_steps)
         self._copies = GroupCopies()
         self._next = FIRST_INDEX
         self._term = 0
         self._is_lost = False  # entries are missing: there is nothing that the next one applies to
         self._removed_at: int | None = None  # ms
+
+    @property
+    def lives(self) -> Lives:
+        return self._fold.lives
 
     def take(self, event: QueueEvent) -> None:
         if event.kind in STANDING_KINDS:
@@ -140,7 +173,7 @@ class _Entries:
             return
         try:
             meta = read_meta(ByteReader(event.data[: event.first]))
-            fold = QueueFold((event.data[event.first :], meta.machine_version))
+            fold = QueueFold((event.data[event.first :], meta.machine_version), with_steps=self._with_steps)
         except (ValueError, BadBytes, struct_error):
             return
         if self._next > FIRST_INDEX and not self._is_lost:
@@ -188,6 +221,7 @@ class _Entries:
         fold, history = self._fold, self._history
         fold.end()
         history.lives += [*fold.lives.take_ended(), *fold.lives.going_on()]
+        history.steps += fold.lives.take_steps()
         history.seconds += fold.take_seconds()
         history.refusals += fold.take_refusals()
         history.actors.update(fold.machine.actors)

@@ -202,7 +202,7 @@ class TellingMachine(QueueMachine):
         super()._come_back(fate, stored)
         if self.counters.dead == dead:
             reason = self._why or FATES[fate]
-            self.lives.came_back(stored.entry, stored.offset, stored.first, stored.length, reason)
+            self.lives.came_back(stored.entry, stored.offset, stored.first, stored.length, reason, self.state.now)
 
     # the end
 
@@ -241,9 +241,9 @@ class TellingMachine(QueueMachine):
 class QueueFold:
     """See the module. `take` entries in the order of their indexes, without gaps."""
 
-    def __init__(self, snapshot: tuple[bytes, int] | None = None) -> None:
+    def __init__(self, snapshot: tuple[bytes, int] | None = None, *, with_steps: bool = False) -> None:
         """`snapshot`: the state to begin with, and the machine's version."""
-        self.lives = Lives()
+        self.lives = Lives(with_steps=with_steps)
         self.machine = TellingMachine(self.lives)
         if snapshot is not None:
             self.machine.restore(*snapshot)

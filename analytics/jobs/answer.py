@@ -20,11 +20,13 @@ Column = tuple[str, str]  # name and type, as Spark writes types
 
 @dataclass(slots=True)
 class JobAnswer:
-    """Rows with the types of their columns; `code` is what they alone make the command end with."""
+    """Rows with the types of their columns; `code` is what they alone make the command end with, and `text` is shown to people
+    in place of a table of them."""
 
     columns: list[Column]
     rows: list[dict[str, Any]]
     code: int = EXIT_HOLDS
+    text: list[str] | None = None
 
 
 def answer_of(table: DataFrame, limit: int = ROWS_SHOWN) -> JobAnswer:

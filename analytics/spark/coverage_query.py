@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from analytics.coverage import Coverage, DamagedBytes
+from analytics.coverage import Coverage, DamagedBytes, iso_time
 from analytics.inputs import LogFile
 from analytics.spark.event_source import DAMAGE
 
@@ -21,8 +20,4 @@ def coverage(found: DataFrame, files: list[LogFile]) -> Coverage:
     damaged = found.where(f.col("kind") == DAMAGE).collect()
     damage = [DamagedBytes(row.node, row.file, row.place, **json.loads(row.data)) for row in damaged]
     nodes = sorted({one.node for one in files})
-    return Coverage(nodes, len(files), sum(one.size for one in files), _iso(first), _iso(last), damage)
-
-
-def _iso(micros: int | None) -> str | None:
-    return None if micros is None else datetime.fromtimestamp(micros / 1e6, UTC).isoformat(timespec="milliseconds")
+    return Coverage(nodes, len(files), sum(one.size for one in files), iso_time(first), iso_time(last), damage)

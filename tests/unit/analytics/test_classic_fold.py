@@ -65,8 +65,8 @@ def test_a_range_over_several_runs_ends_the_messages_of_each() -> None:
 def test_what_came_back_had_been_out() -> None:
     fold = ClassicQueueFold()
     fold.published(0, record(4), AT)
-    fold.came_back(6, BackReason.CONNECTION_LOST, [(1, 3)])
-    fold.came_back(7, BackReason.NACKED, [(1, 2)])
+    fold.came_back(6, BackReason.CONNECTION_LOST, [(1, 3)], AT)
+    fold.came_back(7, BackReason.NACKED, [(1, 2)], AT)
     lives = {life.first: life for life in fold.lives.going_on()}
     assert lives[1].returned == {"connection lost": 1, "nacked": 1}
     assert (lives[1].times_out, lives[1].first_consumer, lives[1].last_consumer) == (2, 6, 7)
@@ -75,7 +75,7 @@ def test_what_came_back_had_been_out() -> None:
 
 def test_messages_from_before_what_is_read_are_partial() -> None:
     fold = ClassicQueueFold()
-    fold.came_back(6, BackReason.NACKED, [(5, 9)])
+    fold.came_back(6, BackReason.NACKED, [(5, 9)], AT)
     fold.published(20, record(5), AT)
     fold.done(6, DoneReason.ACKNOWLEDGED, [(5, 7), (18, 22)], AT)
     assert told(fold.lives.take_ended()) == [
@@ -133,7 +133,7 @@ def test_lives_are_what_single_messages_say(steps: list[tuple[str, int, int, Don
             for number in chosen:
                 state[number], out[number] = LifeState.OUT, out[number] + 1
         elif step == "back":
-            fold.came_back(1, BackReason.NACKED, joined(ranges))
+            fold.came_back(1, BackReason.NACKED, joined(ranges), AT)
             for number in chosen:
                 out[number] += state[number] is LifeState.READY
                 state[number] = LifeState.READY

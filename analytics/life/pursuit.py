@@ -1,0 +1,357 @@
+"""From a message on: what became of it in its queue, and which message it became when it died.
+
+A message of a classic queue is followed by the records that name its sequence. What happened to one of a quorum queue follows
+from all entries of its queue: these are folded from the newest snapshot before its entry on until it has come to its end.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
+from typing import NamedTuple, TypeVar
+
+from analytics.coverage import Coverage, DamagedBytes, iso_time
+from analytics.fold.lives import PUBLISHED, LifeState, LifeStep
+from analytics.fold.queue_history import HistoryFold
+from analytics.inputs import LogFile, SnapshotFile
+from analytics.life.file_look import FileSeen, entries, look
+from analytics.life.wanted import AtPlace, FoundMessage, LookFor, MessagePlace, SuccessorOf
+from analytics.queue_events import STANDING_KINDS, QueueEvent, QueueName, snapshot_events
+from quorum.fifo.commands import ConsumerKey
+from raft.store.snapshots import read_state
+from storage.errors import StorageError
+from storage.history.name_records import ActorRow
+from storage.os_disk import OsDisk
+from storage.record import Kind
+
+T = TypeVar("T")
+LIVES_MAX = 20  # that are told; each of them is searched for again, as a dead letter
+SKEW_US = 3_600_000_000  # of the clocks of two nodes, at most
+WINDOW_ENTRIES = 200_000  # of a quorum queue that are in memory: some 100 MB
+OWNERS_MAX = 4  # a consumer, its channel, its connection, and one for what nobody foresees
+ENDS = frozenset(str(state) for state in LifeState if state.has_ended and state is not LifeState.UNKNOWN)
+HERE_BYTES_MAX = 64 << 20  # so little is read faster than processes are started
+REFUSED = "refused"  # by its queue
+REPLACED = "a later leader replaced its entry before it was committed: it was never in the queue"
+
+
+class KnownStep(NamedTuple):
+    """What happened, and who that was: a consumer, and to whom it belongs; nobody where the logs do not name it."""
+
+    step: LifeStep
+    who: list[ActorRow]
+
+
+@dataclass(slots=True)
+class FollowedMessage:
+    """One message in one queue, and what became of it there."""
+
+    found: FoundMessage
+    name: QueueName | None
+    steps: list[KnownStep] = field(default_factory=list)  # without the first one, its publishing
+    unknown: str | None = None  # why more is not known; None: all is
+    committed: bool | None = True
+    publisher: list[ActorRow] = field(default_factory=list)  # and to whom that belongs
+    became: list[MessagePlace] = field(default_factory=list)  # dead letters of it
+
+    @property
+    def is_classic(self) -> bool:
+        return self.found.kind == Kind.CLASSIC_PUBLISH
+
+
+@dataclass(slots=True)
+class Pursuit:
+    """What was found, and what that stands on."""
+
+    messages: list[FollowedMessage]
+    coverage: Coverage
+    more: bool  # than LIVES_MAX were found
+
+
+def pursue(files: Sequence[LogFile], snapshots: Sequence[SnapshotFile], asked: LookFor, *, tail: bool) -> Pursuit:
+    """See the module. `asked` says which messages to begin with."""
+    with _Workers(files) as workers:
+        whole = workers.each(partial(look, wanted=asked, tail=tail), files)
+        names = {number: name for one in whole for number, name in one.names.items()}
+        todo, more = _first(_distinct(whole), LIVES_MAX)
+        known: dict[MessagePlace, FollowedMessage] = {}
+        while todo and len(known) < LIVES_MAX:
+            wanted = _next_look(todo, names, known)
+            seen = workers.each(partial(look, wanted=wanted, tail=tail), _that_may_tell(whole, wanted, todo))
+            follow = _Follower(workers, seen, snapshots, names, tail=tail)
+            for one in follow.all(todo):
+                known[one.found.place] = one
+            todo, over = _first([one for one in _distinct(seen) if one.place not in known], LIVES_MAX - len(known))
+            more = more or over
+    messages = sorted(known.values(), key=lambda one: (one.found.at or 0, one.found.place))
+    for one in messages:
+        one.became = [letter.found.place for letter in messages if _is_letter_of(letter, one)]
+    return Pursuit(messages, _coverage(files, whole), more)
+
+
+def _next_look(todo: Sequence[FoundMessage], names: dict[int, QueueName], known: Iterable[MessagePlace]) -> LookFor:
+    """What became of these, what they were before, and which messages they became."""
+    classic = [one for one in todo if one.kind == Kind.CLASSIC_PUBLISH]
+    groups = frozenset(one.place.queue for one in todo if one.kind != Kind.CLASSIC_PUBLISH)
+    here = {*known, *(one.place for one in todo)}
+    before = [
+        AtPlace(None, *one.died_in)
+        for one in todo
+        if one.died_in and not any(place.is_at(one.died_in) for place in here)
+    ]
+    return LookFor(
+        sought=tuple(SuccessorOf(one.place, one.kind == Kind.CLASSIC_PUBLISH) for one in todo),
+        places=tuple(before),
+        sequences=frozenset((one.place.queue, one.place.pos + one.place.nth) for one in classic),
+        groups=groups,
+        consumed=frozenset(names[group].name.rpartition("/")[2] for group in groups if group in names),
+    )
+
+
+def _that_may_tell(seen: Sequence[FileSeen], wanted: LookFor, todo: Sequence[FoundMessage]) -> list[LogFile]:
+    """Files that may say what became of these. Only what came before them, and quorum queues, need older ones."""
+    if wanted.groups or wanted.places:
+        return [one.file for one in seen]
+    first = {one.node: min(each.file for each in todo if each.node == one.node) for one in todo}
+    since = min((one.at or 0) for one in todo) - SKEW_US
+    return [
+        one.file
+        for one in seen
+        if (one.file.number >= first[one.file.node] if one.file.node in first else (one.last or since) >= since)
+    ]
+
+
+def _is_letter_of(letter: FollowedMessage, one: FollowedMessage) -> bool:
+    died_in = letter.found.died_in
+    return died_in is not None and SuccessorOf(one.found.place, one.is_classic).position() == died_in
+
+
+def _first(found: list[FoundMessage], limit: int) -> tuple[list[FoundMessage], bool]:
+    return found[:limit], len(found) > limit
+
+
+def _distinct(seen: Iterable[FileSeen]) -> list[FoundMessage]:
+    """Nodes have copies of a quorum queue's entries, and of one place that of the last term counts."""
+    by_place: dict[MessagePlace, FoundMessage] = {}
+    for one in (one for file in seen for one in file.found):
+        before = by_place.get(one.place)
+        if before is None or one.term > before.term:
+            by_place[one.place] = one
+    return list(by_place.values())
+
+
+def _coverage(files: Sequence[LogFile], seen: Sequence[FileSeen]) -> Coverage:
+    firsts = [one.first for one in seen if one.first is not None]
+    lasts = [one.last for one in seen if one.last is not None]
+    damage = [
+        DamagedBytes(one.file.node, one.file.number, lost.offset, lost.length, lost.torn, lost.reason)
+        for one in seen
+        for lost in one.damage
+    ]
+    nodes = sorted({one.node for one in files})
+    first, last = iso_time(min(firsts, default=None)), iso_time(max(lasts, default=None))
+    return Coverage(nodes, len(files), sum(one.size for one in files), first, last, damage)
+
+
+class _Follower:
+    """What one pass over the files has told of some messages."""
+
+    def __init__(
+        self,
+        workers: _Workers,
+        seen: Sequence[FileSeen],
+        snapshots: Sequence[SnapshotFile],
+        names: dict[int, QueueName],
+        *,
+        tail: bool,
+    ) -> None:
+        self._workers = workers
+        self._seen = seen
+        self._snapshots = snapshots
+        self._names = names
+        self._tail = tail
+
+    def all(self, messages: Sequence[FoundMessage]) -> list[FollowedMessage]:
+        followed = [FollowedMessage(one, self._names.get(one.place.queue)) for one in messages]
+        for one in followed:
+            if one.is_classic:
+                self._follow_records(one)
+        entries = sorted((one for one in followed if not one.is_classic), key=lambda one: one.found.place)
+        for group, those in groupby(entries, lambda one: one.found.place.queue):
+            self._follow_entries(group, list(those))
+        return followed
+
+    # classic queues
+
+    def _follow_records(self, one: FollowedMessage) -> None:
+        found = one.found
+        assert found.event is not None, f"the record of {found.place} was not kept"
+        fold = HistoryFold(with_steps=True)
+        fold.take(found.event)
+        fold.take_steps()
+        one.publisher = self._named(found.node, found.file, found.actor)
+        for file in self._seen:
+            if file.file.node != found.node:
+                continue
+            for event in file.events:
+                if event.queue == found.place.queue and event.place > found.event.place:
+                    fold.take(event)
+                    for step in _of(found, fold.take_steps()):
+                        one.steps.append(KnownStep(step, self._named(found.node, file.file.number, step.consumer)))
+        one.unknown = self._gap(found) or _ended_unsaid(one)
+
+    def _gap(self, found: FoundMessage) -> str | None:
+        numbers = sorted(one.file.number for one in self._seen if one.file.node == found.node)
+        later = [number for number in numbers if number >= found.file]
+        missing = sorted(set(range(found.file, later[-1])) - set(later))
+        return f"file {missing[0]} of the log of {found.node} is missing" if missing else None
+
+    def _named(self, node: str, number: int, actor: object) -> list[ActorRow]:
+        """Whom a file of a node's log calls so, and to whom that belongs."""
+        for one in self._seen:
+            if (one.file.node, one.file.number) == (node, number):
+                return _owners(one.actors, actor)
+        return []
+
+    # quorum queues
+
+    def _follow_entries(self, group: int, messages: list[FollowedMessage]) -> None:
+        fold = HistoryFold(with_steps=True)
+        files = [one for one in self._seen if group in one.spans]
+        standing = [event for one in self._seen for event in one.events if event.queue == group]
+        states = self._states(group)
+        begin = max((one.place for _, one in states if one.place < messages[0].found.place.pos), default=0)
+        said = [event for event in standing if event.kind in STANDING_KINDS]
+        for event in sorted([*said, *(one for one, _ in states)], key=_in_order):
+            fold.take(event)
+        taken = [state for _, state in states if state.place >= begin > 0]
+        for state in taken[:1] if begin else []:
+            fold.take(state)
+        top: dict[int, int] = {}  # the last term of the entries of these messages
+        last = max((one.spans[group][1] for one in files), default=0)
+        for first in range(begin + 1, last + 1, WINDOW_ENTRIES):
+            end = first + WINDOW_ENTRIES
+            window = [state for _, state in states if first <= state.place < end]
+            overlapping = [one.file for one in files if one.spans[group][0] < end and one.spans[group][1] >= first]
+            read = partial(entries, group=group, first=first, end=end, tail=self._tail)
+            for found in self._workers.each(read, overlapping):
+                window += found
+            for event in sorted(window, key=_in_order):
+                top[event.place] = max(top.get(event.place, 0), event.term)
+                fold.take(event)
+            if _note_steps(fold, messages):
+                break
+        fold.end()
+        _note_steps(fold, messages)
+        for one in messages:
+            self._conclude(one, fold, top)
+
+    def _states(self, group: int) -> list[tuple[QueueEvent, QueueEvent]]:
+        """Of each snapshot that can be read, ascending: that it is there, and the machine's state."""
+        found = []
+        for file in self._snapshots:
+            if file.group == group:
+                try:
+                    meta, state = read_state(OsDisk(file.directory, read_only=True), file.name, group)
+                except (StorageError, FileNotFoundError):
+                    continue  # the fold says what is missing without it
+                said, stood = (one._replace(node=file.node) for one in snapshot_events(group, meta, state))
+                found.append((said, stood))
+        return sorted(found, key=lambda one: one[1].place)
+
+    def _conclude(self, one: FollowedMessage, fold: HistoryFold, top: dict[int, int]) -> None:
+        found, history = one.found, fold.history
+        if top.get(found.place.pos, found.term) > found.term:
+            one.steps, one.unknown = [], REPLACED
+            return
+        one.steps = [
+            KnownStep(step, self._consumer(history.actor_of(step.consumer), step.consumer)) for step, _ in one.steps
+        ]
+        refusal = next((r for r in history.refusals if _is_of(found, r.entry, r.offset, 0, r.messages)), None)
+        if refusal is not None:
+            place, why = found.place, refusal.result.name.lower().replace("_", " ")
+            step = LifeStep(place.pos, place.off, place.nth, 1, REFUSED, refusal.at, None, why)
+            one.steps = [KnownStep(step, [])]
+            one.committed = True if place.pos <= history.committed else None
+            return
+        life = next(
+            (life for life in history.lives if _is_of(found, life.entry, life.offset, life.first, life.count)), None
+        )
+        if life is None or life.state is LifeState.UNKNOWN:
+            one.unknown = history.unknown or "the log that was read does not say"
+        one.committed = None if life is None else history.is_committed(life)
+
+    def _consumer(self, actor: object, key: object) -> list[ActorRow]:
+        if not isinstance(actor, int) or not isinstance(key, ConsumerKey):
+            return []
+        for one in self._seen:
+            row = one.actors.get(actor)
+            if row is not None and row.incarnation == key.incarnation:
+                return _owners(one.actors, actor)
+        return []
+
+
+def _in_order(event: QueueEvent) -> tuple[int, int]:
+    return event.place, -event.term
+
+
+def _note_steps(fold: HistoryFold, messages: list[FollowedMessage]) -> bool:
+    """What was told of these since it was last asked. Whether all have come to their end."""
+    steps = fold.take_steps()
+    for one in messages:
+        one.steps += [KnownStep(step, []) for step in _of(one.found, steps)]
+    return all(_has_ended(one.steps) for one in messages)
+
+
+def _has_ended(steps: list[KnownStep]) -> bool:
+    return bool(steps) and steps[-1].step.what in ENDS
+
+
+def _of(found: FoundMessage, steps: Iterable[LifeStep]) -> list[LifeStep]:
+    """Those of this message, without its publishing."""
+    return [
+        step
+        for step in steps
+        if step.what != PUBLISHED and _is_of(found, step.entry, step.offset, step.first, step.messages)
+    ]
+
+
+def _is_of(found: FoundMessage, entry: int, offset: int, first: int, count: int) -> bool:
+    _, pos, off, nth = found.place
+    return (entry, offset) == (pos, off) and first <= nth < first + count
+
+
+def _ended_unsaid(one: FollowedMessage) -> str | None:
+    said = one.steps and one.steps[-1].step.what == LifeState.UNKNOWN
+    return "the log says that it is done with, and not why" if said else None
+
+
+def _owners(actors: dict[int, ActorRow], actor: object) -> list[ActorRow]:
+    found: list[ActorRow] = []
+    while isinstance(actor, int) and actor in actors and len(found) < OWNERS_MAX:
+        found.append(actors[actor])
+        actor = actors[actor].parent
+    return found
+
+
+class _Workers:
+    """Processes that read files; this one, if there is little to read."""
+
+    def __init__(self, files: Sequence[LogFile]) -> None:
+        processes = min(os.cpu_count() or 1, len(files))
+        is_little = sum(file.size for file in files) <= HERE_BYTES_MAX
+        self._pool = None if is_little or processes < 2 else ProcessPoolExecutor(processes)
+
+    def __enter__(self) -> _Workers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def each(self, do: Callable[[LogFile], T], files: Iterable[LogFile]) -> list[T]:
+        return list(map(do, files) if self._pool is None else self._pool.map(do, files))

@@ -1,0 +1,190 @@
+"""Files made of records, and what is found in them of one message."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from analytics.inputs import log_files, snapshot_files
+from analytics.life.pursuit import LIVES_MAX, REPLACED, Pursuit, pursue
+from analytics.life.wanted import AtPlace, BodyText, HeaderValue, LookFor, MessageId, Sought, at_place
+from broker.queue_type import Outcome
+from classic.store.log_records import DoneReason, encode_published, encode_reasoned
+from native import content
+from native.sequence_set import SequenceSet
+from quorum.fifo.commands import Consume, ConsumerKey, SessionKey, Settle, encode, encode_enqueue, entry_head
+from quorum.fifo.machine import QueueMachine
+from raft.core import packs
+from raft.core.live_entries import LiveEntries
+from raft.core.messages import Entry, EntryKind, Membership, SnapshotMeta
+from raft.store.snapshots import write as write_snapshot
+from storage.names import LOG_DIRECTORY, LOG_SUFFIX, RAFT_DIRECTORY, numbered
+from storage.os_disk import OsDisk
+from storage.record import Kind
+from storage.record import encode as encode_record
+from wire.amqp.tables import encode_properties
+
+QUEUE, GROUP = 7, 1 << 32 | 8
+START = 1_700_000_000_000
+SESSION, CONSUMER = SessionKey(1, 1), ConsumerKey(1, 1, 1)
+
+
+def message(id_: str, body: bytes = b"", **headers: object) -> bytes:
+    return content.encode(encode_properties({"message_id": id_, "headers": headers or None}), body)
+
+
+def publish(first: int, *messages: bytes, queues: tuple[int, ...] = (QUEUE,)) -> list[bytes]:
+    size = sum(map(len, messages))
+    head = encode_published([(queue, first) for queue in queues], 4, len(messages), size, None, "", "q")
+    return record(Kind.CLASSIC_PUBLISH, head, *messages)
+
+
+def acknowledged(first: int, end: int) -> list[bytes]:
+    settled = SequenceSet()
+    settled.add(first, end)
+    return record(Kind.CLASSIC_DONE, encode_reasoned(QUEUE, 5, DoneReason.ACKNOWLEDGED, settled))
+
+
+def record(kind: Kind, *parts: bytes) -> list[bytes]:
+    return [bytes(part) for part in encode_record(kind, 0, 1, list(parts))]
+
+
+def entries(index: int, term: int, *datas: bytes) -> list[bytes]:
+    made = encode_record(Kind.RAFT_ENTRIES, GROUP, index, [packs.encode(datas)], flags=EntryKind.COMMAND, term=term)
+    return [bytes(part) for part in made]
+
+
+def enqueued(ms: int, *messages: bytes) -> bytes:
+    op = encode_enqueue(SESSION, ms + 1, len(messages), 10, "", "q", b"".join(messages))
+    return entry_head(START + ms) + b"".join(op)
+
+
+def command(ms: int, op: bytes) -> bytes:
+    return entry_head(START + ms) + op
+
+
+def log(directory: Path, number: int, *records: list[bytes]) -> None:
+    path = directory / numbered(LOG_DIRECTORY, number, LOG_SUFFIX)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"".join(part for one in records for part in one))
+
+
+def pursued(data: Path, *asked: Sought | AtPlace) -> Pursuit:
+    sought = tuple(one for one in asked if not isinstance(one, AtPlace))
+    places = tuple(one for one in asked if isinstance(one, AtPlace))
+    paths = [str(data)]
+    return pursue(log_files(paths), snapshot_files(paths), LookFor(sought, places), tail=True)
+
+
+def told(found: Pursuit) -> list[list[str]]:
+    return [[known.step.what for known in one.steps] for one in found.messages]
+
+
+def test_the_one_that_has_the_id_is_found_in_a_run_and_not_those_that_speak_of_it(tmp_path: Path) -> None:
+    speaking = message("other", b"\x02m1")
+    log(tmp_path / "n1", 1, publish(10, speaking, message("m1"), message("m10")), acknowledged(11, 12))
+    found = pursued(tmp_path, MessageId("m1"))
+    assert [one.found.place[1:] for one in found.messages] == [(10, 0, 1)]
+    assert told(found) == [["acked"]]
+    assert told(pursued(tmp_path, BodyText("\x02m1"))) == [[]]
+
+
+def test_a_message_of_several_queues_has_a_life_in_each(tmp_path: Path) -> None:
+    log(tmp_path / "n1", 1, publish(0, message("m1"), queues=(QUEUE, 9)), acknowledged(0, 1))
+    found = pursued(tmp_path, MessageId("m1"))
+    assert {one.found.place.queue: len(one.steps) for one in found.messages} == {QUEUE: 1, 9: 0}
+
+
+@pytest.mark.parametrize(("name", "value"), [("text", "to be"), ("small", "-3"), ("large", "5000000000")])
+def test_headers_are_texts_and_whole_numbers(tmp_path: Path, name: str, value: str) -> None:
+    log(
+        tmp_path / "n1",
+        1,
+        publish(0, message("m1", text="to be", small=-3, large=5_000_000_000), message("m2", small=3)),
+    )
+    found = pursued(tmp_path, HeaderValue(name, value))
+    assert [one.found.place.nth for one in found.messages] == [0]
+
+
+def test_more_than_are_told_are_said_to_be_more(tmp_path: Path) -> None:
+    log(tmp_path / "n1", 1, publish(0, *[message("m", b"all the same")] * (LIVES_MAX + 1)))
+    found = pursued(tmp_path, BodyText("the same"))
+    assert (len(found.messages), found.more) == (LIVES_MAX, True)
+
+
+def test_what_no_message_can_have_is_looked_for_nowhere(tmp_path: Path) -> None:
+    log(tmp_path / "n1", 1, publish(0, message("m")))
+    for sought in (MessageId("x" * 300), MessageId(""), HeaderValue("", "1"), BodyText("")):
+        assert pursued(tmp_path, sought).messages == []
+
+
+def test_a_message_ends_in_another_file_and_a_missing_one_in_between_is_told(tmp_path: Path) -> None:
+    log(tmp_path / "n1", 1, publish(0, message("m1")))
+    log(tmp_path / "n1", 2, publish(1, message("m2")))
+    log(tmp_path / "n1", 3, acknowledged(0, 2))
+    (one,) = pursued(tmp_path, MessageId("m1")).messages
+    assert ([known.step.what for known in one.steps], one.unknown) == (["acked"], None)
+    (tmp_path / "n1" / numbered(LOG_DIRECTORY, 2, LOG_SUFFIX)).unlink()
+    (one,) = pursued(tmp_path, MessageId("m1")).messages
+    assert one.unknown == "file 2 of the log of n1 is missing"
+
+
+CONSUMED = command(5, encode(Consume(CONSUMER, "tag")))
+SETTLED = command(9, encode(Settle(CONSUMER, Outcome.ACKNOWLEDGED, [(1, 2)])))
+
+
+def test_a_message_of_a_quorum_queue_is_followed_through_the_entries_of_all_nodes(tmp_path: Path) -> None:
+    log(tmp_path / "n1", 1, entries(1, 1, enqueued(0, message("m0"), message("m1")), CONSUMED))
+    log(tmp_path / "n2", 1, entries(2, 1, CONSUMED, SETTLED))
+    (one,) = pursued(tmp_path, MessageId("m1")).messages
+    assert one.found.place == (GROUP, 1, 9, 1)
+    assert [(known.step.what, known.step.at, known.step.consumer) for known in one.steps] == [
+        ("delivered", START + 5, CONSUMER),
+        ("acked", START + 9, CONSUMER),
+    ]
+    assert one.committed is None, "no node said so"
+
+
+def test_a_message_that_its_queue_had_already_is_told_as_refused(tmp_path: Path) -> None:
+    again = enqueued(0, message("m1"))
+    log(tmp_path / "n1", 1, entries(1, 1, again, again))
+    first, second = pursued(tmp_path, MessageId("m1")).messages
+    assert (first.steps, [known.step.what for known in second.steps], second.unknown) == ([], ["refused"], None)
+
+
+def test_a_message_that_a_later_leader_has_replaced_was_never_in_the_queue(tmp_path: Path) -> None:
+    log(tmp_path / "n1", 1, entries(1, 1, enqueued(0, message("m0"))))
+    log(tmp_path / "n2", 1, entries(1, 2, enqueued(0, message("m1")), CONSUMED))
+    (one,) = pursued(tmp_path, MessageId("m0")).messages
+    assert (one.steps, one.unknown) == ([], REPLACED)
+    assert told(pursued(tmp_path, MessageId("m1"))) == [["delivered"]]
+
+
+def test_behind_missing_entries_a_life_is_unknown_without_a_snapshot_and_known_with_one(tmp_path: Path) -> None:
+    first = [enqueued(0, message("m0")), CONSUMED]
+    log(
+        tmp_path / "n1",
+        1,
+        entries(3, 1, enqueued(1, message("m1")), command(9, encode(Settle(CONSUMER, Outcome.ACKNOWLEDGED, [(1, 2)])))),
+    )
+    (one,) = pursued(tmp_path, MessageId("m1")).messages
+    assert (one.steps, one.unknown) == ([], "entries 1 to 2 are missing")
+    machine = QueueMachine()
+    machine.apply(tuple(Entry(index, 1, EntryKind.COMMAND, data) for index, data in enumerate(first, 1)))
+    (tmp_path / "n1" / RAFT_DIRECTORY).mkdir()
+    meta = SnapshotMeta(2, 1, Membership((1,)), machine.version)
+    write_snapshot(OsDisk(str(tmp_path / "n1")), GROUP, 1, meta, LiveEntries(), machine.snapshot())
+    (one,) = pursued(tmp_path, MessageId("m1")).messages
+    assert ([known.step.what for known in one.steps], one.unknown) == (["delivered", "acked"], None)
+
+
+@pytest.mark.parametrize("text", ["", "x", "1/2", "-1", "1/2/x"])
+def test_what_is_no_place_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="no place in a queue"):
+        at_place("q", text)
+
+
+def test_a_place_is_a_sequence_an_entry_or_all_three_numbers() -> None:
+    assert at_place("q", "17") == AtPlace("q", None, 17)
+    assert at_place("q", "17/9/0") == AtPlace("q", None, 17, 9, 0)
