@@ -166,6 +166,7 @@ class FarLog:
         self.next_offset, self._last_chunk = answer.next_offset, answer.last_chunk
 
     def _keep(self, begins: int, index: int, data: Buffer) -> None:
+        self._forget_between(begins, index)
         if index in self._entries:
             begins = min(begins, self._entries[index][0])
             self._forget(index)
@@ -174,6 +175,12 @@ class FarLog:
         self._bytes += len(data)
         while self._bytes > KEPT_BYTES_MAX and len(self._entries) > 1:
             self._forget(next(iter(self._entries)))
+
+    def _forget_between(self, begins: int, end: int) -> None:
+        """No chunk lies there any more: retention has removed what was. A reader before it would ask without end, for what is
+        kept does not say that nothing comes before it."""
+        for index in self._indexes[bisect_left(self._indexes, begins) : bisect_left(self._indexes, end)]:
+            self._forget(index)
 
     def _forget(self, index: int) -> None:
         self._bytes -= len(self._entries.pop(index)[1])

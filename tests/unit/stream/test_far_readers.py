@@ -235,6 +235,22 @@ def test_retention_that_passes_a_far_reader_is_counted() -> None:
     assert clients.of(FAR, record)[0].skipped == first - 5
 
 
+def test_a_far_reader_passes_what_is_kept_for_others_and_was_removed() -> None:
+    """It asked without end, for what its node had kept of the removed chunks was in the way of each answer."""
+    clients, record = published()
+    member, far = clients.of(1, record)[1].member, far_of(clients, record)
+
+    def answers(ask: int, *entries: int) -> None:
+        far._asks[ask] = waits = object()
+        stored = [(index, member.reading.next_stored(index)[1].entry) for index in entries]
+        far._answered(ask, waits, 1, b"".join(map(bytes, letters.read_answer(1, 100, 95, stored))))
+
+    answers(6, 6, 7, 9)  # for a reader that is ahead; then retention removes what is before entry 12
+    answers(4, 12, 13)
+    assert [far.at_or_behind(index) for index in (4, 6, 11, 13)] == [12, 12, 12, 13]
+    assert sum(len(data) for _, data in far._entries.values()) == far._bytes
+
+
 def test_a_stream_that_is_deleted_leaves_nobody_waiting() -> None:
     clients, record = published()
     client = ChunkClient(clients, FAR, record).attach(Begin.FIRST)
