@@ -12,6 +12,10 @@ from typing import NamedTuple
 
 RECORDED = "see the difference"  # a scenario whose answers are others: what was promised and not kept says more
 SECONDS_MAX = 170  # for one killer: what takes longer hangs
+# pytest itself would look for those that are installed, which takes half a second: longer than most tests that kill.
+PLUGINS = ("pytest_timeout", "_hypothesis_pytestplugin", "tests.mutants.witness")
+
+Tests = tuple[str, ...]  # their names as pytest has them
 
 NODE = ("raft/driver.py", "raft/groups.py", "raft/failure_detector.py", "raft/transport.py", "raft/core/codec.py")
 STORE = ("storage/", "raft/store/", "raft/group_owners.py", "raft/core/live_entries.py", "raft/core/packs.py")
@@ -326,12 +330,13 @@ class KillerError(Exception):
     """A killer could not be run."""
 
 
-def warm_up(root: Path) -> None:
-    """Import every test once, so that copies of this tree come compiled. Raises KillerError."""
-    _pytest(root, "--collect-only", *(test for killer in KILLERS for test in killer.tests))
+def warm_up(root: Path) -> frozenset[str]:
+    """Import every test once, so that copies of this tree come compiled; the names of all. Raises KillerError."""
+    output = _pytest(root, "--collect-only", *(test for killer in KILLERS for test in killer.tests))
+    return frozenset(line for line in output.splitlines() if "::" in line)
 
 
-def ask(root: Path, killer: Killer, tests: tuple[str, ...] = ()) -> Verdict:
+def ask(root: Path, killer: Killer, tests: Tests = ()) -> Verdict:
     """Run a killer, or some of its tests, on the tree at `root`. Raises KillerError."""
     notes = root / "witness.jsonl"
     notes.unlink(missing_ok=True)
@@ -348,8 +353,8 @@ def ask(root: Path, killer: Killer, tests: tuple[str, ...] = ()) -> Verdict:
     return Verdict(kill, tuple(f"{one['test']}: {one['why']}" for one in found if not one["asserted"]), end["cpu_s"])
 
 
-def _pytest(root: Path, *arguments: str) -> None:
-    """Raises KillerError when tests could not even be begun."""
+def _pytest(root: Path, *arguments: str) -> str:
+    """What it says. Raises KillerError when tests could not even be begun."""
     command = [
         sys.executable,
         "-m",
@@ -358,10 +363,9 @@ def _pytest(root: Path, *arguments: str) -> None:
         "--tb=short",
         "-p",
         "no:cacheprovider",
-        "-p",
-        "tests.mutants.witness",
+        *(part for plugin in PLUGINS for part in ("-p", plugin)),
     ]
-    environment = {**os.environ, "PYTHONPATH": str(root)}
+    environment = {**os.environ, "PYTHONPATH": str(root), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     done = subprocess.run(
         [*command, *arguments],
         cwd=root,
@@ -373,3 +377,4 @@ def _pytest(root: Path, *arguments: str) -> None:
     )
     if done.returncode not in (0, 1):
         raise KillerError(f"pytest {' '.join(arguments)} cannot be run:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+    return done.stdout

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.mutants.__main__ import Result, chosen, in_turn, recorded_files, table
+from tests.mutants.__main__ import chosen, in_turn, mutate
 from tests.mutants.killers import KILLERS, Kill
 from tests.mutants.patches import Patch, PatchError, parse, paths, read
+from tests.mutants.recorded_kills import Result, kills, readable, recorded_tests, table
 from tests.tidy.sources import ROOT
 
 MUTANTS = paths()
@@ -51,23 +54,56 @@ def test_no_mutant_is_left_to_tests_that_draw_what_they_do() -> None:
     assert [row for row in kills.splitlines() if any(f"`{test}`" in row for test in drawn)] == []
 
 
-def test_who_killed_it_last_is_asked_first_and_the_others_behind() -> None:
+def test_what_killed_it_last_is_asked_first_alone_then_its_killer_and_the_others_behind() -> None:
     patch = read(next(path for path in MUTANTS if path.stem == "acknowledged_before_fsync"))
     plain = in_turn(KILLERS, patch, {})
-    for file, killer in (
-        ("tests/unit/raft/test_node_log.py", "store"),
-        ("tests/mutants/simulated_seeds.py", "simulator"),
+    for test, killer in (
+        ("tests/unit/raft/test_node_log.py::test_it_is_so", "store"),
+        ("tests/mutants/simulated_seeds.py::test_seeds[1]", "simulator"),
     ):
-        first, *others = in_turn(KILLERS, patch, {patch.name: file})
-        assert first.name == killer
-        assert others == [one for one in plain if one is not first]
-    assert in_turn(KILLERS, patch, {patch.name: "tests/that/is/gone.py"}) == plain
+        alone, group, *others = in_turn(KILLERS, patch, {patch.name: test})
+        assert (alone[0].name, alone[1]) == (killer, (test,))
+        assert (group[0].name, group[1]) == (killer, ())
+        assert others == [one for one in plain if one != group]
+    assert in_turn(KILLERS, patch, {patch.name: "tests/that/is/gone.py::test_it_is_so"}) == plain
 
 
-def test_all_kills_of_the_table_are_known_to_a_killer() -> None:
-    recorded = recorded_files((ROOT / "docs/mutants.md").read_text())
-    assert sorted(recorded) == sorted(path.stem for path in MUTANTS)
-    assert [file for file in recorded.values() if not any(killer.asks(file) for killer in KILLERS)] == []
+def test_all_recorded_tests_are_known_to_a_killer_that_sees_the_mutant() -> None:
+    recorded = recorded_tests()
+    names = [path.stem for path in MUTANTS]
+    missing = " ".join(name for name in names if name not in recorded)
+    assert not missing, f"nothing is recorded: python -m tests.mutants {missing} --record docs/mutants.md"
+    assert list(recorded) == names
+    for path in MUTANTS:
+        assert in_turn(KILLERS, read(path), recorded)[0][1] == (recorded[path.stem],), path.stem
+
+
+def test_the_table_names_the_recorded_tests() -> None:
+    rows = (ROOT / "docs/mutants.md").read_text().splitlines()
+    named = {row.split("`")[1]: row for row in rows if row.startswith("| `")}
+    assert [name for name, test in recorded_tests().items() if f" | {readable(test)} | " not in named[name]] == []
+
+
+def test_recorded_tests_exist() -> None:
+    """Arguments of theirs may be others by now: the runner says so."""
+    for test in set(recorded_tests().values()):
+        file, *scopes = test.partition("[")[0].split("::")
+        within = ast.parse((ROOT / file).read_text()).body
+        for scope in scopes:
+            named = [one for one in within if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]
+            found = [one for one in named if one.name == scope]
+            assert found, f"{test} is recorded, and {file} has no {scope}"
+            within = found[0].body
+
+
+def test_a_mutant_leaves_the_tree_alone_whose_files_it_shares(tmp_path: Path) -> None:
+    patch = read(MUTANTS[0])
+    mutant, shared = tmp_path / patch.path, tmp_path / "shared.py"
+    mutant.parent.mkdir(parents=True)
+    shutil.copy(ROOT / patch.path, shared)
+    os.link(shared, mutant)
+    mutate(tmp_path, patch)
+    assert shared.read_text() == (ROOT / patch.path).read_text() != mutant.read_text()
 
 
 def test_a_mutant_that_nobody_knows_is_an_error() -> None:
@@ -75,15 +111,18 @@ def test_a_mutant_that_nobody_knows_is_an_error() -> None:
         chosen(["unheard_of", MUTANTS[0].stem])
 
 
-def test_rows_of_mutants_that_were_not_run_stay() -> None:
+def test_what_is_recorded_of_mutants_that_were_not_run_stays() -> None:
     first, second = MUTANTS[0].stem, MUTANTS[1].stem
     old = [
         f"| `{first}` | A. | by one | 1.0 |",
         f"| `{second}` | B. | by one | 1.0 |",
         "| `gone` | C. | by one | 1.0 |",
     ]
-    result = Result(second, "B.", Kill("log", "tests/unit/x.py::test_it_is_so", "it is not"), (), 9.0, 2.0)
+    test = "tests/unit/x.py::test_it_is_so"
+    result = Result(second, "B.", Kill("log", test, "it is not"), (), 9.0, 2.0)
     assert table(old, [result]).splitlines()[2:] == [old[0], f"| `{second}` | B. | `unit/x.py` it is so | 2.0 |"]
+    assert kills({first: "one", second: "one", "gone": "one"}, [result]) == {first: "one", second: test}
+    assert kills({first: "one", second: test}, [Result(second, "B.", None, (), 9.0, 2.0)]) == {first: "one"}
 
 
 def test_lines_are_found_wherever_they_stand_now() -> None:

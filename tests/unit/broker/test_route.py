@@ -74,6 +74,17 @@ def test_exchanges_bound_in_a_circle() -> None:
     assert route(catalog, "/", "x1", "") == ["b", "c", "a"]
 
 
+def test_an_exchange_that_was_deleted_and_declared_again_can_be_bound_as_before() -> None:
+    catalog = catalog_with("a", "b")
+    for _ in range(2):
+        add_exchange(catalog, "other", "fanout")
+        assert route(catalog, "/", "other", "") == []
+        for queue in ("a", "b"):
+            bind(catalog, "other", queue)
+        assert sorted(route(catalog, "/", "other", "")) == ["a", "b"]
+        catalog.apply(DeleteExchange("/", "other"))
+
+
 def test_alternate_exchanges_form_a_chain_and_may_form_a_circle() -> None:
     catalog = catalog_with("a", "k")
     add_exchange(catalog, "first", "direct", arguments={"alternate-exchange": "second"})

@@ -56,11 +56,11 @@ def test_chunks_that_follow_each_other_count() -> None:
 @pytest.mark.parametrize(
     "late",
     [
-        chunk(4, sequence=4, time_ms=10),  # an offset is left out
-        chunk(2, sequence=4, time_ms=10),  # an offset is given twice
-        chunk(3, sequence=5, time_ms=10),  # a message of its writer is missing
-        chunk(3, time_ms=9),  # it is older than the one before
-        chunk(3, 2, node=2, sequence=3, time_ms=10),  # the first of another writer is missing
+        pytest.param(chunk(4, sequence=4, time_ms=10), id="an offset is left out"),
+        pytest.param(chunk(2, sequence=4, time_ms=10), id="an offset is given twice"),
+        pytest.param(chunk(3, sequence=5, time_ms=10), id="a message of its writer is missing"),
+        pytest.param(chunk(3, time_ms=9), id="it is older than the one before"),
+        pytest.param(chunk(3, 2, node=2, sequence=3, time_ms=10), id="the first of another writer is missing"),
     ],
 )
 def test_what_is_out_of_place_is_passed_over_and_leaves_no_trace(late: bytes) -> None:
