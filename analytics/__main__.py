@@ -129,8 +129,10 @@ def life(options: argparse.Namespace, files: list[LogFile]) -> int:
     pursuit = pursue(files, snapshot_files(options.data), sought(options), tail=options.tail)
     said = story(pursuit)
     show(pursuit.coverage, said, as_json=options.json)
-    is_damaged = any(not one.torn for one in pursuit.coverage.damage)
-    return worst([said.code, EXIT_UNKNOWN if is_damaged else EXIT_HOLDS])
+    covered = pursuit.coverage
+    is_damaged = any(not one.torn for one in covered.damage)
+    is_withheld = bool(covered.without_bodies) and options.at is None  # what is looked for may be in what is withheld
+    return worst([said.code, EXIT_UNKNOWN if is_damaged or is_withheld else EXIT_HOLDS])
 
 
 def sought(options: argparse.Namespace) -> LookFor:

@@ -22,13 +22,15 @@ class Coverage(NamedTuple):
     first: str | None  # ISO, UTC: when the first record was written that says when
     last: str | None
     damage: list[DamagedBytes]
+    without_bodies: tuple[str, ...] = ()  # nodes whose export was made without the contents of messages
 
     def sentence(self) -> str:
         window = f"from {self.first} to {self.last}" if self.first else "of unknown times"
         damaged = [one for one in self.damage if not one.torn]
         lost = f", {sum(one.length for one in damaged)} bytes in {len(damaged)} places are damaged" if damaged else ""
         nodes = f"{len(self.nodes)} nodes ({', '.join(self.nodes)})"
-        return f"read: {nodes}, {self.files} files, {self.file_bytes} bytes, {window}{lost}"
+        withheld = f", contents of messages withheld by {', '.join(self.without_bodies)}" if self.without_bodies else ""
+        return f"read: {nodes}, {self.files} files, {self.file_bytes} bytes, {window}{lost}{withheld}"
 
 
 def iso_time(micros: int | None) -> str | None:

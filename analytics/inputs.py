@@ -1,11 +1,13 @@
 """Which files there are to read, and of which node.
 
-A path is a data directory, a copy of one, or a directory with one of them for each node. Within, `archive/` and `log/` have
-files of the log, and `archive/` and `raft/` snapshots of groups; a file that is in both is one file that is being moved.
+A path is a data directory, a copy or export of one, or a directory with one of them for each node. Within, `archive/` and
+`log/` have files of the log, and `archive/` and `raft/` snapshots of groups; a file that is in both is one file that is
+being moved.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +25,8 @@ from storage.names import (
 from storage.record import HEADER_BYTES
 
 WITH_LOGS = (ARCHIVE_DIRECTORY, LOG_DIRECTORY)
+EXPORT_MANIFEST = "export.json"  # of leveretctl: client/leveret/ctl/export_directory.py
+EXPORT_FORMAT = 1
 
 
 class LogFile(NamedTuple):
@@ -47,6 +51,26 @@ class SnapshotFile(NamedTuple):
     size: int
 
 
+class NodeExport(NamedTuple):
+    """What `leveretctl wal export` has left out of a data directory, beside the files of queues."""
+
+    bodies_withheld: bool
+
+
+def export_of(directory: str) -> NodeExport | None:
+    """None: it is a data directory, or a copy of one. Raises ValueError."""
+    path = Path(directory) / EXPORT_MANIFEST
+    try:
+        said = json.loads(path.read_text())
+        if said["format"] != EXPORT_FORMAT:
+            raise ValueError(f"{path} has format {said['format']}, and {EXPORT_FORMAT} is known")
+        return NodeExport(said["bodies"] != "included")
+    except FileNotFoundError:
+        return None
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{path} is no manifest of an export") from error
+
+
 def log_files(paths: Iterable[str]) -> list[LogFile]:
     """All files below these paths that were begun, node by node in the order of the log. Raises FileNotFoundError for a path
     that is not there, and ValueError where nothing of ours lies, or two nodes have one name."""
@@ -60,6 +84,13 @@ def log_files(paths: Iterable[str]) -> list[LogFile]:
                 )
             found += _files_of(directory)
     return found
+
+
+def without_bodies(files: Iterable[LogFile]) -> tuple[str, ...]:
+    """The nodes whose export was made without the contents of messages."""
+    directories = {(file.node, file.directory) for file in files}
+    exports = {node: export_of(directory) for node, directory in directories}
+    return tuple(sorted(node for node, export in exports.items() if export is not None and export.bodies_withheld))
 
 
 def snapshot_files(paths: Iterable[str]) -> list[SnapshotFile]:

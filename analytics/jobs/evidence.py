@@ -14,7 +14,7 @@ from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 
-from analytics.inputs import LogFile
+from analytics.inputs import LogFile, export_of
 from analytics.jobs.proof import LogEvidence
 from analytics.queue_events import CLASSIC_KINDS
 from classic.recovery import clean_stop
@@ -103,12 +103,15 @@ def log_evidence(found: Iterable[FileEvidence], directories: Iterable[tuple[str,
             from_the_first &= last is not None or file.first == FIRST_INDEX
             last = file.last
         lasts[node] = last or 0
+    exported = []
     for node, directory in directories:
+        if export_of(directory) is not None:
+            exported.append(node)
         disk = OsDisk(directory, read_only=True)
         gaps += _end_missing(disk, node, lasts.get(node, 0))
         for queue, ranges in moved_out(disk):
             _add(stored, queue, ranges)
-    return LogEvidence(gaps, from_the_first, changed, stored)
+    return LogEvidence(gaps, from_the_first, changed, stored, exported)
 
 
 def _add(stored: dict[int, SequenceSet], queue: int, ranges: Iterable[Range]) -> None:

@@ -91,6 +91,7 @@ class LogEvidence:
     from_the_first: bool = True  # the first record of each node that speaks of classic queues was read
     changed: bool = False  # files came or went while they were read: what is missing may have moved
     stored: Mapping[int, SequenceSet] = field(default_factory=dict)  # by queue: messages whose content a node has
+    exported: Sequence[str] = ()  # nodes without their files of queues: what is in none of the log may be there
 
 
 def prove(queue: QueueLives, log: LogEvidence) -> ProofRow:
@@ -103,6 +104,10 @@ def prove(queue: QueueLives, log: LogEvidence) -> ProofRow:
     if queue.kind == CLASSIC:
         missing = _missing(queue, log)
         why = _gap(log) or why or _late(queue, log) or _untold(queue, log)
+        if missing and log.exported:
+            why = (
+                why or f"the export of {log.exported[0]} has no files of queues, where these may be: read its directory"
+            )
         if missing and log.changed:
             why = why or "the node's files changed while they were read: stop it, or read a copy"
         if missing and why is not None:  # what became of them may be told where nothing could be read

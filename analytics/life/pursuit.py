@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 from analytics.coverage import Coverage, DamagedBytes, iso_time
 from analytics.fold.lives import PUBLISHED, LifeState, LifeStep
 from analytics.fold.queue_history import HistoryFold
-from analytics.inputs import LogFile, SnapshotFile
+from analytics.inputs import LogFile, SnapshotFile, without_bodies
 from analytics.life.file_look import FileSeen, entries, look
 from analytics.life.wanted import AtPlace, FoundMessage, LookFor, MessagePlace, SuccessorOf
 from analytics.queue_events import STANDING_KINDS, QueueEvent, QueueName, snapshot_events
@@ -154,7 +154,8 @@ def _coverage(files: Sequence[LogFile], seen: Sequence[FileSeen]) -> Coverage:
     ]
     nodes = sorted({one.node for one in files})
     first, last = iso_time(min(firsts, default=None)), iso_time(max(lasts, default=None))
-    return Coverage(nodes, len(files), sum(one.size for one in files), first, last, damage)
+    size = sum(one.size for one in files)
+    return Coverage(nodes, len(files), size, first, last, damage, without_bodies(files))
 
 
 class _Follower:

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from analytics.coverage import Coverage, DamagedBytes, iso_time
-from analytics.inputs import LogFile
+from analytics.inputs import LogFile, without_bodies
 from analytics.spark.event_source import DAMAGE
 
 if TYPE_CHECKING:
@@ -20,4 +20,5 @@ def coverage(found: DataFrame, files: list[LogFile]) -> Coverage:
     damaged = found.where(f.col("kind") == DAMAGE).collect()
     damage = [DamagedBytes(row.node, row.file, row.place, **json.loads(row.data)) for row in damaged]
     nodes = sorted({one.node for one in files})
-    return Coverage(nodes, len(files), sum(one.size for one in files), iso_time(first), iso_time(last), damage)
+    size = sum(one.size for one in files)
+    return Coverage(nodes, len(files), size, iso_time(first), iso_time(last), damage, without_bodies(files))

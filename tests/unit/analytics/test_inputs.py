@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analytics.inputs import log_files, snapshot_files
+from analytics.inputs import NodeExport, export_of, log_files, snapshot_files, without_bodies
 from storage.names import group_segment, group_snapshot, log_file
 
 
@@ -70,3 +70,22 @@ def test_snapshots_are_found_where_they_count_and_where_they_are_kept(tmp_path: 
     assert [(one.node, one.name.partition("/")[0], one.group, one.number, one.size) for one in found] == [
         ("n1", "archive", 7, 1, 5), ("n1", "raft", 7, 2, 5),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("bodies", "withheld"), [("included", ()), ("withheld", ("n1",))])
+def test_an_export_says_whether_contents_are_in_it(tmp_path: Path, bodies: str, withheld: tuple[str, ...]) -> None:
+    node(tmp_path / "n1", 1)
+    (tmp_path / "n1" / "export.json").write_text(f'{{"format": 1, "bodies": "{bodies}"}}')
+    assert export_of(str(tmp_path / "n1")) == NodeExport(bodies_withheld=bool(withheld))
+    assert without_bodies(log_files([str(tmp_path)])) == withheld
+
+
+def test_a_data_directory_is_no_export(tmp_path: Path) -> None:
+    assert export_of(str(node(tmp_path / "n1", 1))) is None
+
+
+@pytest.mark.parametrize("said", ["{}", '{"format": 2, "bodies": "included"}', "no JSON", "[]"])
+def test_a_manifest_that_is_not_understood_is_refused(tmp_path: Path, said: str) -> None:
+    (tmp_path / "export.json").write_text(said)
+    with pytest.raises(ValueError, match=r"export|format|Expecting"):
+        export_of(str(tmp_path))

@@ -54,6 +54,13 @@ def test_what_is_missing_while_a_node_works_is_unknown() -> None:
     assert code_of(row) == EXIT_UNKNOWN
 
 
+def test_what_an_export_does_not_have_is_unknown() -> None:
+    row = prove(classic(), evidence((0, 7), (9, 10), exported=["n1"]))
+    assert (row.present, row.missing, row.unknown, code_of(row)) == (2, 0, 2, EXIT_UNKNOWN)
+    assert row.why == "the export of n1 has no files of queues, where these may be: read its directory"
+    assert code_of(prove(classic(), evidence((0, 10), exported=["n1"]))) == EXIT_HOLDS
+
+
 def test_a_node_that_works_does_not_spoil_a_proof() -> None:
     assert code_of(prove(classic(), evidence((0, 10), changed=True))) == EXIT_HOLDS
 

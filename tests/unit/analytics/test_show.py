@@ -30,3 +30,7 @@ def test_json_has_schema_coverage_and_rows(capsys: pytest.CaptureFixture[str]) -
     said = json.loads(capsys.readouterr().out)
     assert said["schema"][1] == {"name": "messages", "type": "bigint"}
     assert (said["coverage"]["nodes"], said["rows"]) == (["n1"], ANSWER.rows)
+
+
+def test_contents_that_were_withheld_are_said() -> None:
+    assert COVERED._replace(without_bodies=("n1", "n2")).sentence().endswith("contents of messages withheld by n1, n2")
