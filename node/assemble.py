@@ -26,6 +26,7 @@ from front.amqp.terms import Identity
 from front.answers import answered
 from front.client_server import ClientServer
 from front.grpc.admin_service import AdminPorts
+from front.grpc.log_service import LogSource
 from front.grpc.server import Server, Tls, serve
 from front.input_share import InputShare
 from front.plain_login import Credentials
@@ -51,6 +52,7 @@ from node.config_limits import (
     stream_server_limits,
 )
 from node.config_peers import boot_settings, peer_settings
+from node.exporting.log_export import LogExports
 from node.foundation import Parts, Ports
 from node.identity import DISK, RAM, NodeIdentity, Place
 from node.kernel import ENTER_S, Kernel
@@ -75,6 +77,7 @@ from storage.os_disk import OsDisk
 
 PASSWORD_THREADS = 2  # one checks logins, one hashes for administrators
 PASSWORD_NICENESS = 19  # the event loop and the log come first
+EXPORT_NICENESS = 19
 TICK_S = 0.1  # how often is looked after what has no timer of its own; also finds timers when the wall clock jumped
 
 logger = logging.getLogger("leveret")
@@ -156,6 +159,7 @@ class Node:
             started_at_ms=started_at,
         )
         operations = Operations(broker, admin)
+        exports = self._log_exports(kernel)
         metrics = Metrics(
             broker,
             kernel.log,
@@ -169,12 +173,13 @@ class Node:
             config,
             self._loop_watch,
             kernel.archive_figures,
+            exports.figures,
         )
 
         for protocol, server in (("amqp", amqp), ("stream", streams)):
             await self._listen_to_clients(protocol, server)
             self._undo.push_async_callback(server.stop)
-        grpc = await self._listen_grpc(broker, AdminPorts(operations, cluster, members))
+        grpc = await self._listen_grpc(broker, AdminPorts(operations, cluster, members, exports))
         await self._listen_http(broker, operations, metrics)
         cluster.maintenance = ClientDoors(broker, (amqp, streams), grpc)
         # First of all when it stops: clients find the next leaders where they go to.
@@ -285,6 +290,19 @@ class Node:
             short_of_room=lambda: kernel.log.short_of_room,
             make_room=None if archive is None else lambda wanted: answered(archive.make_room(wanted)),
             free_dead_entries=kernel.groups.give_room,
+        )
+
+    def _log_exports(self, kernel: Kernel) -> LogExports:
+        thread = Threads(asyncio.get_running_loop(), 1, "leveret-export", EXPORT_NICENESS)
+        self._undo.callback(thread.close)
+        return LogExports(
+            OsDisk(self._config.node.data_dir, read_only=True),
+            thread,
+            LogSource(self._config.node_name, kernel.log.log_id),
+            kernel.metadata.audit,
+            durable_end=lambda: kernel.log.durable_end,
+            bytes_per_s_max=self._config.history.export_bytes_per_s,
+            monotonic=self._clock.monotonic,
         )
 
     def _amqp_server(self, broker: Broker, input_share: InputShare) -> ClientServer:

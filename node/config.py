@@ -16,6 +16,7 @@ from broker.history_level import LEVELS
 from node import addresses
 
 STREAM_FRAME_MAX_MIN = 8_192  # what a client may send before it is tuned
+EXPORT_BYTES_PER_S_MIN = 65_536
 
 
 class ConfigError(Exception):
@@ -164,6 +165,7 @@ class HistorySection(Section, frozen=True):
     clients are personal data."""
 
     level: str = "basic"  # off, basic, full
+    export_bytes_per_s: int = 33_554_432  # read for all exports of the log together
 
 
 class ArchiveSection(Section, frozen=True):
@@ -280,6 +282,9 @@ def check(config: Config) -> None:
         raise ConfigError(f"logging.level is {config.logging.level!r}: debug, info, warning or error")
     if config.history.level not in LEVELS:
         raise ConfigError(f"history.level is {config.history.level!r}: {', '.join(LEVELS)}")
+    if config.history.export_bytes_per_s < EXPORT_BYTES_PER_S_MIN:
+        given = config.history.export_bytes_per_s
+        raise ConfigError(f"history.export_bytes_per_s is {given}: give {EXPORT_BYTES_PER_S_MIN} or more")
     for name in ("hours", "bytes_max", "free_min_bytes"):
         if getattr(config.archive, name) < 0:
             raise ConfigError(f"archive.{name} is {getattr(config.archive, name)}: give 0 or more")

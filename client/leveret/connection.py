@@ -21,6 +21,7 @@ from leveret.channels import DEFAULT_TARGET, Tls
 from leveret.consumer import Consumer
 from leveret.errors import ConnectionLost, TimedOut
 from leveret.message import GotMessage, from_wire
+from leveret.node_log import NodeLog
 from leveret.publisher import MAX_UNCONFIRMED, Publisher
 from leveret.requests import NodeRequests
 from leveret.stream import Stream
@@ -52,6 +53,7 @@ class Node(NodeRequests):
         super().__init__(target, user=user, password=password, vhost=vhost, tls=tls, timeout_s=timeout_s, name=name)
         self.topology = Topology(self)
         self.admin = Admin(self)
+        self.log = NodeLog(self)
 
     async def __aenter__(self) -> Node:
         await self.open()

@@ -115,6 +115,36 @@ class QueueGroup:
 
 
 @dataclass(slots=True, frozen=True)
+class LogGap:
+    """Numbers of files that are missing from a log."""
+
+    first: int
+    last: int
+
+
+@dataclass(slots=True, frozen=True)
+class LogFile:
+    """A file of a node's log, or a snapshot of a group; see admin.proto."""
+
+    name: str
+    bytes: int
+    first_us: int
+    last_us: int
+    open: bool
+
+
+@dataclass(slots=True, frozen=True)
+class LogListing:
+    """What a node has of its log: `files` in the order in which to export them."""
+
+    node: str
+    log_id: str
+    first_us: int
+    gaps: tuple[LogGap, ...]
+    files: tuple[LogFile, ...]
+
+
+@dataclass(slots=True, frozen=True)
 class QueueChange:
     """What was done with one queue of many; or why not, in `error`."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import base64
 import platform
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Protocol
 from weakref import WeakSet
 
@@ -71,6 +71,19 @@ class NodeRequests:
                 if not (attempts_left and never_sent(error)):
                     raise lost from error
         raise AssertionError("unreachable: the last attempt returns or raises")
+
+    async def answers(self, service: str, method: str, request: Any) -> AsyncGenerator[Any, None]:
+        """One request, and as many answers as the node has, without a limit of time."""
+        call_of = getattr(getattr(await self.stubs(), service), method)
+        target = self.target
+        call = call_of(request, metadata=self.metadata)
+        try:
+            async for answer in call:
+                yield answer
+        except grpc.aio.AioRpcError as error:
+            raise self.noted(from_rpc(error, target), target) from error
+        finally:
+            call.cancel()
 
     def noted(self, error: LeveretError, target: str) -> LeveretError:
         """The error, after which another node is asked first if this one is lost."""

@@ -13,6 +13,7 @@ from front.grpc import convert, describe
 from front.grpc.call import DEFAULT_VHOST, Context, Front, answers_errors, vhost_asked_for
 from front.grpc.caller import caller, operator
 from front.grpc.cluster_service import ClusterMethods, ClusterPort
+from front.grpc.log_service import LogMethods, LogPort
 from front.grpc.members_service import MembersMethods, QueueMembersPort, group_stub
 from front.grpc.stubs import stub_of
 from front.slices import made_in_slices
@@ -27,15 +28,17 @@ class AdminPorts:
     operations: Operations
     cluster: ClusterPort | None  # None: this node cannot be in one
     members: QueueMembersPort | None  # None: there are no quorum queues
+    log: LogPort | None = None  # None: nothing of it is given away
 
 
-class AdminService(ClusterMethods, MembersMethods, admin_pb2_grpc.AdminServicer):
+class AdminService(ClusterMethods, MembersMethods, LogMethods, admin_pb2_grpc.AdminServicer):
     """leveret.v1.Admin."""
 
     def __init__(self, front: Front, ports: AdminPorts) -> None:
         self.front = front
         self.cluster = ports.cluster
         self.members = ports.members
+        self.log = ports.log
         self._operations = ports.operations
 
     # ------------------------------------------------------------------ the node

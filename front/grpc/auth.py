@@ -115,10 +115,17 @@ class Authenticate(grpc.aio.ServerInterceptor):
             request = await _only_request(context)
             return await handler.unary_unary(request, context)
 
+        async def guarded_answers(requests: Any, context: call.Context) -> None:
+            await self._admit(context)
+            request = await _only_request(context)
+            await handler.unary_stream(request, context)
+
         codec = (handler.request_deserializer, handler.response_serializer)
         if handler.request_streaming:
             assert handler.response_streaming, "a kind of call that we do not have"
             return grpc.stream_stream_rpc_method_handler(guarded_stream, *codec)
+        if handler.response_streaming:
+            return grpc.stream_stream_rpc_method_handler(guarded_answers, *codec)
         # A single request is read as a stream of one, for gRPC would read it, however large, before asking us anything.
         return grpc.stream_unary_rpc_method_handler(guarded_call, *codec)
 

@@ -65,15 +65,19 @@ def version_of(data: bytes) -> int:
     return data[0] if data else 0
 
 
+def head_bytes(data: bytes) -> int:
+    """Where the command of this entry begins."""
+    return _ENTRY.size + (_WHEN_AND_WHO.size if version_of(data) > ENTRY_OLDEST else 0)
+
+
 def decode_whole(data: bytes) -> tuple[Origin, WhenAndWho | None, Command]:
     """Also what is there for readers of the log. Raises UnknownVersion."""
-    version = version_of(data)
-    head_bytes = _ENTRY.size + (_WHEN_AND_WHO.size if version > ENTRY_OLDEST else 0)
-    if len(data) < head_bytes or not ENTRY_OLDEST <= version <= ENTRY_NEWEST:
+    version, command_at = version_of(data), head_bytes(data)
+    if len(data) < command_at or not ENTRY_OLDEST <= version <= ENTRY_NEWEST:
         raise UnknownVersion(
             f"an entry of {len(data)} bytes and version {data[:1].hex() or 'missing'} of the metadata log, and versions "
             f"{ENTRY_OLDEST} to {ENTRY_NEWEST} are known"
         )
     _, *origin = _ENTRY.unpack_from(data)
     said = WhenAndWho(*_WHEN_AND_WHO.unpack_from(data, _ENTRY.size)) if version > ENTRY_OLDEST else None
-    return Origin(*origin), said, decode_command(data[head_bytes:])
+    return Origin(*origin), said, decode_command(data[command_at:])

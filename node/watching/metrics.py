@@ -24,6 +24,7 @@ from broker.queue_type import QueueStatistics
 from front.slices import in_slices
 from node.catalog.cluster_metadata import ClusterMetadata
 from node.config import Config
+from node.exporting.log_export import ExportFigures
 from node.peers.calls import PeerCalls
 from node.peers.link import PeerLinks
 from node.version import VERSION
@@ -115,9 +116,11 @@ class Metrics(Collector):
         config: Config,
         loop_watch: LoopWatch | None = None,
         archive: Callable[[], ArchiveFigures] = ArchiveFigures,
+        exports: ExportFigures | None = None,
     ) -> None:
         self._loop_watch = loop_watch
         self._archive = archive
+        self._exports = exports or ExportFigures()
         self._broker = broker
         self._log = log
         self._metadata = metadata
@@ -295,6 +298,10 @@ class Metrics(Collector):
         archive = self._archive()
         yield gauge("leveret_archive_bytes", "Bytes of files that are kept for questions asked later", archive.size)
         yield gauge("leveret_archive_oldest_seconds", "How far back they reach", archive.oldest_s)
+        exports = self._exports
+        yield gauge("leveret_log_export_readers", "Clients that read the log of this node now", exports.readers)
+        yield counter("leveret_log_export_files", "Files of the log that clients have read to their end", exports.files)
+        yield counter("leveret_log_export_bytes", "Bytes of the log that were sent to clients", exports.bytes)
         yield gauge(
             "leveret_log_failed", "1 after a failed write or fsync: nothing is written any more", bool(log["failed"])
         )

@@ -82,15 +82,17 @@ class ColumnReader:
         *,
         is_followed: bool = False,
         end: int | None = None,
+        piece_bytes: int = PIECE_BYTES,
     ) -> None:
         """`is_followed` says that the log went on in another file, so all of this one had been fsynced. `end`: what lies
-        behind it is not read, and not judged."""
+        behind it is not read, and not judged. Smaller pieces are for who shares the interpreter with an event loop."""
         self.damage = []
         self.place = log_of(disk, name) if start is None else start
         self._disk = disk
         self._name = name
         self._is_followed = is_followed
         self._end = end
+        self._piece_bytes = piece_bytes
 
     def pieces(self) -> Iterator[ColumnPiece]:
         """Raises OSError and StorageError where the file cannot be read, never for what is in it."""
@@ -110,7 +112,7 @@ class ColumnReader:
 
     def _read(self, file: File, size: int) -> tuple[bytes, Found]:
         """What lies at the place: a piece, or all of a record that is longer than one."""
-        wanted = PIECE_BYTES
+        wanted = self._piece_bytes
         while True:
             buffer = file.read_at(self.place.base, min(wanted, size - self.place.base))
             found = records(buffer, 0, len(buffer), PAYLOAD_BYTES_MAX, self.place)

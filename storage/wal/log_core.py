@@ -107,6 +107,12 @@ class LogCore:
         return self._in_flight.file_number if self._in_flight is not None else self.file_number
 
     @property
+    def durable_end(self) -> tuple[int, int]:
+        """Up to where the log is fsynced: a file, and an offset in it."""
+        commit = self._in_flight
+        return (self._durable_file, self._durable_offset) if commit is None else (commit.file_number, commit.start)
+
+    @property
     def position(self) -> int:
         """Where in it the next record would begin."""
         return self._gathering.end

@@ -135,6 +135,15 @@ class LogWriter:
         return self._core.commits.durable
 
     @property
+    def durable_end(self) -> tuple[int, int]:
+        """Up to where the log is fsynced: a file, and an offset in it. What lies before never changes."""
+        return self._core.durable_end
+
+    @property
+    def log_id(self) -> bytes:
+        return self._core.log_id
+
+    @property
     def failed(self) -> str | None:
         """Why nothing is written any more, None while all is well."""
         return self._core.commits.failed

@@ -991,3 +991,119 @@ class CheckNodeResponse(_message.Message):
     name: str
     critical: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, name: _Optional[str] = ..., critical: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ListLogRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class LogListing(_message.Message):
+    __slots__ = ("node", "log_id", "first_us", "gaps", "files")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    LOG_ID_FIELD_NUMBER: _ClassVar[int]
+    FIRST_US_FIELD_NUMBER: _ClassVar[int]
+    GAPS_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    log_id: bytes
+    first_us: int
+    gaps: _containers.RepeatedCompositeFieldContainer[LogGap]
+    files: _containers.RepeatedCompositeFieldContainer[LogFile]
+    def __init__(self, node: _Optional[str] = ..., log_id: _Optional[bytes] = ..., first_us: _Optional[int] = ..., gaps: _Optional[_Iterable[_Union[LogGap, _Mapping]]] = ..., files: _Optional[_Iterable[_Union[LogFile, _Mapping]]] = ...) -> None: ...
+
+class LogGap(_message.Message):
+    __slots__ = ("first", "last")
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    first: int
+    last: int
+    def __init__(self, first: _Optional[int] = ..., last: _Optional[int] = ...) -> None: ...
+
+class LogFile(_message.Message):
+    __slots__ = ("name", "bytes", "first_us", "last_us", "open")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    FIRST_US_FIELD_NUMBER: _ClassVar[int]
+    LAST_US_FIELD_NUMBER: _ClassVar[int]
+    OPEN_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    bytes: int
+    first_us: int
+    last_us: int
+    open: bool
+    def __init__(self, name: _Optional[str] = ..., bytes: _Optional[int] = ..., first_us: _Optional[int] = ..., last_us: _Optional[int] = ..., open: _Optional[bool] = ...) -> None: ...
+
+class ExportLogRequest(_message.Message):
+    __slots__ = ("files", "without_bodies", "bytes_per_second_max")
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    WITHOUT_BODIES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_PER_SECOND_MAX_FIELD_NUMBER: _ClassVar[int]
+    files: _containers.RepeatedCompositeFieldContainer[WantedLogFile]
+    without_bodies: bool
+    bytes_per_second_max: int
+    def __init__(self, files: _Optional[_Iterable[_Union[WantedLogFile, _Mapping]]] = ..., without_bodies: _Optional[bool] = ..., bytes_per_second_max: _Optional[int] = ...) -> None: ...
+
+class WantedLogFile(_message.Message):
+    __slots__ = ("name", "offset", "sha256")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    offset: int
+    sha256: bytes
+    def __init__(self, name: _Optional[str] = ..., offset: _Optional[int] = ..., sha256: _Optional[bytes] = ...) -> None: ...
+
+class LogPiece(_message.Message):
+    __slots__ = ("begin", "data", "end", "unread")
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    UNREAD_FIELD_NUMBER: _ClassVar[int]
+    begin: LogFileBegin
+    data: bytes
+    end: LogFileEnd
+    unread: LogFileUnread
+    def __init__(self, begin: _Optional[_Union[LogFileBegin, _Mapping]] = ..., data: _Optional[bytes] = ..., end: _Optional[_Union[LogFileEnd, _Mapping]] = ..., unread: _Optional[_Union[LogFileUnread, _Mapping]] = ...) -> None: ...
+
+class LogFileBegin(_message.Message):
+    __slots__ = ("name", "offset")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    offset: int
+    def __init__(self, name: _Optional[str] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class LogFileEnd(_message.Message):
+    __slots__ = ("bytes", "sha256", "open")
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    OPEN_FIELD_NUMBER: _ClassVar[int]
+    bytes: int
+    sha256: bytes
+    open: bool
+    def __init__(self, bytes: _Optional[int] = ..., sha256: _Optional[bytes] = ..., open: _Optional[bool] = ...) -> None: ...
+
+class LogFileUnread(_message.Message):
+    __slots__ = ("name", "reason", "gone")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    GONE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    reason: str
+    gone: bool
+    def __init__(self, name: _Optional[str] = ..., reason: _Optional[str] = ..., gone: _Optional[bool] = ...) -> None: ...
+
+class DumpLogRequest(_message.Message):
+    __slots__ = ("from_us", "queue", "follow")
+    FROM_US_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    FOLLOW_FIELD_NUMBER: _ClassVar[int]
+    from_us: int
+    queue: str
+    follow: bool
+    def __init__(self, from_us: _Optional[int] = ..., queue: _Optional[str] = ..., follow: _Optional[bool] = ...) -> None: ...
+
+class LogRows(_message.Message):
+    __slots__ = ("rows",)
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    rows: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, rows: _Optional[_Iterable[str]] = ...) -> None: ...

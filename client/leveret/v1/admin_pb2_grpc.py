@@ -254,6 +254,21 @@ class AdminStub:
                 request_serializer=leveret_dot_v1_dot_admin__pb2.RebalanceQueuesRequest.SerializeToString,
                 response_deserializer=leveret_dot_v1_dot_admin__pb2.QueueChanges.FromString,
                 _registered_method=True)
+        self.ListLog = channel.unary_stream(
+                '/leveret.v1.Admin/ListLog',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.ListLogRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.LogListing.FromString,
+                _registered_method=True)
+        self.ExportLog = channel.unary_stream(
+                '/leveret.v1.Admin/ExportLog',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.ExportLogRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.LogPiece.FromString,
+                _registered_method=True)
+        self.DumpLog = channel.unary_stream(
+                '/leveret.v1.Admin/DumpLog',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.DumpLogRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.LogRows.FromString,
+                _registered_method=True)
 
 
 class AdminServicer:
@@ -532,6 +547,25 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListLog(self, request, context):
+        """administrator. Of the node that is asked: the files of its log and archive. See docs/history.md
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ExportLog(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DumpLog(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -754,6 +788,21 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.RebalanceQueues,
                     request_deserializer=leveret_dot_v1_dot_admin__pb2.RebalanceQueuesRequest.FromString,
                     response_serializer=leveret_dot_v1_dot_admin__pb2.QueueChanges.SerializeToString,
+            ),
+            'ListLog': grpc.unary_stream_rpc_method_handler(
+                    servicer.ListLog,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.ListLogRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.LogListing.SerializeToString,
+            ),
+            'ExportLog': grpc.unary_stream_rpc_method_handler(
+                    servicer.ExportLog,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.ExportLogRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.LogPiece.SerializeToString,
+            ),
+            'DumpLog': grpc.unary_stream_rpc_method_handler(
+                    servicer.DumpLog,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.DumpLogRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.LogRows.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1944,6 +1993,87 @@ class Admin:
             '/leveret.v1.Admin/RebalanceQueues',
             leveret_dot_v1_dot_admin__pb2.RebalanceQueuesRequest.SerializeToString,
             leveret_dot_v1_dot_admin__pb2.QueueChanges.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListLog(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/leveret.v1.Admin/ListLog',
+            leveret_dot_v1_dot_admin__pb2.ListLogRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.LogListing.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExportLog(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/leveret.v1.Admin/ExportLog',
+            leveret_dot_v1_dot_admin__pb2.ExportLogRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.LogPiece.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DumpLog(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/leveret.v1.Admin/DumpLog',
+            leveret_dot_v1_dot_admin__pb2.DumpLogRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.LogRows.FromString,
             options,
             channel_credentials,
             insecure,

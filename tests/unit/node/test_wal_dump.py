@@ -13,7 +13,8 @@ from broker.catalog.catalog_commands import DeclareQueue, PutUser, encode_comman
 from broker.records import UserRecord
 from node.catalog.group import METADATA_GROUP
 from node.catalog.metadata_entry import Origin, WhenAndWho, encode_entry
-from node.commands.wal_dump import Row, dump_rows
+from node.commands.wal_dump import dump_rows
+from node.exporting.log_rows import Row
 from raft.core import packs
 from raft.core.messages import EntryKind
 from storage.names import ARCHIVE_DIRECTORY, log_file

@@ -7,12 +7,13 @@ from typing import Any
 from broker.catalog.catalog_commands import Command, UnknownVersion
 from broker.login.audit import description
 from node.catalog.group import METADATA_GROUP
-from node.catalog.metadata_entry import decode_whole
+from node.catalog.metadata_entry import decode_whole, head_bytes
 from raft.core.errors import BadBytes
 from raft.core.messages import EntryKind
 from raft.core.packs import decode
 from storage.record import Kind
 
+WITHHELD = "withheld: it holds a secret, and this is from an export without contents"
 NAMED_BY = ("vhost", "source", "destination", "name")  # fields of commands and their records
 
 
@@ -31,7 +32,8 @@ def _said(data: bytes) -> dict[str, Any]:
     try:
         origin, said, command = decode_whole(data)
     except UnknownVersion as error:
-        return {"command": str(error)}
+        rest = data[head_bytes(data) :]
+        return {"command": WITHHELD if rest and not any(rest) else str(error)}  # node/exporting/withheld_contents.py
     when_and_who = {} if said is None else {"time_ms": said.time_ms, "actor": said.actor}
     return {"command": _what(command), "node": origin.node, "incarnation": origin.incarnation, **when_and_who}
 
