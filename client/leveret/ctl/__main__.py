@@ -34,6 +34,7 @@ from leveret.ctl import (
     tail,
     users,
     vhosts,
+    wal,
 )
 from leveret.ctl.run import PASSWORD_VARIABLE, options
 from leveret.errors import LeveretError
@@ -67,6 +68,7 @@ for name, group in (
     ("definitions", definitions.app),
     ("alarm", status.alarms_app),
     ("log", status.log_app),
+    ("wal", wal.app),
 ):
     app.add_typer(group, name=name)
 app.command("status")(status.status)
