@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analytics.inputs import LogFile, log_files, snapshot_files
@@ -39,7 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"leveret-analytics: {error}", file=sys.stderr)
         return EXIT_USAGE
     try:
-        return answer(spark, options, files)
+        return convert(spark, options, files) if options.command == "convert" else answer(spark, options, files)
+    except ValueError as error:
+        print(f"leveret-analytics: {error}", file=sys.stderr)
+        return EXIT_USAGE
     finally:
         spark.stop()
 
@@ -123,6 +127,17 @@ def queue(asked: JobQuestion) -> JobAnswer:
     rows = [{"name": name, **one._asdict()} for name, one in figures(asked.found, asked.of_queues(), asked.options.at)]
     unknown = any(row["untimed"] for row in rows)
     return JobAnswer([("name", "string"), *FIGURE_COLUMNS], rows, EXIT_UNKNOWN if unknown else EXIT_HOLDS)
+
+
+def convert(spark: SparkSession, options: argparse.Namespace, files: list[LogFile]) -> int:
+    from analytics.parquet import convert as conversion
+
+    if options.tail:
+        raise ValueError("--tail reads what may not stay in the log; a conversion takes what is durable only")
+    snapshots = snapshot_files(options.data)
+    covered, said = conversion.convert(spark, files, snapshots, Path(options.directory).resolve())
+    show(covered, said, as_json=options.json)
+    return EXIT_UNKNOWN if any(not one.torn for one in covered.damage) else EXIT_HOLDS
 
 
 def life(options: argparse.Namespace, files: list[LogFile]) -> int:
@@ -222,6 +237,8 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--at", nargs=2, metavar=("QUEUE", "POS"), help=PLACE_HELP)
     one.add_argument("--header", metavar="NAME=VALUE", help="the messages with this header, a text or a whole number")
     one.add_argument("--body-holds", metavar="TEXT", help="the messages with this text in their bodies")
+    convert = commands.add_parser("convert", help="the tables as Parquet; again: what has come since")
+    convert.add_argument("directory", metavar="DIR", help="where they are, or are to be")
     sql = commands.add_parser("sql", help="a question in SQL over the tables `lives`, `queues` and `actors`")
     sql.add_argument("query", metavar="SELECT")
     return made

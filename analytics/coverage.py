@@ -24,6 +24,9 @@ class Coverage(NamedTuple):
     damage: list[DamagedBytes]
     without_bodies: tuple[str, ...] = ()  # nodes whose export was made without the contents of messages
 
+    def as_object(self) -> dict[str, object]:
+        return {**self._asdict(), "damage": [one._asdict() for one in self.damage]}
+
     def sentence(self) -> str:
         window = f"from {self.first} to {self.last}" if self.first else "of unknown times"
         damaged = [one for one in self.damage if not one.torn]

@@ -8,7 +8,7 @@ what nodes say of members and names is rare, and is read one by one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from struct import error as struct_error
 from typing import NamedTuple
 
@@ -86,11 +86,14 @@ _RARE = re.compile(b"[%s]" % b"".join(re.escape(bytes([kind])) for kind in RARE_
 class FileEvents:
     """What the records of one file say, piece by piece."""
 
-    def __init__(self, number: int, durable: int | None = None) -> None:
-        """`number`: of the file. `durable`: so much of it is known to be durable; None: all."""
+    others: set[int]  # groups that are no quorum queues, as far as was read
+
+    def __init__(self, number: int, durable: int | None = None, others: Iterable[int] = ()) -> None:
+        """`number`: of the file. `durable`: so much of it is known to be durable; None: all. `others`: as they were where
+        reading goes on."""
         self._number = number
         self._durable = durable
-        self._others: set[int] = set()  # groups that are no quorum queues, as far as was read
+        self.others = set(others)
 
     def said(self, piece: ColumnPiece) -> list[Said]:
         """Names, and what nodes say of members. To be asked before `events`. A payload that does not fit its record's kind says
@@ -106,12 +109,12 @@ class FileEvents:
                 continue
         for name in found:
             if isinstance(name, QueueName) and name.kind != QUORUM:
-                self._others.add(name.queue)
+                self.others.add(name.queue)
         return found
 
     def events(self, piece: ColumnPiece) -> Table:
         """Of queues, in the order of the records."""
-        others = b"".join(group.to_bytes(8, "little") for group in sorted(self._others))
+        others = b"".join(group.to_bytes(8, "little") for group in sorted(self.others))
         return events(piece.buffer, piece.base, piece.records, self._number, others)
 
     def is_durable(self, offset: int) -> bool:

@@ -34,7 +34,7 @@ def show(covered: Coverage, answer: JobAnswer, *, as_json: bool) -> None:
 def _as_object(covered: Coverage, answer: JobAnswer) -> dict[str, object]:
     return {
         "schema": [{"name": name, "type": of} for name, of in answer.columns],
-        "coverage": {**covered._asdict(), "damage": [one._asdict() for one in covered.damage]},
+        "coverage": covered.as_object(),
         "rows": answer.rows,
     }
 

@@ -69,14 +69,7 @@ class EventReader(DataSourceReader):
         self._tail = tail
 
     def partitions(self) -> list[InputPartition]:
-        tasks: list[list[LogFile]] = []
-        size = 0
-        for file in log_files(self._paths):
-            if not tasks or tasks[-1][-1].node != file.node or size + file.size > TASK_BYTES:
-                tasks.append([])
-                size = 0
-            tasks[-1].append(file)
-            size += file.size
+        tasks = files_of_tasks(log_files(self._paths), TASK_BYTES)
         snapshots = [file for file in snapshot_files(self._paths) if file.size <= SNAPSHOT_BYTES_MAX]
         read_together = [
             Snapshots(snapshots[at : at + TASK_SNAPSHOTS]) for at in range(0, len(snapshots), TASK_SNAPSHOTS)
@@ -109,6 +102,19 @@ class EventSource(DataSource):
         return EventReader(paths, tail=self.options.get("tail") == "true")
 
 
+def files_of_tasks(files: Sequence[LogFile], bytes_max: int) -> list[list[LogFile]]:
+    """Neighbouring files of one node together, as much as one task is to read."""
+    tasks: list[list[LogFile]] = []
+    size = 0
+    for file in files:
+        if not tasks or tasks[-1][-1].node != file.node or size + file.size > bytes_max:
+            tasks.append([])
+            size = 0
+        tasks[-1].append(file)
+        size += file.size
+    return tasks
+
+
 def batches_of(file: LogFile, *, tail: bool) -> Iterator[pa.RecordBatch]:
     """What one file says, piece by piece, and what of it could not be read."""
     disk = OsDisk(file.directory, read_only=True)
@@ -116,9 +122,9 @@ def batches_of(file: LogFile, *, tail: bool) -> Iterator[pa.RecordBatch]:
     reader = ColumnReader(disk, file.name, is_followed=not file.is_last, end=None if tail else durable)
     events = FileEvents(file.number, durable)
     for piece in reader.pieces():
-        yield from _batches_of_piece(file, events, piece)
+        yield from batches_of_piece(file, events, piece)
     if reader.damage:
-        yield arrow_batch(ARROW, [_damage_row(file, damage) for damage in reader.damage])
+        yield damage_batch(file, reader.damage)
 
 
 def batches_of_snapshot(file: SnapshotFile) -> Iterator[pa.RecordBatch]:
@@ -132,7 +138,7 @@ def batches_of_snapshot(file: SnapshotFile) -> Iterator[pa.RecordBatch]:
     )
 
 
-def _batches_of_piece(file: LogFile, events: FileEvents, piece: ColumnPiece) -> Iterator[pa.RecordBatch]:
+def batches_of_piece(file: LogFile, events: FileEvents, piece: ColumnPiece) -> Iterator[pa.RecordBatch]:
     said = events.said(piece)
     if said:
         yield arrow_batch(ARROW, [_said_row(file, one) for one in said])
@@ -159,6 +165,11 @@ def _said_row(file: LogFile, said: Said) -> Row:
         return file.number, said.number, 0, 0, int(Kind.ACTOR), None, 0, row, 0, True, file.node
     text = f"{said.kind}\n{said.name}".encode()
     return file.number, said.queue, 0, 0, int(Kind.NAME), None, 0, text, 0, True, file.node
+
+
+def damage_batch(file: LogFile, damage: Sequence[DamagedRange]) -> pa.RecordBatch:
+    """What could not be read of a file."""
+    return arrow_batch(ARROW, [_damage_row(file, one) for one in damage])
 
 
 def _damage_row(file: LogFile, damage: DamagedRange) -> Row:

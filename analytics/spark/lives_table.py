@@ -70,6 +70,15 @@ def _queue_by_queue(found: DataFrame) -> GroupedData:
     """The events of each queue, in the order in which folds take them."""
     from pyspark.sql import functions as f
 
+    chosen = events_of_queues(found)
+    ordered = chosen.repartition("queue").sortWithinPartitions("queue", "place", f.desc("term"))
+    return ordered.groupBy("queue")
+
+
+def events_of_queues(found: DataFrame) -> DataFrame:
+    """What folds take: of classic and quorum queues."""
+    from pyspark.sql import functions as f
+
     names = found.where(f.col("kind") == int(Kind.NAME))
     quorum = names.where(f.col("data").cast("string").startswith(f"{QUORUM}\n")).select("queue").distinct()
     taken = found.where(f.col("kind").isin([int(kind) for kind in FOLDED_KINDS]))
@@ -77,9 +86,7 @@ def _queue_by_queue(found: DataFrame) -> GroupedData:
     replicated = taken.where(~f.col("kind").isin([int(kind) for kind in CLASSIC_KINDS])).join(
         f.broadcast(quorum), "queue", "left_semi"
     )
-    chosen = classic.unionByName(replicated).select(*QueueEvent._fields)
-    ordered = chosen.repartition("queue").sortWithinPartitions("queue", "place", f.desc("term"))
-    return ordered.groupBy("queue")
+    return classic.unionByName(replicated).select(*QueueEvent._fields)
 
 
 def queue_names(found: DataFrame) -> DataFrame:
@@ -95,7 +102,7 @@ def fold_queue(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """All events of one queue, in their order."""
     queue, history = _history_of(batches)
     for start in range(0, len(history.lives), ROWS_MAX):
-        rows = [_row(queue, life, history) for life in history.lives[start : start + ROWS_MAX]]
+        rows = [life_row(queue, life, history) for life in history.lives[start : start + ROWS_MAX]]
         yield arrow_batch(ARROW, rows)
 
 
@@ -122,23 +129,24 @@ def _history_of(batches: Iterator[pa.RecordBatch]) -> tuple[int, QueueHistory]:
     return queue, history
 
 
-def _row(queue: int, life: Life, history: QueueHistory) -> tuple[object, ...]:
+def life_row(queue: int, life: Life, history: QueueHistory) -> tuple[object, ...]:
     run = life.publish
     return (
-        queue, life.entry, life.offset, life.first, life.count, str(life.state), _micros(run.at), run.actor, run.publish_no,
-        run.confirm, run.exchange, run.routing_key, run.body_bytes, _micros(life.first_out_at), _micros(life.last_out_at),
-        life.times_out, _named(life.first_consumer), _named(life.last_consumer), history.actor_of(life.first_consumer),
+        queue, life.entry, life.offset, life.first, life.count, str(life.state), micros(run.at), run.actor, run.publish_no,
+        run.confirm, run.exchange, run.routing_key, run.body_bytes, micros(life.first_out_at), micros(life.last_out_at),
+        life.times_out, named_consumer(life.first_consumer), named_consumer(life.last_consumer),
+        history.actor_of(life.first_consumer),
         history.actor_of(life.last_consumer), list(life.returned.items()),
-        _micros(life.ended_at), life.wait_ms, life.hold_ms, life.partial, history.unknown,
+        micros(life.ended_at), life.wait_ms, life.hold_ms, life.partial, history.unknown,
         history.is_committed(life),
     )  # fmt: skip
 
 
-def _micros(ms: int | None) -> int | None:
+def micros(ms: int | None) -> int | None:
     return None if ms is None else ms * 1000
 
 
-def _named(consumer: object) -> str | None:
+def named_consumer(consumer: object) -> str | None:
     """An actor's number, or node, incarnation and number of a consumer of a quorum queue."""
     if consumer is None:
         return None

@@ -5,15 +5,28 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pika
 import pytest
 
 from tests.running_node import running_node
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 PUBLISHED = 200
 ACKED, REJECTED, GOT = 120, 3, 5
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    from analytics.spark.session import spark_session
+
+    session = spark_session("local[2]")
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    yield session
+    session.stop()
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,16 +24,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 LEFT = PUBLISHED - ACKED - REJECTED - GOT
 Ask = Callable[..., tuple[int, list[dict[str, Any]]]]
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    from analytics.spark.session import spark_session
-
-    session = spark_session("local[2]")
-    session.conf.set("spark.sql.shuffle.partitions", "2")
-    yield session
-    session.stop()
 
 
 @pytest.fixture

@@ -1,0 +1,92 @@
+"""From `raw` to the tables `lives` and `events`: all queues of one bucket, one after the other, folded and written in one task.
+
+What Spark carries is the events on their way to the task that has their bucket, in their order; rows of tables never pass
+through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from analytics.fold.lives import LifeStep
+from analytics.fold.queue_history import QueueHistory, folded
+from analytics.parquet.raw_files import COMPRESSION, bucket_of
+from analytics.queue_events import QueueEvent
+from analytics.spark.event_source import arrow_batch
+from analytics.spark.lives_table import ARROW, ROWS_MAX, TIME, life_row, micros, named_consumer
+
+NAME = pa.field("name", pa.string())
+LIVES = ARROW.insert(1, NAME)
+EVENTS = pa.schema(
+    [
+        ("queue", pa.int64()), NAME, ("pos", pa.int64()), ("off", pa.int32()), ("nth", pa.int64()), ("count", pa.int64()),
+        ("event", pa.string()), ("at", TIME), ("consumer", pa.string()), ("actor", pa.int64()), ("reason", pa.string()),
+    ]
+)  # fmt: skip
+WRITTEN = "bucket string, lives long, events long"
+_WRITTEN = pa.schema([("bucket", pa.string()), ("lives", pa.int64()), ("events", pa.int64())])
+
+Write = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def writer_of(directory: str, names: dict[int, str]) -> Write:
+    """What a task does with the events of a bucket, ordered by queue and place; `names` of queues."""
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from written(batches, directory, names)
+
+    return write
+
+
+def written(batches: Iterator[pa.RecordBatch], directory: str, names: dict[int, str]) -> Iterator[pa.RecordBatch]:
+    """Write the tables, and say how many rows they have."""
+    lives = events = 0
+    bucket = ""
+    lives_file: pq.ParquetWriter | None = None
+    events_file: pq.ParquetWriter | None = None
+    for queue, those in groupby(_events(batches), attrgetter("queue")):
+        if lives_file is None or events_file is None:
+            bucket = bucket_of(queue)
+            lives_file, events_file = (_file(directory, table, bucket) for table in ("lives", "events"))
+        history = folded(those, with_steps=True)
+        name = names.get(queue)
+        for rows in _portions([life_row(queue, life, history) for life in history.lives]):
+            lives_file.write_batch(arrow_batch(LIVES, [(row[0], name, *row[1:]) for row in rows]))
+        for rows in _portions([_event_row(queue, name, step, history) for step in history.steps]):
+            events_file.write_batch(arrow_batch(EVENTS, rows))
+        lives, events = lives + len(history.lives), events + len(history.steps)
+    for file in (lives_file, events_file):
+        if file is not None:
+            file.close()
+    yield arrow_batch(_WRITTEN, [(bucket, lives, events)])
+
+
+def _events(batches: Iterator[pa.RecordBatch]) -> Iterator[QueueEvent]:
+    for batch in batches:
+        columns = [batch.column(name).to_pylist() for name in QueueEvent._fields]
+        for values in zip(*columns, strict=True):
+            yield QueueEvent(*values)
+
+
+def _file(directory: str, table: str, bucket: str) -> pq.ParquetWriter:
+    path = Path(directory, table, f"bucket={bucket}", "all.parquet")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return pq.ParquetWriter(path, LIVES if table == "lives" else EVENTS, compression=COMPRESSION)
+
+
+def _portions(rows: Sequence[tuple[object, ...]]) -> Iterator[Sequence[tuple[object, ...]]]:
+    for start in range(0, len(rows), ROWS_MAX):
+        yield rows[start : start + ROWS_MAX]
+
+
+def _event_row(queue: int, name: str | None, step: LifeStep, history: QueueHistory) -> tuple[object, ...]:
+    return (
+        queue, name, step.entry, step.offset, step.first, step.messages, step.what, micros(step.at),
+        named_consumer(step.consumer), history.actor_of(step.consumer), step.reason,
+    )  # fmt: skip

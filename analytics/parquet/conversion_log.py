@@ -1,0 +1,146 @@
+"""What has been converted, and how a step takes effect as a whole or not at all.
+
+`_steps.jsonl` has a line for each step: the files that it read and up to where, and what it moves to which place. A step
+makes its files in a directory with its number, `_step-3`, has them fsynced, and writes its line, which is also fsynced: from
+then on it has happened. Then it moves them. Whoever opens the directory moves what a crash has left there, or takes it away if
+no line speaks of it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple
+
+STEPS = "_steps.jsonl"
+MAKING = "_step-"
+
+
+class ConvertedFile(NamedTuple):
+    """How much of one file of a node's log has been read. The rest is read from there on."""
+
+    node: str
+    log_id: str  # hex; a data directory that begins anew has another one
+    file: int
+    base: int  # behind the last record
+    commit: int
+    time: int
+    is_whole: bool  # nothing more will come
+    others: list[int]  # groups that are no quorum queues, as this file has said
+
+
+class ConversionStep(NamedTuple):
+    """One line."""
+
+    files: list[ConvertedFile]
+    snapshots: list[tuple[str, int, int]]  # node, group and number of those that were read
+    moves: list[tuple[str, str]]  # what lies in the directory of the step, and the place that it takes
+    rows: dict[str, int]  # that it wrote, by table
+
+
+class ConversionLog:
+    """Of one directory, which is made. Held by one process at a time. Raises ValueError."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+        self._lines = (directory / STEPS).open("a+b")
+        try:
+            fcntl.flock(self._lines, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            self._lines.close()
+            raise ValueError(f"another process is converting to {directory}") from error
+        self.steps = self._load()
+        if self.steps:
+            self._move(self.steps[-1])
+        self._clear()
+
+    def __enter__(self) -> ConversionLog:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._lines.close()
+
+    def converted(self) -> dict[tuple[str, str, int], ConvertedFile]:
+        """By node, log and number, up to where files have been read."""
+        return {(one.node, one.log_id, one.file): one for step in self.steps for one in step.files}
+
+    def snapshots(self) -> set[tuple[str, int, int]]:
+        return {(node, group, number) for step in self.steps for node, group, number in step.snapshots}
+
+    def begin(self) -> Path:
+        """An empty directory for what the next step makes."""
+        self._clear()
+        making = self._making(len(self.steps) + 1)
+        making.mkdir()
+        return making
+
+    def commit(self, step: ConversionStep) -> None:
+        _fsync_all(self._making(len(self.steps) + 1))
+        line = {**step._asdict(), "files": [one._asdict() for one in step.files]}
+        self._lines.write(json.dumps(line).encode() + b"\n")
+        self._lines.flush()
+        os.fsync(self._lines.fileno())
+        _fsync(self.directory)
+        self.steps.append(step)
+        self._move(step)
+        self._clear()
+
+    def _making(self, number: int) -> Path:
+        return self.directory / f"{MAKING}{number}"
+
+    def _clear(self) -> None:
+        for one in self.directory.glob(f"{MAKING}*"):
+            shutil.rmtree(one)
+
+    def _load(self) -> list[ConversionStep]:
+        self._lines.seek(0)
+        raw = self._lines.read()
+        whole = raw.rfind(b"\n") + 1
+        self._lines.truncate(whole)  # a line that a crash has cut off has not happened
+        return [self._step(number, line) for number, line in enumerate(raw[:whole].splitlines(), 1)]
+
+    def _step(self, number: int, line: bytes) -> ConversionStep:
+        try:
+            step = ConversionStep(**json.loads(line))
+            return step._replace(
+                files=[ConvertedFile(**one) for one in step.files],  # type: ignore[arg-type]  # as JSON has it
+                snapshots=[(node, group, number) for node, group, number in step.snapshots],
+            )
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"line {number} of {self.directory / STEPS} is none of ours: {error}") from error
+
+    def _move(self, step: ConversionStep) -> None:
+        """The last step's files. What has been moved already is no longer where it was made."""
+        making = self._making(len(self.steps))
+        for made, place in step.moves:
+            source, target = making / made, self.directory / place
+            if not source.exists():
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if target.is_dir():
+                shutil.rmtree(target)
+            source.replace(target)
+            _fsync(target.parent)
+
+
+def _fsync_all(directory: Path) -> None:
+    for path in _all_below(directory):
+        _fsync(path)
+
+
+def _all_below(directory: Path) -> Iterable[Path]:
+    return [directory, *directory.rglob("*")]
+
+
+def _fsync(path: Path) -> None:
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

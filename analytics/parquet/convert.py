@@ -1,0 +1,129 @@
+"""One step of a conversion: what the logs have beyond the step before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+
+from analytics.coverage import Coverage, DamagedBytes, iso_time
+from analytics.inputs import LogFile, SnapshotFile
+from analytics.jobs.answer import JobAnswer
+from analytics.parquet.bucket_tables import WRITTEN, writer_of
+from analytics.parquet.conversion_log import ConversionLog, ConversionStep
+from analytics.parquet.raw_files import BUCKETS, COMPRESSION, SAID, RawDone, RawTask, convert_files
+from analytics.spark.actors_table import actors
+from analytics.spark.event_source import SCHEMA, TASK_BYTES, files_of_tasks
+from analytics.spark.lives_table import events_of_queues, queue_names
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+RAW, LIVES, EVENTS, COVERAGE = "raw", "lives", "events", "coverage.json"
+COLUMNS = [("table", "string"), ("rows", "bigint")]
+NOTHING = dict.fromkeys((RAW, LIVES, EVENTS), 0)
+
+
+def convert(
+    spark: SparkSession, files: Sequence[LogFile], snapshots: Sequence[SnapshotFile], directory: Path
+) -> tuple[Coverage, JobAnswer]:
+    """All that the directory stands on now, and how many rows this step wrote. Raises ValueError."""
+    with ConversionLog(directory) as log:
+        step = _Step(spark, log)
+        rows = step.take(files, snapshots)
+        covered = _coverage(directory)
+    return covered, JobAnswer(COLUMNS, [{"table": table, "rows": count} for table, count in rows.items()])
+
+
+class _Step:
+    def __init__(self, spark: SparkSession, log: ConversionLog) -> None:
+        self._spark = spark
+        self._log = log
+        self._making = log.begin()
+
+    def take(self, files: Sequence[LogFile], snapshots: Sequence[SnapshotFile]) -> dict[str, int]:
+        read = {one[:3]: one for one in self._log.snapshots()}
+        new = [one for one in snapshots if (one.node, one.group, one.number) not in read]
+        tasks = self._tasks(files, new)
+        done = self._spark.sparkContext.parallelize(tasks, len(tasks)).map(convert_files).collect()
+        made = [one for each in done for one in each.made]
+        converted = [one for each in done for one in each.files]
+        if not made and not converted and not new:
+            return NOTHING
+        rows = {RAW: sum(one.rows for one in done), **self._tables(made)}
+        self._cover(files, done)
+        moves = [(f"{RAW}/{one}", f"{RAW}/{one}") for one in made]
+        tables = [f"{table}/{one.name}" for table in (LIVES, EVENTS) for one in self._below(table)]
+        singles = [one.name for one in self._below("") if one.is_file()]
+        moves += [(one, one) for one in (*tables, *singles)]
+        told = [(one.node, one.group, one.number) for one in new]
+        self._log.commit(ConversionStep(converted, told, moves, rows))
+        return rows
+
+    def _tasks(self, files: Sequence[LogFile], snapshots: Sequence[SnapshotFile]) -> list[RawTask]:
+        number, converted, target = len(self._log.steps) + 1, self._log.converted(), str(self._making / RAW)
+        groups = files_of_tasks(files, TASK_BYTES)
+        tasks = [RawTask(f"{number:06d}-{at:04d}", group, (), converted, target) for at, group in enumerate(groups)]
+        if snapshots:
+            tasks.append(RawTask(f"{number:06d}-snapshots", (), snapshots, converted, target))
+        return tasks
+
+    def _tables(self, made: Iterable[str]) -> dict[str, int]:
+        """Anew, in the buckets that something was added to."""
+        buckets = sorted({one.partition("/")[0] for one in made} - {SAID})
+        said, found = self._raw([SAID]), self._raw([SAID, *buckets])
+        names = queue_names(said)
+        pq.write_table(names.toArrow(), self._making / "queues.parquet", compression=COMPRESSION)
+        pq.write_table(actors(said).toArrow(), self._making / "actors.parquet", compression=COMPRESSION)
+        if not buckets:
+            return {LIVES: 0, EVENTS: 0}
+        by_number = {row.queue: row["name"] for row in names.collect()}
+        written = _by_bucket(found, len(buckets), str(self._making), by_number).collect()
+        return {LIVES: sum(row.lives for row in written), EVENTS: sum(row.events for row in written)}
+
+    def _raw(self, buckets: Sequence[str]) -> DataFrame:
+        """What was there, and what this step adds."""
+        places = [root / RAW / bucket for root in (self._log.directory, self._making) for bucket in buckets]
+        paths = [str(one) for one in places if one.is_dir()]
+        if not paths:
+            return self._spark.createDataFrame([], SCHEMA)
+        return self._spark.read.schema(SCHEMA).parquet(*paths)
+
+    def _below(self, table: str) -> list[Path]:
+        place = self._making / table
+        return sorted(place.iterdir()) if place.is_dir() else []
+
+    def _cover(self, files: Sequence[LogFile], done: Sequence[RawDone]) -> None:
+        before = _coverage(self._log.directory)
+        latest = self._log.converted() | {(one.node, one.log_id, one.file): one for each in done for one in each.files}
+        firsts = [before.first, *(iso_time(one.first) for one in done)]
+        lasts = [before.last, *(iso_time(one.last) for one in done)]
+        covered = Coverage(
+            sorted({*before.nodes, *(one.node for one in files)}),
+            len(latest),
+            sum(one.base for one in latest.values()),
+            min((one for one in firsts if one is not None), default=None),
+            max((one for one in lasts if one is not None), default=None),
+            [*before.damage, *(lost for one in done for lost in one.damage)],
+        )
+        (self._making / COVERAGE).write_text(json.dumps(covered.as_object(), indent=1) + "\n")
+
+
+def _by_bucket(found: DataFrame, buckets: int, directory: str, names: dict[int, str]) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    events = events_of_queues(found).withColumn("bucket", f.col("queue") % BUCKETS)
+    ordered = events.repartition(buckets, "bucket").sortWithinPartitions("bucket", "queue", "place", f.desc("term"))
+    return ordered.groupBy("bucket").applyInArrow(writer_of(directory, names), WRITTEN)
+
+
+def _coverage(directory: Path) -> Coverage:
+    """What the steps before stand on."""
+    try:
+        kept = json.loads((directory / COVERAGE).read_text())
+    except FileNotFoundError:
+        return Coverage([], 0, 0, None, None, [])
+    return Coverage(**{**kept, "damage": [DamagedBytes(**one) for one in kept["damage"]]})

@@ -1,0 +1,142 @@
+"""From files of logs to Parquet in `raw`: the rows of analytics/spark/event_source.py, in a file for each bucket of queues.
+
+What names queues and actors, and what could not be read, is in a bucket of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from analytics.coverage import DamagedBytes
+from analytics.inputs import LogFile, SnapshotFile
+from analytics.parquet.conversion_log import ConvertedFile
+from analytics.queue_events import FileEvents
+from analytics.spark.event_source import ARROW, DAMAGE, batches_of_piece, batches_of_snapshot, damage_batch
+from native.log_columns import FilePlace
+from storage.history.column_reader import ColumnReader, durable_end, log_of
+from storage.os_disk import OsDisk
+from storage.record import Kind
+
+BUCKETS = 16  # so much of the tables is made anew at least when something happens
+SAID = "said"  # the bucket of names, actors and damage
+SAID_KINDS = [DAMAGE, int(Kind.NAME), int(Kind.ACTOR)]
+COMPRESSION = "zstd"
+
+
+class RawTask(NamedTuple):
+    """What one task reads, and where it goes on in files that have been read before."""
+
+    name: str  # of the files that it makes
+    files: Sequence[LogFile]
+    snapshots: Sequence[SnapshotFile]
+    converted: dict[tuple[str, str, int], ConvertedFile]
+    directory: str  # to write to
+
+
+class RawDone(NamedTuple):
+    """What it made."""
+
+    files: list[ConvertedFile]
+    made: list[str]  # below the directory: bucket and name
+    rows: int
+    first: int | None  # µs
+    last: int | None
+    damage: list[DamagedBytes]
+
+
+def bucket_of(queue: int) -> str:
+    return f"{queue % BUCKETS:02d}"
+
+
+def convert_files(task: RawTask) -> RawDone:
+    """See the module."""
+    done = RawDone([], [], 0, None, None, [])
+    with _Buckets(task) as buckets:
+        for file in task.files:
+            with suppress(FileNotFoundError):  # its node has deleted it meanwhile
+                done = _convert(file, task, buckets, done)
+        for snapshot in task.snapshots:
+            for batch in batches_of_snapshot(snapshot):
+                buckets.write(batch)
+    return done._replace(made=buckets.made, rows=buckets.rows)
+
+
+def _convert(file: LogFile, task: RawTask, buckets: _Buckets, done: RawDone) -> RawDone:
+    disk = OsDisk(file.directory, read_only=True)
+    begin = log_of(disk, file.name)
+    before = task.converted.get((file.node, begin.log_id.hex(), file.number))
+    if before is not None and before.is_whole:
+        return done
+    start = begin if before is None else FilePlace(before.base, begin.log_id, begin.file, before.commit, before.time)
+    end = durable_end(disk, file.name) if file.is_last else None
+    reader = ColumnReader(disk, file.name, start, is_followed=not file.is_last, end=end)
+    events = FileEvents(file.number, others=before.others if before is not None else ())
+    first, last = done.first, done.last
+    for piece in reader.pieces():
+        for batch in batches_of_piece(file, events, piece):
+            times = pc.min_max(batch.column("at")).as_py()
+            first = _known(min, first, times["min"])
+            last = _known(max, last, times["max"])
+            buckets.write(batch)
+    if reader.damage:
+        buckets.write(damage_batch(file, reader.damage))
+    if before is None or reader.place.base > before.base or not file.is_last:
+        place, others = reader.place, sorted(events.others)
+        log_id = begin.log_id.hex()
+        row = (file.node, log_id, file.number, place.base, place.commit, place.time, not file.is_last, others)
+        done.files.append(ConvertedFile(*row))
+    damage = [
+        DamagedBytes(file.node, file.number, one.offset, one.length, one.torn, one.reason) for one in reader.damage
+    ]
+    return done._replace(first=first, last=last, damage=[*done.damage, *damage])
+
+
+def _known(which: Callable[[list[int]], int], *times: int | None) -> int | None:
+    known = [time for time in times if time is not None]
+    return which(known) if known else None
+
+
+class _Buckets:
+    """Files that rows are written to, each begun when it has one."""
+
+    made: list[str]
+    rows: int
+
+    def __init__(self, task: RawTask) -> None:
+        self.made = []
+        self.rows = 0
+        self._task = task
+        self._writers: dict[str, pq.ParquetWriter] = {}
+
+    def __enter__(self) -> _Buckets:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for writer in self._writers.values():
+            writer.close()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        said = pc.is_in(batch.column("kind"), pa.array(SAID_KINDS, pa.int32()))
+        self._write(SAID, batch.filter(said))
+        events = batch.filter(pc.invert(said))
+        numbers = pc.bit_wise_and(events.column("queue"), BUCKETS - 1)
+        for number in pc.unique(numbers).to_pylist():
+            self._write(bucket_of(number), events.filter(pc.equal(numbers, number)))
+
+    def _write(self, bucket: str, rows: pa.RecordBatch) -> None:
+        if not rows.num_rows:
+            return
+        if bucket not in self._writers:
+            self.made.append(f"{bucket}/{self._task.name}.parquet")
+            path = Path(self._task.directory, self.made[-1])
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._writers[bucket] = pq.ParquetWriter(path, ARROW, compression=COMPRESSION)
+        self._writers[bucket].write_batch(rows)
+        self.rows += rows.num_rows

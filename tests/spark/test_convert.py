@@ -1,0 +1,90 @@
+"""Logs as Parquet, step by step."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pika
+import pytest
+
+from analytics.inputs import log_files, snapshot_files
+from tests.running_node import RunningNode, start_node
+from tests.spark.conftest import ACKED, GOT, PUBLISHED, REJECTED, work
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+KINDS = ("classic", "quorum")
+LEFT = PUBLISHED - ACKED - REJECTED - GOT
+
+
+def worked(data: Path) -> RunningNode:
+    """A node that has worked once more, and is stopped."""
+    node = start_node(data)
+    for kind in KINDS:
+        connection = pika.BlockingConnection(pika.URLParameters(node.amqp_url))
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.queue_declare(kind, durable=True, arguments={"x-queue-type": kind})
+        work(channel, kind)
+        channel.queue_declare(kind, passive=True)
+        connection.close()
+    assert node.stop() == 0
+    return node
+
+
+def converted(spark: SparkSession, data: Path, directory: Path) -> dict[str, int]:
+    from analytics.parquet.convert import convert
+
+    paths = [str(data)]
+    covered, said = convert(spark, log_files(paths), snapshot_files(paths), directory)
+    assert covered.nodes == [data.name]
+    return {row["table"]: row["rows"] for row in said.rows}
+
+
+def table(directory: Path, name: str) -> list[dict[str, Any]]:
+    import pyarrow.dataset as ds
+
+    rows: list[dict[str, Any]] = ds.dataset(directory / name, partitioning="hive").to_table().to_pylist()
+    return rows
+
+
+def test_a_conversion_goes_on_where_it_was_and_has_no_row_twice(spark: SparkSession, tmp_path: Path) -> None:
+    data, directory = tmp_path / "n1", tmp_path / "tables"
+    worked(data)
+    first = converted(spark, data, directory)
+    assert all(first.values())
+    assert converted(spark, data, directory) == dict.fromkeys(first, 0)
+    worked(data)
+    second = converted(spark, data, directory)
+    assert 0 < second["raw"] < 2 * first["raw"]
+    lives = table(directory, "lives")
+    for kind in KINDS:
+        mine = [row for row in lives if row["name"] == f"//{kind}"]
+        counts: Counter[str] = Counter()
+        for row in mine:
+            counts[row["state"]] += row["count"]
+        # What waited is taken by the second round, so states are as many as in two rounds.
+        assert (counts["ready"], sum(counts.values())) == (2 * LEFT, 2 * PUBLISHED)
+        places = [(row["pos"], row["off"], row["nth"]) for row in mine]
+        assert len(places) == len(set(places))
+    anew = tmp_path / "anew"
+    converted(spark, data, anew)
+    for name in ("lives", "events"):
+        assert sorted(map(repr, table(directory, name))) == sorted(map(repr, table(anew, name)))
+
+
+def test_events_tell_what_lives_come_to(spark: SparkSession, logs: Path, tmp_path: Path) -> None:
+    converted(spark, logs / "n1", tmp_path)
+    counts: Counter[tuple[str, str]] = Counter()
+    for row in table(tmp_path, "events"):
+        counts[row["name"], row["event"]] += row["count"]
+    for kind in KINDS:
+        assert counts[f"//{kind}", "published"] == PUBLISHED
+        assert counts[f"//{kind}", "rejected"] == REJECTED
+        assert counts[f"//{kind}", "returned"] == 1
+    assert {row["name"] for row in table(tmp_path, "queues.parquet")} >= {"//classic", "//quorum"}
+    assert {row["user"] for row in table(tmp_path, "actors.parquet")} == {"guest"}

@@ -1,0 +1,99 @@
+"""A step of a conversion happens as a whole or not at all, wherever a crash ends it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from analytics.parquet.conversion_log import MAKING, STEPS, ConversionLog, ConversionStep, ConvertedFile
+
+FILE = ConvertedFile("n1", "ab", 1, 100, 7, 9, is_whole=False, others=[1])
+MOVES = [("lives/bucket=01", "lives/bucket=01"), ("queues.parquet", "queues.parquet")]
+
+
+class Crash(Exception):
+    pass
+
+
+def made(log: ConversionLog, text: str) -> ConversionStep:
+    """A step whose files say this."""
+    making = log.begin()
+    (making / "lives" / "bucket=01").mkdir(parents=True)
+    (making / "lives" / "bucket=01" / f"{text}.parquet").write_text(text)
+    (making / "queues.parquet").write_text(text)
+    return ConversionStep([FILE._replace(base=len(text))], [("n1", 5, 2)], MOVES, {"lives": 1})
+
+
+def there(directory: Path) -> list[str]:
+    return sorted(
+        str(one.relative_to(directory)) for one in directory.rglob("*") if one.is_file() and one.name != STEPS
+    )
+
+
+def test_a_step_replaces_what_the_one_before_had_made(tmp_path: Path) -> None:
+    for text in ("one", "second"):
+        with ConversionLog(tmp_path) as log:
+            log.commit(made(log, text))
+    assert there(tmp_path) == ["lives/bucket=01/second.parquet", "queues.parquet"]
+    with ConversionLog(tmp_path) as log:
+        assert log.converted() == {("n1", "ab", 1): FILE._replace(base=6)}
+        assert log.snapshots() == {("n1", 5, 2)}
+
+
+def test_what_was_being_made_when_a_crash_came_has_not_happened(tmp_path: Path) -> None:
+    """Its files have the names of those that the step before had moved, and were moved as if they were these."""
+    with ConversionLog(tmp_path) as log:
+        log.commit(made(log, "one"))
+        made(log, "second")
+    with ConversionLog(tmp_path) as log:
+        assert len(log.steps) == 1
+    assert there(tmp_path) == ["lives/bucket=01/one.parquet", "queues.parquet"]
+
+
+@pytest.mark.parametrize("moved", [0, 1])
+def test_a_step_that_was_written_is_finished_by_whoever_comes_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moved: int
+) -> None:
+    """Also one that was crashed between taking the old away and moving the new."""
+    with ConversionLog(tmp_path) as log:
+        log.commit(made(log, "one"))
+        step = made(log, "second")
+        whole = log._move
+
+        def crash(step: ConversionStep) -> None:
+            whole(step._replace(moves=step.moves[:moved]))
+            (tmp_path / "queues.parquet").unlink()
+            raise Crash
+
+        monkeypatch.setattr(log, "_move", crash)
+        with pytest.raises(Crash):
+            log.commit(step)
+    with ConversionLog(tmp_path) as log:
+        assert [one.files[0].base for one in log.steps] == [3, 6]
+    assert there(tmp_path) == ["lives/bucket=01/second.parquet", "queues.parquet"]
+    assert (tmp_path / "queues.parquet").read_text() == "second"
+    assert list(tmp_path.glob(f"{MAKING}*")) == []
+
+
+def test_a_line_that_was_cut_off_has_not_happened(tmp_path: Path) -> None:
+    with ConversionLog(tmp_path) as log:
+        log.commit(made(log, "one"))
+    with (tmp_path / STEPS).open("ab") as lines:
+        lines.write(b'{"files": [')
+    for text in ("second", "third step"):
+        with ConversionLog(tmp_path) as log:
+            log.commit(made(log, text))
+    with ConversionLog(tmp_path) as log:
+        assert [one.files[0].base for one in log.steps] == [3, 6, 10]
+
+
+def test_a_line_that_is_none_of_ours_is_an_error_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / STEPS).write_text("[]\n")
+    with pytest.raises(ValueError, match=r"line 1 of .* is none of ours"):
+        ConversionLog(tmp_path)
+
+
+def test_two_processes_do_not_convert_to_one_directory(tmp_path: Path) -> None:
+    with ConversionLog(tmp_path), pytest.raises(ValueError, match="another process is converting"):
+        ConversionLog(tmp_path)
