@@ -97,9 +97,9 @@ class LogExports:
             chosen, earliest = QueueRows(queue) if queue else None, iso_time(from_us) if from_us > 0 else None
             while True:
                 made = log.new_rows(is_followed=follow)
-                while rows := await self._beside(partial(_some_of, made)):
+                while rows := await self._read(partial(_some_of, made)):
                     await self._pause(ROW_PRICE_BYTES * len(rows))
-                    said = [json.dumps(row) for row in rows if _is_asked_for(row, chosen, earliest)]
+                    said = [json.dumps(row, default=str) for row in rows if _is_asked_for(row, chosen, earliest)]
                     if said:
                         yield said
                 if not follow:
@@ -108,10 +108,13 @@ class LogExports:
 
     async def _listed(self) -> LogInventory:
         durable = DurableEnd(*self._durable_end())
+        return await self._read(lambda: list_log(self._disk, durable))
+
+    async def _read(self, work: Callable[[], T]) -> T:
         try:
-            return await self._beside(lambda: list_log(self._disk, durable))
+            return await self._beside(work)
         except StorageError as error:
-            raise ResourceExhausted(f"the files of the log cannot be listed: {error}") from error
+            raise ResourceExhausted(f"the log cannot be read now: {error}") from error
 
     @contextmanager
     def _reader(self, kind: str, what: str) -> Iterator[None]:

@@ -7,9 +7,11 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pika
 import pytest
@@ -29,7 +31,7 @@ PATIENCE_S = 60.0
 def config(tmp_path: Path) -> Path:
     """Files of the log are small, and stay."""
     path = tmp_path / "leveret.toml"
-    path.write_text("[log]\nfile_bytes_max = 100_000\n[archive]\nhours = 1\n")
+    path.write_text("[log]\nfile_bytes_max = 100_000\n[archive]\nhours = 1\n[metrics]\ncache_ms = 0\n")
     return path
 
 
@@ -37,10 +39,10 @@ def ctl(node: RunningNode, *arguments: str) -> list[str]:
     return [sys.executable, "-m", "leveret.ctl", "--node", f"{node.grpc[0]}:{node.grpc[1]}", "--json", *arguments]
 
 
-def ctl_json(node: RunningNode, *arguments: str) -> dict[str, object]:
+def ctl_json(node: RunningNode, *arguments: str) -> dict[str, Any]:
     done = subprocess.run(ctl(node, *arguments), capture_output=True, text=True, timeout=PATIENCE_S, cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    found: dict[str, object] = json.loads(done.stdout)
+    found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
@@ -50,6 +52,12 @@ def until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it never came"
         time.sleep(0.05)
+
+
+def counted(node: RunningNode, metric: str) -> float:
+    with urllib.request.urlopen(f"http://{node.http[0]}:{node.http[1]}/metrics", timeout=PATIENCE_S) as answer:
+        lines = dict(line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if not line.startswith("#"))
+    return float(lines[metric])
 
 
 def begins_as(path: Path, data: Path) -> bool:
@@ -111,6 +119,7 @@ def test_an_export_of_a_node_at_work_proves_what_its_directory_proves_when_it_ha
             ctl_json(node, "wal", "export", str(withheld), "--no-bodies")
         (directory,), (without,) = export.iterdir(), withheld.iterdir()
         assert first["unread"] == {}
+        assert counted(node, "leveret_log_export_files_total") >= first["files"]
         for queue in TAKEN:
             leave_waiting(node, queue)
 
@@ -158,6 +167,8 @@ def test_an_export_goes_on_when_its_node_is_killed_and_starts_again(tmp_path: Pa
 def test_records_of_one_queue_are_shown_and_nothing_of_what_they_hold(tmp_path: Path, config: Path) -> None:
     with running_node("--config", str(config), data_dir=tmp_path / "data") as node:
         publish(node, 3)
+        listed = ctl_json(node, "wal", "list")
+        assert (listed["files"][-1]["open"], listed["gaps"]) == (True, [])
         done = subprocess.run(
             ctl(node, "wal", "dump", "--queue", "classic.q", "--from", "1h"),
             capture_output=True, text=True, timeout=PATIENCE_S, cwd=ROOT,

@@ -41,7 +41,8 @@ class ExportDirectory:
         if not NODE_NAME.fullmatch(listing.node) or listing.node.strip(".") == "":
             raise ConfigError(f"the node calls itself {listing.node!r}, which is no name for a directory")
         self.path = directory / listing.node
-        self.unread: dict[str, str] = {}  # file: why
+        self._gone: dict[str, str] = {}  # file: how much of it; nothing brings it back
+        self._left_out: dict[str, str] = {}  # file: why not this time
         self.received_bytes = 0
         self._bodies = WITHHELD if without_bodies else INCLUDED
         self._listing = listing
@@ -51,6 +52,11 @@ class ExportDirectory:
         self._digests: dict[str, Any] = {}  # of the files that were asked for, as far as they were there
         self._files = self._begin()
         self._follow_moves()
+
+    @property
+    def unread(self) -> dict[str, str]:
+        """Files that are not here as a whole, and why."""
+        return self._gone | self._left_out
 
     @property
     def totals(self) -> tuple[int, int]:
@@ -102,7 +108,8 @@ class ExportDirectory:
             "log_id": self._listing.log_id,
             "bodies": self._bodies,
             "gaps": [[gap.first, gap.last] for gap in self._listing.gaps],
-            "unread": self.unread,
+            "gone": self._gone,
+            "left_out": self._left_out,
             "files": self._files,
         }
         beside = self.path / f"{MANIFEST}.tmp"
@@ -137,7 +144,7 @@ class ExportDirectory:
                 f"in {self.path} contents of messages are {said['bodies']}: "
                 f"{'leave out' if said['bodies'] == INCLUDED else 'give'} --no-bodies, or give another directory"
             )
-        self.unread = dict(said["unread"])
+        self._gone = dict(said["gone"])
         files: dict[str, dict[str, Any]] = said["files"]
         return {name: one for name, one in files.items() if (self.path / name).is_file()}
 
@@ -148,7 +155,7 @@ class ExportDirectory:
             archived = f"archive/{_base(name)}"
             self._move(name, archived)
             if self._files[archived]["open"] and archived not in there:
-                self.unread[archived] = "deleted by the node before the rest of it came"
+                self._gone[archived] = "deleted by the node before the rest of it came"
         for path in (self.path / "log").glob("*.log"):  # that came in part, and are in no manifest
             if f"log/{path.name}" not in there:
                 self._move(f"log/{path.name}", f"archive/{path.name}")
@@ -204,12 +211,15 @@ class ExportDirectory:
             raise ConnectionLost(f"{self._name} came damaged: its checksum is not that of the node")
         self.close()
         self._files[self._name] = {"bytes": size, "sha256": end.sha256.hex(), "open": end.open}
-        self.unread.pop(self._name, None)
+        self._gone.pop(self._name, None)
 
     def _give_up(self, unread: LogUnread) -> None:
         """What came of a file is not kept: it would look like one with a damaged end."""
         self.close()
-        self.unread[unread.name] = "deleted by the node" if unread.gone else unread.reason
+        if unread.gone:
+            self._gone[unread.name] = "deleted by the node before it came"
+        else:
+            self._left_out[unread.name] = unread.reason
         for name in (unread.name, f"archive/{_base(unread.name)}"):
             if name not in self._files and LOG_NAME.fullmatch(name):
                 (self.path / name).unlink(missing_ok=True)

@@ -39,8 +39,10 @@ Since = Annotated[
 def list_files() -> None:
     """The files of the log and archive of the node, and from when on they tell."""
     found = with_node(lambda node: node.log.listing())
-    if not options.json:
-        render.print_line(_coverage(found))
+    if options.json:
+        render.print_record(found)
+        return
+    render.print_line(_coverage(found))
     render.records(
         [_Row.of(file) for file in found.files], ("name", "size", "first", "last", "written"), empty="no files"
     )
@@ -81,10 +83,12 @@ def export(
 
     Without --no-bodies the files hold what clients published and hashes of passwords: keep them as safe as the node's own.
     """
+    if "," in options.node:
+        raise UsageError(f"--node {options.node!r} names several nodes: an export is of one of them")
     job = _Export(directory, _microseconds("--since", since), no_bodies, int(rate * MEBIBYTE))
     there = with_node(job.run)
     files, size = there.totals
-    lost = "".join(f"\n{name} is missing: {why}" for name, why in sorted(there.unread.items()))
+    lost = "".join(f"\nnot in it: {name}, {why}" for name, why in sorted(there.unread.items()))
     render.done(
         f"{files} files with {render.size(size)} are in {there.path}, {render.size(job.received_bytes)} of it came now{lost}",
         directory=str(there.path),
@@ -149,7 +153,6 @@ class _Row:
     """A file of a listing, as it is shown."""
 
     name: str
-    bytes: int
     size: str
     first: str
     last: str
@@ -157,7 +160,7 @@ class _Row:
 
     @classmethod
     def of(cls, file: LogFile) -> _Row:
-        return cls(file.name, file.bytes, render.size(file.bytes), _time(file.first_us), _time(file.last_us), file.open)
+        return cls(file.name, render.size(file.bytes), _time(file.first_us), _time(file.last_us), file.open)
 
 
 def _coverage(listing: LogListing) -> str:

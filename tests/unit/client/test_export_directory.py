@@ -153,9 +153,19 @@ def test_what_the_node_has_deleted_is_said_and_what_came_of_it_is_not_kept(tmp_p
     export.take(LogUnread(LOG, "the node has deleted it", gone=True))
     take_whole(export, NEXT, DATA)
     export.save()
-    assert export.unread == {LOG: "deleted by the node"}
+    assert export.unread == {LOG: "deleted by the node before it came"}
     assert not (tmp_path / "leveret@n1" / LOG).exists()
-    assert begun(tmp_path, NEXT).unread == {LOG: "deleted by the node"}, "it is said as long as the export lacks it"
+    assert begun(tmp_path, NEXT).unread == {LOG: "deleted by the node before it came"}, (
+        "it is said as long as the export lacks it"
+    )
+
+
+def test_what_the_node_leaves_out_is_said_as_long_as_it_does(tmp_path: Path) -> None:
+    export = begun(tmp_path, LOG)
+    export.take(LogUnread(LOG, "it holds hashes", gone=False))
+    export.save()
+    assert export.unread == {LOG: "it holds hashes"}
+    assert begun(tmp_path, NEXT).unread == {}
 
 
 def test_the_rest_of_a_file_that_was_written_then_and_deleted_since_is_said_to_be_missing(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from front.grpc.log_service import LogBegin, LogSource, LogUnread, LogWhole, Wan
 from node.background import Threads
 from node.exporting.log_export import READERS_MAX, LogExports, first_file
 from node.exporting.log_listing import ListedFile
-from storage.errors import DiskFailed
+from storage.errors import DiskFailed, NoDescriptors
 from storage.names import log_file
 from storage.os_disk import OsDisk
 from tests.unit.node.log_to_export import LogToExport
@@ -222,3 +222,22 @@ def test_files_that_end_before_the_asked_time_are_passed_over() -> None:
     files = [ListedFile(log_file(number), 9, 100 * number, end) for number, end in enumerate(ends, 1)]
     assert [first_file(files, asked) for asked in (0, 200, 201, 300, 301)] == [1, 1, 2, 2, 3]
     assert first_file([], 100) == 0
+
+
+def test_a_disk_that_cannot_be_read_ends_the_call_and_not_the_node(
+    world: LogToExport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(disk: OsDisk, name: str) -> Any:
+        raise NoDescriptors("too many open files")
+
+    async def work() -> None:
+        async with node_of(world) as node:
+            monkeypatch.setattr(OsDisk, "open", failing)
+            with pytest.raises(ResourceExhausted, match="cannot be read now: too many open files"):
+                await node.exports.listing()
+            with pytest.raises(ResourceExhausted, match="cannot be read now"):
+                await anext(node.exports.rows(from_us=0, queue="", follow=False))
+            assert node.exports.figures.readers == 0
+            monkeypatch.undo()
+
+    run(work())
