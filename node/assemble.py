@@ -180,6 +180,7 @@ class Node:
             await self._listen_to_clients(protocol, server)
             self._undo.push_async_callback(server.stop)
         grpc = await self._listen_grpc(broker, AdminPorts(operations, cluster, members, exports))
+        self._undo.callback(exports.stop)
         await self._listen_http(broker, operations, metrics)
         cluster.maintenance = ClientDoors(broker, (amqp, streams), grpc)
         # First of all when it stops: clients find the next leaders where they go to.

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
-from broker.errors import ResourceExhausted
+from broker.errors import ConnectionForced, ResourceExhausted
 from broker.login.audit import Audit
 from front.grpc.log_service import LogFileView, LogPart, LogSource, LogView, LogWhole, WantedFile
 from node.background import Background
@@ -69,6 +69,11 @@ class LogExports:
         self._durable_end = durable_end
         self._pace = Pace(bytes_per_s_max)
         self._monotonic = monotonic
+        self._is_stopping = False
+
+    def stop(self) -> None:
+        """The node stops: readers are to go on elsewhere or later, and not to be waited for."""
+        self._is_stopping = True
 
     async def listing(self) -> LogView:
         """Raises ResourceExhausted."""
@@ -104,6 +109,7 @@ class LogExports:
                         yield said
                 if not follow:
                     return
+                await self._pause(0)
                 await asyncio.sleep(FOLLOW_PAUSE_S)
 
     async def _listed(self) -> LogInventory:
@@ -161,7 +167,9 @@ class LogExports:
         return result
 
     async def _pause(self, size: int, own: Pace | None = None) -> None:
-        """So many bytes were read: wait until the next ones may be."""
+        """So many bytes were read: wait until the next ones may be. Raises ConnectionForced."""
+        if self._is_stopping:
+            raise ConnectionForced(f"node {self._source.node} is stopping")
         now = self._monotonic()
         pauses = [pace.take(size, now) for pace in (self._pace, own) if pace is not None]
         if (pause := max(pauses)) > 0:

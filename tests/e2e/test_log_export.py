@@ -142,7 +142,8 @@ def test_an_export_of_a_node_at_work_proves_what_its_directory_proves_when_it_ha
         assert begins_as(path, tmp_path / "data")
 
 
-def test_an_export_goes_on_when_its_node_is_killed_and_starts_again(tmp_path: Path, config: Path) -> None:
+@pytest.mark.parametrize("end", ["kill", "stop"])
+def test_an_export_goes_on_when_its_node_ends_and_starts_again(tmp_path: Path, config: Path, end: str) -> None:
     node = start_node(tmp_path / "data", "--config", str(config))
     try:
         publish(node, 60)
@@ -151,7 +152,7 @@ def test_an_export_goes_on_when_its_node_is_killed_and_starts_again(tmp_path: Pa
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
         ) as exporting:
             until(lambda: any(path.stat().st_size for path in (tmp_path / "export").glob("*/*/*.log")))
-            node.kill()
+            getattr(node, end)()
             node = start_node(tmp_path / "data", "--config", str(config), "--grpc", f"{node.grpc[0]}:{node.grpc[1]}")
             out, err = exporting.communicate(timeout=PATIENCE_S)
         assert exporting.returncode == 0, err

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from broker.errors import ResourceExhausted
+from broker.errors import ConnectionForced, ResourceExhausted
 from broker.login.audit import Audit
 from front.grpc.log_service import LogBegin, LogSource, LogUnread, LogWhole, WantedFile
 from node.background import Threads
@@ -239,5 +239,24 @@ def test_a_disk_that_cannot_be_read_ends_the_call_and_not_the_node(
                 await anext(node.exports.rows(from_us=0, queue="", follow=False))
             assert node.exports.figures.readers == 0
             monkeypatch.undo()
+
+    run(work())
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_readers_of_a_node_that_stops_are_told_so(world: LogToExport, follow: bool) -> None:
+    async def work() -> None:
+        async with node_of(world) as node:
+            rows = node.exports.rows(from_us=0, queue="", follow=follow)
+            parts = node.parts(WantedFile(log_file(1)))
+            await anext(parts)
+            if follow:
+                await anext(rows)
+            node.exports.stop()
+            for reader in (rows, parts):
+                with pytest.raises(ConnectionForced, match="node n1 is stopping"):
+                    async for _ in reader:
+                        pass
+            assert node.exports.figures.readers == 0
 
     run(work())
