@@ -114,6 +114,26 @@ def lives(asked: JobQuestion) -> JobAnswer:
     return answer_of(chosen.drop("kind").orderBy("pos", "off", "nth"))
 
 
+def report(asked: JobQuestion) -> JobAnswer:
+    from analytics.report.page import page
+    from analytics.report.report_figures import gathered
+    from analytics.spark.coverage_query import coverage
+
+    found = gathered(asked.spark, asked.of_queues(), asked.files, tail=asked.options.tail)
+    made_at = datetime.now(UTC).isoformat(timespec="seconds")
+    path = Path(asked.options.html)
+    write_whole(path, page(coverage(asked.found, asked.files), found, made_at))
+    code = worst([code_of(row) for row in found.proofs])
+    return JobAnswer([("file", "string")], [{"file": str(path)}], code)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Or not at all, whatever ends this process."""
+    beside = path.with_name(f".{path.name}.made")
+    beside.write_text(text, encoding="utf-8", errors="backslashreplace")
+    beside.replace(path)
+
+
 def proof(asked: JobQuestion) -> JobAnswer:
     from analytics.spark.gather import proofs
 
@@ -169,6 +189,7 @@ COMMANDS: dict[str, Callable[[JobQuestion], JobAnswer]] = {
     "queues": queues,
     "lives": lives,
     "proof": proof,
+    "report": report,
     "queue": queue,
     "dead": lambda asked: answer_of(questions.dead(asked.of_queues())),
     "dropped": lambda asked: answer_of(questions.dropped(asked.of_queues())),
@@ -239,6 +260,8 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--body-holds", metavar="TEXT", help="the messages with this text in their bodies")
     convert = commands.add_parser("convert", help="the tables as Parquet; again: what has come since")
     convert.add_argument("directory", metavar="DIR", help="where they are, or are to be")
+    report = about("report", "the answers of all these questions, and what came and went over time, as one HTML page")
+    report.add_argument("--html", metavar="FILE", required=True, help="the file to write")
     sql = commands.add_parser("sql", help="a question in SQL over the tables `lives`, `queues` and `actors`")
     sql.add_argument("query", metavar="SELECT")
     return made

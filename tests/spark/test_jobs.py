@@ -85,3 +85,15 @@ def test_latencies_are_of_messages(ask: Ask, logs: Path) -> None:
     assert counts == {"acked": ACKED + GOT, "rejected": REJECTED, "ready": 1}
     for row in rows:
         assert 0 <= row["wait_p50_ms"] <= row["wait_p90_ms"] <= row["wait_p99_ms"] <= row["wait_max_ms"]
+
+
+def test_a_report_has_the_answers_of_all_questions_on_one_page(ask: Ask, logs: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    code, rows = ask(logs, "report", "--html", str(page))
+    assert (code, rows) == (EXIT_HOLDS, [{"file": str(page)}])
+    assert list(tmp_path.iterdir()) == [page]
+    said = page.read_text()
+    assert "Every message of 2 queues is accounted for" in said
+    assert said.count("<polyline") == 4, "two rates, and what waited in each queue"
+    for part in ("//classic", "//quorum", f"dead: {REJECTED}<", "<td>released</td>"):
+        assert part in said

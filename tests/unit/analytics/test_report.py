@@ -1,0 +1,109 @@
+"""A report as a page: what stands in it, and that nothing in it reaches out or is taken for markup."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from xml.etree import ElementTree
+
+import pytest
+
+from analytics.coverage import Coverage, DamagedBytes
+from analytics.jobs.answer import JobAnswer
+from analytics.jobs.proof import ProofRow
+from analytics.report.charts import Bar, Series, bar_chart, line_chart, nice_ceiling
+from analytics.report.page import page
+from analytics.report.report_contents import ReportFigures
+from analytics.report.traffic import SPANS_MAX, SpanSum, busiest, rates, waiting, width_of
+
+EVIL = "<script src=//evil>'\"&"
+SECOND = 1_772_337_600
+COVERED = Coverage(["n1", EVIL], 3, 1_000, "2026-03-01T04:00:00+00:00", "2026-03-01T05:00:00+00:00", [])
+SPANS = [SpanSum(EVIL, SECOND, 10, 0), SpanSum("//q", SECOND, 4, 2), SpanSum(EVIL, SECOND + 20, 0, 7)]
+EMPTY = JobAnswer([("name", "string")], [])
+HOLDS = ProofRow("//q", 1, 10, 6, 1, 0, 0, 0, 3, 0, 0, [], None)
+DEAD = JobAnswer(
+    [("name", "string"), ("messages", "bigint"), ("sample", "struct"), ("why", "string")],
+    [{"name": EVIL, "messages": 12_345, "sample": {"pos": 1, "off": 0}, "why": None}],
+)
+
+
+def report(*proofs: ProofRow, covered: Coverage = COVERED) -> str:
+    found = ReportFigures(list(proofs), SPANS, 10, EMPTY, DEAD, EMPTY, EMPTY)
+    return page(covered, found, "2026-03-01T06:00:00+00:00")
+
+
+def test_a_report_asks_nobody_for_anything_and_runs_nothing() -> None:
+    said = report(HOLDS._replace(name=EVIL))
+    assert "default-src 'none'" in said
+    assert re.findall(r"<(?:script|link|img|iframe)|(?:src|href)=\"|url\(|@import|\son\w+=", said) == []
+    assert "&lt;script src=//evil&gt;" in said
+
+
+def test_a_report_begins_with_what_it_stands_on() -> None:
+    said = report(HOLDS)
+    assert said.index("What this stands on") < said.index("accounted for")
+    damage = [DamagedBytes("n1", 1, 0, 4_096, False, "x"), DamagedBytes("n1", 2, 0, 9, True, "x")]
+    assert "4,096 bytes in 1 places could not be read" in report(HOLDS, covered=COVERED._replace(damage=damage))
+
+
+@pytest.mark.parametrize(
+    ("proofs", "verdict"),
+    [
+        ([HOLDS], "Every message of 1 queues is accounted for"),
+        ([HOLDS, HOLDS._replace(why="a gap")], "Not known of 1 of 2 queues"),
+        ([HOLDS._replace(missing=2), HOLDS._replace(unknown=1)], "2 messages are missing"),
+    ],
+)
+def test_the_verdict_is_that_of_the_worst_queue(proofs: list[ProofRow], verdict: str) -> None:
+    assert verdict in report(*proofs)
+
+
+def test_tables_leave_out_columns_without_values_and_say_when_there_is_nothing() -> None:
+    said = report(HOLDS)
+    assert '<td class="n">12,345</td><td>1 / 0</td></tr>' in said
+    assert said.count('<p class="nothing">Nothing.</p>') == 3
+
+
+def test_charts_are_well_formed_and_say_their_values() -> None:
+    for drawn in (
+        line_chart(EVIL, [Series(EVIL, [(SECOND, 3.0), (SECOND + 5, 1_234.0)])]),
+        bar_chart(EVIL, ["one", EVIL], [Bar(EVIL, [1, 0]), Bar("q" * 99, [2_000, 1])]),
+    ):
+        tree = ElementTree.fromstring(f"<div>{drawn}</div>")
+        titles = [one.text or "" for one in tree.iter("title")]
+        assert any(EVIL in title for title in titles)
+        assert any("1,234" in title or "2,000" in title for title in titles)
+
+
+def test_a_chart_of_nothing_is_a_sentence() -> None:
+    for drawn in (line_chart("x", []), bar_chart("x", ["a"], [Bar("q", [0])])):
+        assert drawn.startswith('<p class="nothing">')
+
+
+def test_of_one_moment_there_is_a_chart() -> None:
+    said = line_chart("x", [Series("y", [(SECOND, 0.0)])])
+    assert f"{datetime.fromtimestamp(SECOND, UTC):%H:%M:%S}" in said
+
+
+@pytest.mark.parametrize(
+    ("value", "ceiling"), [(0, 1), (1, 1), (1.2, 2), (2.1, 5), (7, 10), (10, 10), (101, 200), (5_001, 10_000)]
+)
+def test_scales_end_at_round_numbers(value: float, ceiling: float) -> None:
+    assert nice_ceiling(value) == ceiling
+
+
+def test_what_waits_is_what_came_and_did_not_go() -> None:
+    mine = [one for one in SPANS if one.queue == EVIL]
+    assert waiting(mine, 10).points == [(SECOND - 10, 0.0), (SECOND, 10.0), (SECOND + 10, 10.0), (SECOND + 20, 3.0)]
+    published, ended = rates(SPANS, 10)
+    assert [value for _, value in published.points] == [0.0, 1.4, 0.0, 0.0]
+    assert [value for _, value in ended.points] == [0.0, 0.2, 0.0, 0.7]
+    assert busiest(SPANS, 1) == [EVIL]
+    assert (rates([], 10)[0].points, waiting([], 10).points) == ([], [])
+
+
+@pytest.mark.parametrize("seconds", [0, 1, 239, 240, 10_000, 1_000_000])
+def test_a_window_has_no_more_spans_than_a_chart_shows(seconds: int) -> None:
+    width = width_of(SECOND, SECOND + seconds)
+    assert seconds // width < SPANS_MAX
