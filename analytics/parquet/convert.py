@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 
 from analytics.coverage import Coverage, DamagedBytes, iso_time
-from analytics.inputs import LogFile, SnapshotFile
+from analytics.inputs import LogFile, SnapshotFile, without_bodies
 from analytics.jobs.answer import JobAnswer
 from analytics.parquet.bucket_tables import WRITTEN, writer_of
 from analytics.parquet.conversion_log import ConversionLog, ConversionStep
@@ -108,6 +108,7 @@ class _Step:
             min((one for one in firsts if one is not None), default=None),
             max((one for one in lasts if one is not None), default=None),
             [*before.damage, *(lost for one in done for lost in one.damage)],
+            tuple(sorted({*before.without_bodies, *without_bodies(files)})),
         )
         (self._making / COVERAGE).write_text(json.dumps(covered.as_object(), indent=1) + "\n")
 

@@ -231,6 +231,20 @@ def test_bytes_that_are_no_record_are_withheld(world: LogToExport) -> None:
     assert made.count(SHOWN) == data.count(SHOWN) - 2
 
 
+def test_whatever_byte_is_damaged_no_content_comes_out(world: LogToExport) -> None:
+    world.every_kind()
+    for number in range(1, world.durable.file + 1):
+        path = world.root / log_file(number)
+        whole = path.read_bytes()
+        for at in range(0, len(whole.rstrip(b"\0")), 13):
+            data = bytearray(whole)
+            data[at] ^= 1
+            path.write_bytes(data)
+            made = b"".join(withheld_pieces(world.disk, log_file(number), len(data)))
+            assert len(made) == len(data) and SECRET not in made, f"byte {at} of file {number}"
+        path.write_bytes(whole)
+
+
 def test_a_record_that_is_longer_than_a_piece_is_withheld_as_a_whole(world: LogToExport) -> None:
     world.write(200, 0, 0, [SECRET * 100_000])
     made = b"".join(
