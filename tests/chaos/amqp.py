@@ -188,8 +188,9 @@ class Client(asyncio.Protocol):
     def _message(self, tag: int | None, consumer: str, redelivered: bool | None) -> Arrived:
         return Arrived(tag or 0, consumer, bool(redelivered), self._headers, self._payload)
 
-    async def get(self, queue: str) -> Arrived | None:
-        answer = await self.call(commands.Basic.Get(queue=queue), "Basic.GetOk", "Basic.GetEmpty")
+    async def get(self, queue: str, *, no_ack: bool = False) -> Arrived | None:
+        get = commands.Basic.Get(queue=queue, no_ack=no_ack)
+        answer = await self.call(get, "Basic.GetOk", "Basic.GetEmpty")
         return self._got if isinstance(answer, commands.Basic.GetOk) else None
 
     async def _wait(self, answers: tuple[str, ...], data: bytes, within_s: float = ANSWER_WITHIN_S) -> Any:

@@ -1,4 +1,7 @@
-"""`python -m tests.ledger --kind classic|quorum --seeds N`: ends with 1 when the log tells of a message what no client saw."""
+"""`python -m tests.ledger --kind classic|quorum --seeds N [--nodes 3]`: ends with 1 when the log tells what no client saw.
+
+On three nodes clients work at all of them, and one node after the other is killed meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from pathlib import Path
 
 from tests.ledger.notes import Notes, compared
 from tests.ledger.script import SKEW_S, Script
+from tests.ledger.three_nodes import ledger_of_nodes
 from tests.ledger.told import told
 from tests.running_node import start_node
 
@@ -38,14 +42,22 @@ def main() -> int:
     parser.add_argument("--from", dest="first", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--steps", type=int, default=STEPS)
-    parser.add_argument("--kill-each", type=int, default=KILL_EACH, help="kill the node in each of so many; 0: never")
+    parser.add_argument("--nodes", type=int, choices=(1, 3), default=1)
+    parser.add_argument(
+        "--kill-each", type=int, default=KILL_EACH, help="kill the only node in each of so many; 0: never"
+    )
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.seeds)
     with tempfile.TemporaryDirectory(prefix="leveret-ledger-") as directory:
-        found = ledger(Path(directory), options.kind, seeds, options.steps, kill_each=options.kill_each)
+        if options.nodes == 1:
+            found = ledger(Path(directory), options.kind, seeds, options.steps, kill_each=options.kill_each)
+        else:
+            found = ledger_of_nodes(Path(directory), options.kind, seeds)
     for one in found:
         print(one)
-    print(f"{options.kind}: {options.seeds} seeds from {options.first}, {len(found)} differences")
+    print(
+        f"{options.kind}, {options.nodes} nodes: {options.seeds} seeds from {options.first}, {len(found)} differences"
+    )
     return 1 if found else 0
 
 

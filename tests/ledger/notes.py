@@ -22,6 +22,7 @@ class Told:
     published_at: int | None  # ms
     exchange: str
     unknown: str | None = None
+    ended_at: int | None = None  # ms
 
 
 @dataclass(slots=True)

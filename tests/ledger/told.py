@@ -11,7 +11,7 @@ from analytics.inputs import log_files
 from analytics.queue_events import CLASSIC_KINDS, QUORUM, QueueEvent, QueueName
 from native import content
 from native.columns import rows_of
-from native.log_columns import PUBLISHES, publishes
+from native.log_columns import PUBLISHES, RECORDS, publishes
 from tests.ledger.notes import Told
 from tests.log_events import pieces_of, said_in_file
 
@@ -54,18 +54,23 @@ def told(data: Path) -> dict[str, dict[str, list[Told]]]:
 
 
 def bodies_in(paths: list[str], groups: set[int]) -> dict[Place, str]:
-    """The body of each message of these queues."""
+    """The body of each message of these queues. Of two entries at one place the later leader's counts."""
     numbers = b"".join(one.to_bytes(8, "little") for one in sorted(groups))
-    found: dict[Place, str] = {}
+    found: dict[Place, tuple[int, str]] = {}
     for file in log_files(paths):
         for piece in pieces_of(file):
+            terms = {record["offset"]: record["term"] for record in rows_of(RECORDS, piece.records)}
             for row in rows_of(PUBLISHES, publishes(piece.buffer, piece.base, piece.records, numbers)):
-                at = row["content_at"] - piece.base
+                at, term = row["content_at"] - piece.base, terms[row["offset"]]
                 for nth in range(row["count"]):
                     _, body, at = content.one(piece.buffer, at)
-                    found[row["queue"], row["pos"], row["off"], nth] = body.decode()
-    return found
+                    place = row["queue"], row["pos"], row["off"], nth
+                    found[place] = max(found.get(place, (0, "")), (term, body.decode()))
+    return {place: body for place, (_, body) in found.items()}
 
 
 def _told(life: Life, unknown: str | None) -> Told:
-    return Told(life.state, life.times_out, Counter(life.returned), life.publish.at, life.publish.exchange, unknown)
+    publish = life.publish
+    return Told(
+        life.state, life.times_out, Counter(life.returned), publish.at, publish.exchange, unknown, life.ended_at
+    )

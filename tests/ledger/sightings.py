@@ -1,0 +1,158 @@
+"""What the clients of a cluster saw of each message while its nodes were killed, and how sure they are of it.
+
+A client is sure of a publish when it was answered, and of what it said of a delivery when the queue has answered something that
+the client said later. All else is in doubt: the message may be in the log as the client wanted it, or as it was before.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Answer(Enum):
+    """What a client said of a delivery."""
+
+    NONE = "none"
+    ACK = "ack"
+    NACK = "nack"  # to be requeued
+    REQUEUE = "requeue"  # basic.reject, to be requeued
+    REJECT = "reject"  # not to be requeued
+    NO_ACK = "no-ack"  # a consumer that acknowledges nothing
+    GOT = "got"  # by basic.get, without an acknowledgement
+
+
+class Ended(Enum):
+    """How a connection came to its end."""
+
+    NOT = "not"
+    LEFT = "left"  # closed in order
+    BROKEN = "broken"  # without a word
+    REFUSED = "refused"  # the node closed the channel
+    KILLED = "killed"  # its node was
+
+
+@dataclass(slots=True)
+class ClientLife:
+    """One connection of a client. `taking`: the queues that may have sent it what it has not seen, when it ended."""
+
+    node: str
+    ended: Ended = Ended.NOT
+    ended_at: float = 0.0
+    taking: set[str] = field(default_factory=set)
+
+    def heard(self) -> None:
+        """The queues have answered what was said last. When its node was killed before that, the answer was on its way."""
+        if self.ended is Ended.NOT:
+            self.taking.clear()
+
+
+@dataclass(slots=True)
+class Sighting:
+    """One delivery."""
+
+    life: ClientLife
+    at: float
+    deaths: tuple[tuple[str, str], ...] = ()  # queue and reason
+    answer: Answer = Answer.NONE
+    answered_at: float = 0.0
+    is_heard: bool = False  # the queue has answered something that was said later
+
+
+@dataclass(slots=True)
+class Publication:
+    """One publish, to one or more queues."""
+
+    queues: tuple[str, ...]
+    sent_at: float
+    confirmed_at: float | None = None  # None: nobody knows whether it was stored
+    is_returned: bool = False  # no queue took it
+
+
+@dataclass(slots=True)
+class Purging:
+    """A purge. `ended_at`: when it was answered; infinite: it was not."""
+
+    began_at: float
+    ended_at: float = float("inf")
+
+
+@dataclass(slots=True)
+class Kill:
+    """A node was killed, and was there again at `back_at`."""
+
+    node: str
+    at: float
+    back_at: float = float("inf")
+
+
+class Sightings:
+    """All that was seen, by queue and body; of one message in the order in which clients had it."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self.now = clock
+        self.published: dict[str, Publication] = {}
+        self.seen: dict[str, dict[str, list[Sighting]]] = defaultdict(lambda: defaultdict(list))
+        self.lives: list[ClientLife] = []
+        self.purges: dict[str, list[Purging]] = defaultdict(list)
+        self.kills: list[Kill] = []
+
+    def connected(self, node: str) -> ClientLife:
+        self.lives.append(ClientLife(node))
+        return self.lives[-1]
+
+    def kill(self, node: str) -> Kill:
+        """Right before it is killed: whoever is connected there will find out."""
+        self.kills.append(Kill(node, self.now()))
+        for life in self.lives:
+            if life.node == node and life.ended is Ended.NOT:
+                self.end(life, Ended.KILLED)
+        return self.kills[-1]
+
+    def end(self, life: ClientLife, how: Ended) -> None:
+        if life.ended is Ended.NOT:
+            life.ended, life.ended_at = how, self.now()
+
+    def publish(self, body: str, queues: tuple[str, ...]) -> Publication:
+        assert body not in self.published, f"{body} is published twice"
+        made = self.published[body] = Publication(queues, self.now())
+        return made
+
+    def deliver(self, life: ClientLife, queue: str, body: str, deaths: tuple[tuple[str, str], ...]) -> Sighting:
+        seen = Sighting(life, self.now(), deaths)
+        self.seen[queue][body].append(seen)
+        return seen
+
+    def lost_its_node(self, life: ClientLife, since: float) -> bool:
+        """Whether its node was killed while the connection lasted, or after that time."""
+        killed_later = any(kill.node == life.node and kill.at >= since for kill in self.kills)
+        return life.ended is Ended.KILLED or killed_later
+
+    def purge(self, queue: str) -> Purging:
+        self.purges[queue].append(Purging(self.now()))
+        return self.purges[queue][-1]
+
+    def answer(self, seen: Sighting, answer: Answer) -> None:
+        seen.answer, seen.answered_at = answer, self.now()
+
+    def missing(self, queues: tuple[str, ...]) -> set[tuple[str, str]]:
+        """Queue and body of what must still be there: it was confirmed, and nobody ended it."""
+        confirmed = {
+            (queue, body)
+            for body, publication in self.published.items()
+            if publication.confirmed_at is not None and not publication.is_returned
+            for queue in publication.queues
+        }
+        return {(queue, body) for queue, body in confirmed if queue in queues and not self._may_be_over(queue, body)}
+
+    def _may_be_over(self, queue: str, body: str) -> bool:
+        seen = self.seen[queue].get(body, [])
+        if seen and seen[-1].answer in ENDING:
+            return True
+        return any(purge.ended_at >= (seen[-1].at if seen else 0.0) for purge in self.purges[queue])
+
+
+ENDING = frozenset({Answer.ACK, Answer.REJECT, Answer.NO_ACK, Answer.GOT})

@@ -1,0 +1,147 @@
+"""What is allowed to be in the log after kills: what clients know, both where they do not, and nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from analytics.fold.lives import LifeState
+from tests.ledger.certainty import KindRules, QueuePlan, Rows, compared_rows
+from tests.ledger.classic_certainty import DURABLE_WITHIN_S, ClassicRules
+from tests.ledger.notes import Told
+from tests.ledger.quorum_certainty import QuorumRules
+from tests.ledger.sightings import Answer, ClientLife, Ended, Sighting, Sightings
+
+MAIN, DEAD, BODY, HOME, AWAY = "main", "dead", "1.0.1", "n1", "n2"
+PLANS = [QueuePlan(MAIN, HOME, DEAD), QueuePlan(DEAD, HOME)]
+
+
+class World:
+    """One message that was published at second 10, and what its clients see; `at` is what their clock shows."""
+
+    def __init__(self, kind: str, *, confirmed: bool = True) -> None:
+        self.at = 10.0
+        self.sightings = Sightings(lambda: self.at)
+        publication = self.sightings.publish(BODY, (MAIN,))
+        publication.confirmed_at = self.at if confirmed else None
+        self._kind = kind
+
+    def sees(self, life: ClientLife, answer: Answer, *, heard: bool) -> Sighting:
+        self.at += 1
+        seen = self.sightings.deliver(life, MAIN, BODY, ())
+        self.sightings.answer(seen, answer)
+        seen.is_heard = heard
+        return seen
+
+    def kills(self, node: str, after_s: float = 1.0) -> None:
+        self.at += after_s
+        self.sightings.kill(node).back_at = self.at + 1
+
+    def found(self, *told: Told, dead: tuple[Told, ...] = ()) -> list[str]:
+        rows: Rows = {MAIN: {BODY: list(told)}, DEAD: {BODY: list(dead)} if dead else {}}
+        return compared_rows(self.sightings, PLANS, rows, self._rules())
+
+    def _rules(self) -> KindRules:
+        if self._kind == "quorum":
+            return QuorumRules(self.sightings)
+        return ClassicRules(self.sightings, {plan.name: plan.home for plan in PLANS})
+
+
+def told(state: LifeState, *returned: str, at: float = 10.0, ended_at: float = 11.0) -> Told:
+    times_out = len(returned) + (state in (LifeState.ACKED, LifeState.REJECTED))
+    return Told(state, times_out, Counter(returned), int(at * 1_000), "", ended_at=int(ended_at * 1_000))
+
+
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+class TestOfEachKind:
+    def test_what_is_sure_is_allowed_one_way(self, kind: str) -> None:
+        world = World(kind)
+        world.sees(world.sightings.connected(HOME), Answer.ACK, heard=True)
+        assert world.found(told(LifeState.ACKED)) == []
+        assert world.found() == [f"main: {BODY} is in the log 0 times, and should be 1 to 1 times"]
+        assert "it should be acked, the log says ready" in world.found(told(LifeState.READY))[0]
+        assert "it came back" in world.found(told(LifeState.ACKED, "failed"))[0]
+        assert "it was published between" in world.found(told(LifeState.ACKED, at=12.0))[0]
+
+    def test_a_publish_without_an_answer_may_have_come_to_nothing(self, kind: str) -> None:
+        world = World(kind, confirmed=False)
+        assert world.found() == []
+        world.sees(world.sightings.connected(HOME), Answer.ACK, heard=False)
+        assert world.found() != [], "somebody has seen it"
+
+    def test_what_nobody_has_ended_cannot_be_gone(self, kind: str) -> None:
+        world = World(kind)
+        assert world.found(told(LifeState.ACKED)) != []
+        world.sightings.purge(MAIN)
+        assert world.found(told(LifeState.PURGED)) == []
+
+    def test_a_dead_letter_may_be_lost_where_a_node_was_killed_and_nowhere_else(self, kind: str) -> None:
+        world = World(kind)
+        world.sees(world.sightings.connected(HOME), Answer.REJECT, heard=True)
+        rejected = told(LifeState.REJECTED)
+        assert world.found(rejected) == [f"dead: {BODY} is in the log 0 times, and should be 1 to 1 times"]
+        assert "still there" in world.found(rejected, dead=(told(LifeState.ACKED),))[0]
+        world.kills(AWAY)
+        assert world.found(rejected) == []
+
+
+def test_an_acknowledgement_that_a_quorum_queue_has_not_heard_may_be_lost_with_its_node() -> None:
+    world = World("quorum")
+    lost = world.sees(world.sightings.connected(AWAY), Answer.ACK, heard=False)
+    world.kills(AWAY)
+    world.sees(world.sightings.connected(HOME), Answer.ACK, heard=True)
+    again = told(LifeState.ACKED, "node gone")
+    assert world.found(again) == []
+    assert world.found(told(LifeState.ACKED, "released")) != []
+    assert world.found(told(LifeState.ACKED)) != [], "it was out twice"
+    lost.is_heard = True
+    assert world.found(again) != []
+
+
+def test_what_nobody_saw_comes_back_only_from_clients_that_were_taking_it() -> None:
+    world = World("quorum")
+    life = world.sightings.connected(AWAY)
+    life.taking.add(MAIN)
+    life.heard()
+    world.sees(world.sightings.connected(HOME), Answer.ACK, heard=True)
+    world.kills(AWAY)
+    assert world.found(told(LifeState.ACKED, "node gone")) != []
+    assert world.found(told(LifeState.ACKED, "never seen")) == []
+    life.taking.add(MAIN)
+    assert world.found(told(LifeState.ACKED, "node gone")) == []
+
+
+def test_a_kill_of_its_home_undoes_what_a_classic_queue_was_told_right_before() -> None:
+    early, late = World("classic"), World("classic")
+    for world, after_s in ((early, DURABLE_WITHIN_S / 2), (late, DURABLE_WITHIN_S * 2)):
+        world.sees(world.sightings.connected(HOME), Answer.ACK, heard=True)
+        world.kills(HOME, after_s)
+        world.sees(world.sightings.connected(HOME), Answer.ACK, heard=True)
+    assert early.found(told(LifeState.ACKED)) == []
+    assert late.found(told(LifeState.ACKED)) != [], "it was acknowledged, and came again"
+
+
+def test_the_home_of_a_classic_queue_knows_less_of_clients_of_other_nodes() -> None:
+    near, far = World("classic"), World("classic")
+    for world, node in ((near, HOME), (far, AWAY)):
+        life = world.sightings.connected(node)
+        world.sees(life, Answer.REQUEUE, heard=True)
+        world.sees(life, Answer.NONE, heard=False)
+        world.sightings.end(life, Ended.BROKEN)
+        world.sees(world.sightings.connected(HOME), Answer.ACK, heard=True)
+    assert near.found(told(LifeState.ACKED, "rejected", "connection lost")) == []
+    assert far.found(told(LifeState.ACKED, "returned", "returned")) == []
+    assert near.found(told(LifeState.ACKED, "returned", "returned")) != []
+
+
+def test_a_death_that_a_classic_queue_has_forgotten_may_come_once_more() -> None:
+    world = World("classic")
+    world.sees(world.sightings.connected(HOME), Answer.REJECT, heard=True)
+    first = told(LifeState.PURGED, at=11.0)
+    world.sightings.purge(DEAD)
+    world.kills(HOME, after_s=0.5)
+    world.sees(world.sightings.connected(HOME), Answer.REJECT, heard=True)
+    rejected = told(LifeState.REJECTED, ended_at=12.5)
+    assert world.found(rejected, dead=(first, told(LifeState.PURGED, at=12.5))) == []
+    assert world.found(rejected, dead=(told(LifeState.PURGED, at=20.0), told(LifeState.PURGED, at=21.0))) != []

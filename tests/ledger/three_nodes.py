@@ -1,0 +1,237 @@
+"""Seeds on a cluster: clients on all nodes, of which one after the other is killed and started again while they work.
+
+Of quorum queues the copies of all nodes are read together, and each queue's leader may be the one that is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from pamqp import commands
+
+import leveret
+from analytics.fold.lives import LifeState
+from tests.chaos.amqp import Client, Gone, Refused, connect
+from tests.chaos.backend import Address, Shape
+from tests.chaos.processes import Processes
+from tests.ledger.busy_client import CREDENTIALS, BusyClient, Topology, saw
+from tests.ledger.certainty import KindRules, QueuePlan, compared_rows
+from tests.ledger.classic_certainty import ClassicRules
+from tests.ledger.quorum_certainty import QuorumRules
+from tests.ledger.sightings import Answer, Ended, Sightings
+from tests.ledger.told import told
+
+CLIENTS = 6
+STEPS_BETWEEN = 8  # of all clients, before a kill and after it
+KILLS_MAX = 2
+STEPS_WITHIN_S = 30.0
+EMPTY_WITHIN_S = 40.0
+LOOK_S = 0.02
+MAX_LENGTH = 4
+DELIVERY_LIMIT = 2
+TIME_TO_LIVE_MS = 1
+
+
+class LedgerNodes(Processes):
+    """Whose data directories have the names of the nodes, as readers of several logs want it."""
+
+    def data_dir(self, node: str) -> Path:
+        return self._scratch / "data" / node
+
+
+class BusySeed:
+    """One seed. Its queues have names of their own."""
+
+    def __init__(self, nodes: LedgerNodes, kind: str, seed: int, sightings: Sightings) -> None:
+        self._nodes = nodes
+        self._kind = kind
+        self._random = Random(f"busy.{kind}.{seed}")
+        self._sightings = sightings
+        self._prefix = f"{kind}.{seed}"
+        self._addresses = {name: nodes.amqp(name) for name in nodes.shape.names}
+        name = self._name
+        self._plans = [
+            self._plan("main", "dead"),
+            self._plan("limited", "dead", *([LifeState.DELIVERY_LIMIT] if kind == "quorum" else [])),
+            self._plan("brief", "dead", LifeState.EXPIRED),
+            self._plan("short", "dead", LifeState.MAXLEN),
+            self._plan("loose")._replace(is_loose=True),
+            self._plan("fan1"),
+            self._plan("fan2"),
+            self._plan("dead", "grave"),
+            self._plan("grave"),
+        ]
+        self._topology = Topology(
+            fed=tuple(map(name, ("main", "limited", "brief", "short", "loose"))),
+            taken=tuple(map(name, ("main", "main", "limited", "limited", "short", "dead", "grave", "fan1", "fan2"))),
+            loose=name("loose"),
+            purged=name("fan2"),
+            fan=name("fan"),
+            fanned=(name("fan1"), name("fan2")),
+        )
+
+    def _name(self, queue: str) -> str:
+        return f"{self._prefix}.{queue}"
+
+    def _plan(self, queue: str, dead_to: str = "", *ends: LifeState) -> QueuePlan:
+        home = self._random.choice(self._nodes.shape.names)
+        return QueuePlan(self._name(queue), home, dead_to and self._name(dead_to), frozenset(ends))
+
+    async def run(self) -> list[QueuePlan]:
+        await self._declare()
+        clients = [
+            BusyClient(f"{self._prefix}.{number}", self._topology, self._addresses, self._sightings, self._another())
+            for number in range(CLIENTS)
+        ]
+        working = [asyncio.create_task(client.run()) for client in clients]
+        try:
+            for _ in range(self._random.randint(1, KILLS_MAX)):
+                await self._kill_one(clients, working)
+            await self._steps(clients, working)
+        finally:
+            for client in clients:
+                client.is_stopping = True
+            await asyncio.gather(*working)
+        await self._empty()
+        return self._plans
+
+    def _another(self) -> Random:
+        """Random numbers of its own for each client, so that one's steps do not change another's."""
+        return Random(self._random.random())
+
+    async def _kill_one(self, clients: list[BusyClient], working: list[asyncio.Task[None]]) -> None:
+        victim = self._random.choice(self._nodes.shape.names)
+        await self._steps(clients, working)
+        kill = self._sightings.kill(victim)
+        self._nodes.kill(victim)
+        await self._steps(clients, working)
+        await asyncio.to_thread(self._nodes.start, victim)
+        kill.back_at = self._sightings.now()
+
+    async def _steps(self, clients: list[BusyClient], working: list[asyncio.Task[None]]) -> None:
+        """Until clients have taken some more."""
+        wanted = sum(client.steps for client in clients) + self._random.randint(1, 2 * STEPS_BETWEEN)
+        until = time.monotonic() + STEPS_WITHIN_S
+        while sum(client.steps for client in clients) < wanted:
+            for task in working:
+                assert not task.done(), f"a client ended: {task.exception()!r}"
+            assert time.monotonic() < until, f"within {STEPS_WITHIN_S:g} s clients took no steps"
+            await asyncio.sleep(LOOK_S)
+
+    async def _declare(self) -> None:
+        client, exchange = await self._connect(), self._topology.fan
+        await client.call(
+            commands.Exchange.Declare(exchange=exchange, exchange_type="fanout", durable=True), "Exchange.DeclareOk"
+        )
+        await client.close()
+        for plan in self._plans:
+            await self._declare_queue(plan)
+
+    async def _declare_queue(self, plan: QueuePlan) -> None:
+        """On its home, if it has one."""
+        client = await connect(self._addresses[plan.home], CREDENTIALS)
+        arguments = self._arguments(plan)
+        await client.call(commands.Queue.Declare(queue=plan.name, durable=True, arguments=arguments), "Queue.DeclareOk")
+        if plan.name in self._topology.fanned:
+            await client.call(commands.Queue.Bind(queue=plan.name, exchange=self._topology.fan), "Queue.BindOk")
+        await client.close()
+
+    def _arguments(self, plan: QueuePlan) -> dict[str, Any]:
+        arguments: dict[str, Any] = {"x-queue-type": self._kind}
+        if plan.dead_to:
+            arguments |= {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": plan.dead_to}
+        if LifeState.EXPIRED in plan.ends:
+            arguments["x-message-ttl"] = TIME_TO_LIVE_MS
+        if LifeState.MAXLEN in plan.ends:
+            arguments["x-max-length"] = MAX_LENGTH
+        if LifeState.DELIVERY_LIMIT in plan.ends:
+            arguments["x-delivery-limit"] = DELIVERY_LIMIT
+        return arguments
+
+    async def _connect(self) -> Client:
+        return await connect(self._addresses[self._random.choice(self._nodes.shape.names)], CREDENTIALS)
+
+    async def _empty(self) -> None:
+        """All nodes are there, and clients take what is left until nothing is missing, or time is up: then it is lost."""
+        names = tuple(plan.name for plan in self._plans)
+        surely_there = tuple(plan.name for plan in self._plans if not plan.ends and not plan.is_loose)
+        until = time.monotonic() + EMPTY_WITHIN_S
+        while time.monotonic() < until:
+            taken = await taken_from(names, self._addresses, self._sightings, self._random)
+            if not taken and not self._sightings.missing(surely_there):
+                return
+            await asyncio.sleep(LOOK_S)
+
+
+async def taken_from(queues: Iterable[str], addresses: dict[str, Address], sightings: Sightings, random: Random) -> int:
+    """What a client of a drawn node finds in these queues, and acknowledges. A connection that breaks has found something."""
+    node = random.choice(sorted(addresses))
+    try:
+        client = await connect(addresses[node], CREDENTIALS)
+    except Gone:
+        return 1
+    life, taken = sightings.connected(node), 0
+    try:
+        for queue in queues:
+            life.taking.add(queue)
+            while (got := await client.get(queue)) is not None:
+                sightings.answer(saw(sightings, life, queue, got), Answer.ACK)
+                client.say(commands.Basic.Ack(got.tag))
+                taken += 1
+        life.heard()
+        await client.close()
+        sightings.end(life, Ended.LEFT)
+    except (Gone, Refused):
+        taken += 1
+    finally:
+        client.abort()
+        sightings.end(life, Ended.BROKEN)
+    return taken
+
+
+async def is_empty(nodes: LedgerNodes) -> bool:
+    """As far as all nodes say."""
+    for name in nodes.shape.names:
+        async with leveret.connect(nodes.grpc(name)) as node:
+            if any(queue.ready or queue.unacknowledged for queue in await node.topology.queues()):
+                return False
+    return True
+
+
+async def run_seeds(nodes: LedgerNodes, kind: str, seeds: Iterable[int], sightings: Sightings) -> list[QueuePlan]:
+    """One after the other; then whatever has come back late is taken."""
+    plans: list[QueuePlan] = []
+    for seed in seeds:
+        plans += await BusySeed(nodes, kind, seed, sightings).run()
+    addresses = {name: nodes.amqp(name) for name in nodes.shape.names}
+    until = time.monotonic() + EMPTY_WITHIN_S
+    while not await is_empty(nodes):
+        assert time.monotonic() < until, "messages are left that nobody gets"
+        await taken_from((plan.name for plan in plans), addresses, sightings, Random(0))
+        await asyncio.sleep(LOOK_S)
+    return plans
+
+
+def ledger_of_nodes(directory: Path, kind: str, seeds: Iterable[int]) -> list[str]:
+    """Run these seeds, one after the other, on three nodes; what their logs tell otherwise than the clients."""
+    nodes, sightings = LedgerNodes(Shape(disk_nodes=3), directory), Sightings()
+    (directory / "data").mkdir(parents=True)
+    try:
+        nodes.begin()
+        plans = asyncio.run(run_seeds(nodes, kind, seeds, sightings))
+        for name in nodes.shape.names:
+            nodes.stop(name)
+    finally:
+        nodes.end()
+    return compared_rows(sightings, plans, told(directory / "data"), rules_of(kind, sightings, plans))
+
+
+def rules_of(kind: str, sightings: Sightings, plans: Iterable[QueuePlan]) -> KindRules:
+    if kind == "quorum":
+        return QuorumRules(sightings)
+    return ClassicRules(sightings, {plan.name: plan.home for plan in plans})
