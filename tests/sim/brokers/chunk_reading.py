@@ -76,9 +76,11 @@ class ChunkReading(Reading):
 
     def _low(self) -> int:
         """What begins before this need not come any more."""
-        end = self.answered_end if self.answered_end is not None else 0
         if self.next is not None:
             return self.next
+        end = self.answered_end
+        if end is None:  # who is answered late may have been shown the end, perhaps that of now
+            end = self.book.end if self.is_answered_late else 0
         lows = {"first": 0, "offset": min(self.beginning.number, end)}
         return lows.get(self.beginning.kind, end)
 

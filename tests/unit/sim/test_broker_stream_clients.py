@@ -22,16 +22,18 @@ from stream.group import tail as tail_module
 from stream.group.chunk_reading import StreamReading
 from stream.group.dedup import NewItems
 from tests.sim.brokers.chunk_reader import FILTERS, GROUP, PLAIN, ROLES, STORES
+from tests.sim.brokers.chunk_reading import ChunkReading
 from tests.sim.brokers.group_watch import CALM_S
 from tests.sim.brokers.layer import RARE_PATHS
 from tests.sim.brokers.plan import BrokerShape
 from tests.sim.brokers.published_name import Item, PublishedName
 from tests.sim.brokers.stored_names import StoredName
 from tests.sim.brokers.stream_book import PLACES, StreamBook
+from tests.sim.brokers.stream_reading import Beginning
 from tests.sim.invariants import Violation
 from tests.sim.plan import Ask, Fault, Plan
 from tests.sim.run import Outcome, run
-from tests.unit.sim.test_broker_streams import Log, again_and_again
+from tests.unit.sim.test_broker_streams import Log, again_and_again, filled
 
 SECONDS = 24.0
 SHAPE = BrokerShape(
@@ -277,3 +279,18 @@ def test_what_was_stored_is_not_forgotten(book: StreamBook) -> None:
     told(name, 50)
     with pytest.raises(Violation, match="stored_offsets_do_not_go_back"):
         told(name, None)
+
+
+# What a reading of chunks is still to be given
+
+
+@pytest.mark.parametrize(
+    ("beginning", "at_end"),
+    [(Beginning("first"), False), (Beginning("offset", 9), False), (Beginning("offset", 10), True)],
+)
+def test_a_reader_that_was_answered_late_may_have_been_shown_the_end(beginning: Beginning, at_end: bool) -> None:
+    """One that went on where it had stored, at the end, was said to be given nothing (seed 17956654190457)."""
+    reading = ChunkReading(filled().book, "a reader of a group", beginning, told=10, is_answered_late=True)
+    assert reading.is_at_end is at_end
+    unanswered = ChunkReading(filled().book, "a reader", beginning, told=10)
+    assert not unanswered.is_at_end
