@@ -286,7 +286,7 @@ def test_what_was_stored_is_not_forgotten(book: StreamBook) -> None:
 
 @pytest.mark.parametrize(
     ("beginning", "at_end"),
-    [(Beginning("first"), False), (Beginning("offset", 9), False), (Beginning("offset", 10), True)],
+    [(Beginning("first"), False), (Beginning("offset", 8), False), (Beginning("offset", 10), True)],
 )
 def test_a_reader_that_was_answered_late_may_have_been_shown_the_end(beginning: Beginning, at_end: bool) -> None:
     """One that went on where it had stored, at the end, was said to be given nothing (seed 17956654190457)."""
