@@ -32,7 +32,7 @@ from classic.limits import DROP_HEAD, dead_letters_refused, excess, over, refuse
 from classic.store.backing import QueueBacking
 from classic.store.log_records import DoneReason
 from classic.stored_run import LEVEL_SHIFT, StoredRun, is_too_old
-from classic.variable_queue import ContentLost, ContentOutOfReach, VariableQueue
+from classic.variable_queue import ContentLost, ContentOutOfReach, VariableQueue, in_one_step
 from native.content import singles, skip
 from native.sequence_set import Range, SequenceSet
 
@@ -393,10 +393,10 @@ class ClassicQueue:
 
     def _reduced_later(self) -> Steps:
         yield
+        for level in self.levels:
+            while not (self.deleted or self._deferred.has_finished) and level.reduce(in_one_step()):
+                yield
         self._reduces_later = False
-        if not (self.deleted or self._deferred.has_finished):
-            for level in self.levels:
-                level.reduce()
 
     @property
     def dead_letters(self) -> bool:

@@ -167,7 +167,7 @@ class NodeStorage:
         """These messages, which the log knows, are ready again."""
         if not self.says_who:
             return
-        if self._happened.has_come_back(queue, (by, reason), first, end):
+        if self.log.failed is None and self._happened.has_come_back(queue, (by, reason), first, end):
             self._tell_of(queue)  # a range that is there twice would be told once
         self._happened.came_back(queue, (by, reason), first, end)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from classic.stored_run import InBody, StoredRun
-from classic.variable_queue import ContentLost, VariableQueue
+from classic.variable_queue import CONTENTS_IN_A_STEP, ContentLost, VariableQueue, in_one_step
 from native.content import encode
 from native.sequence_set import Range
 
@@ -184,6 +184,54 @@ def test_under_memory_pressure_small_contents_leave_it_too() -> None:
     queue.tick(0, 0.5)
     queue.reduce()
     assert queue.ram_count == 1
+
+
+def test_what_memory_pressure_has_written_is_written_a_little_in_each_turn() -> None:
+    """Fifty queues with 16,000 small messages each wrote all of them in one turn of the event loop: 18 seconds."""
+    backing = MemoryBacking()
+    queue = VariableQueue(backing, 0, 0, runs_max=100, ram_count_max=1_000, ram_bytes_kept=1 << 20)
+    for _ in range(1_000):
+        queue.publish(new_run(queue, 1, None))
+        assert not queue.reduce()
+    queue.tick(0, 1.0)
+    turns, most, written = 0, 0, 0
+    while queue.reduce(in_one_step()):
+        turns, most = turns + 1, max(most, len(backing.contents) - written)
+        written = len(backing.contents)
+    assert turns > 30 and most <= CONTENTS_IN_A_STEP
+    assert (queue.ram_count, len(queue.runs()) <= 65) == (1, True)
+    assert [queue.take(1, 1 << 20)[1] for _ in range(1_000)] == list(range(1_000))
+
+
+def test_contents_that_stay_take_no_turn_from_positions_that_go() -> None:
+    """Background work never ended: each step was for contents that may stay in memory (seed 7 of the brokers, no_storm)."""
+    backing = MemoryBacking()
+    queue = VariableQueue(backing, 0, 0, runs_max=4, ram_count_max=1_000, ram_bytes_kept=1 << 20)
+    for _ in range(7):
+        queue.publish(new_run(queue, 1, backing))
+    assert queue.reduce(lambda: False), "positions wait"
+    for _ in range(10):
+        queue.publish(new_run(queue, 1, None))
+    assert queue.reduce(lambda: False)
+    steps = 0
+    while queue.reduce(in_one_step()):
+        steps += 1
+        assert steps < 10
+    assert queue.ram_count == 11  # one of those on disk, too
+
+
+def test_memory_shrinks_under_pressure_however_fast_messages_come_and_though_no_turn_has_room() -> None:
+    queue = VariableQueue(MemoryBacking(), 0, 0, runs_max=100, ram_count_max=1_000, ram_bytes_kept=1 << 20)
+    for _ in range(1_000):
+        queue.publish(new_run(queue, 1, None))
+    queue.reduce()
+    queue.tick(0, 1.0)
+    for _ in range(1_000):
+        queue.publish(new_run(queue, 1, None))
+        queue.reduce(lambda: False)
+    assert queue.ram_count < 100
+    assert len(queue.runs()) < 300
+    assert [queue.take(1, 1 << 20)[1] for _ in range(2_000)] == list(range(2_000))
 
 
 def test_positions_are_written_when_a_turn_has_room_or_twice_as_many_wait() -> None:
