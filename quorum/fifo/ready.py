@@ -37,8 +37,9 @@ class ReadyMessages:
 
     @property
     def alike(self) -> bool:
-        """Whether all are of one priority, and none expires."""
-        return not self._filled & self._filled - 1 and self.soonest == NEVER
+        """Whether all are of one priority, none expires, and none came back: who takes one of those that did and has not seen
+        it gives it back behind them."""
+        return not self._filled & self._filled - 1 and self.soonest == NEVER and not self.returned
 
     def add(self, entry: int, offset: int, length: int, run_bytes: int, expires_at: int, priority: int) -> None:
         """A run that has just come."""

@@ -167,6 +167,30 @@ def test_when_the_client_goes_the_next_one_gets_all_in_the_old_order_and_knows_w
     world.cluster.close()
 
 
+def test_where_many_came_back_the_next_client_but_one_gets_them_in_the_old_order() -> None:
+    """Found with real nodes: what was handed out ahead and never seen went back behind the others that had come back."""
+    world = FastClient()
+    world.publish()
+    first = Taker(world.clients, 2, world.record, settles=False, prefetch=20 * HANDED_OUT)
+    world.cluster.run(0.5)
+    returned = len(first.bodies)
+    first.cancel()
+    first.settle_all(Outcome.REQUEUED)
+    world.cluster.run(0.5)
+    world.begin()
+    world.consume(0.05)
+    taker = world.taker
+    seen = len(taker.bodies)
+    assert PREFETCH < seen < returned - HANDED_OUT
+    taker.cancel()
+    taker.settle_all()
+    world.cluster.run(0.5)
+    other = Taker(world.clients, 2, world.record)
+    world.cluster.run(1)
+    assert other.bodies == numbered(BACKLOG)[seen:]
+    world.cluster.close()
+
+
 def test_when_the_leader_is_killed_nothing_is_lost_or_comes_twice() -> None:
     world = FastClient(node=2)
     world.come_ahead()
