@@ -13,8 +13,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -25,6 +25,7 @@ from leveret.node_log import LogBegin, LogEnd, LogPart, LogUnread, WantedLogFile
 from leveret.records import LogFile, LogListing
 
 MANIFEST = "export.json"
+BESIDE = f"{MANIFEST}.tmp"  # until it has its name
 FORMAT = 1
 INCLUDED, WITHHELD = "included", "withheld"
 PIECE_BYTES = 1 << 20
@@ -32,6 +33,15 @@ PIECE_BYTES = 1 << 20
 LOG_NAME = re.compile(r"(?:archive|log)/\d{20}\.log")
 SNAPSHOT_NAME = re.compile(r"(?:archive|raft)/\d{20}-\d{20}\.snap")
 NODE_NAME = re.compile(r"[\w@.:-]+")
+
+
+@contextmanager
+def usable(path: Path) -> Iterator[None]:
+    """What the disk does not do is no bug. Raises ConfigError."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"{error.filename or path} cannot be used: {error.strerror}") from error
 
 
 class ExportDirectory:
@@ -50,8 +60,10 @@ class ExportDirectory:
         self._file: BinaryIO | None = None
         self._digest = sha256()
         self._digests: dict[str, Any] = {}  # of the files that were asked for, as far as they were there
-        self._files = self._begin()
-        self._follow_moves()
+        with usable(self.path):
+            self._files = self._begin()
+            self._follow_moves()
+        self.save()  # from here on it is an export, whatever interrupts it
 
     @property
     def unread(self) -> dict[str, str]:
@@ -71,14 +83,15 @@ class ExportDirectory:
                 file.name
             ):
                 continue
-            digest, size = self._there(file.name)
+            with usable(self.path):
+                digest, size = self._there(file.name)
             self._digests[_base(file.name)] = digest
             found.append(WantedLogFile(file.name, size, digest.digest() if size else b""))
         return found
 
     def take(self, part: LogPart) -> None:
         """What comes next. Raises ConnectionLost where it is not what the node sent."""
-        try:
+        with usable(self.path):
             match part:
                 case LogBegin():
                     self._begin_file(part)
@@ -91,8 +104,6 @@ class ExportDirectory:
                     self._file.write(part)
                     self._digest.update(part)
                     self.received_bytes += len(part)
-        except OSError as error:
-            raise ConfigError(f"{error.filename or self.path} cannot be written: {error.strerror}") from error
 
     def close(self) -> None:
         """What is there stays; the next run goes on behind it."""
@@ -112,29 +123,31 @@ class ExportDirectory:
             "left_out": self._left_out,
             "files": self._files,
         }
-        beside = self.path / f"{MANIFEST}.tmp"
-        try:
+        beside = self.path / BESIDE
+        with usable(beside):
             with beside.open("w") as file:
                 json.dump(said, file, indent=1)
                 file.flush()
                 os.fsync(file.fileno())
             beside.replace(self.path / MANIFEST)
-        except OSError as error:
-            raise ConfigError(f"{beside} cannot be written: {error.strerror}") from error
 
     # what is there
 
     def _begin(self) -> dict[str, dict[str, Any]]:
         """What the manifest says of files; none if there is none."""
-        try:
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            said = json.loads((self.path / MANIFEST).read_text())
-        except FileNotFoundError:
-            if any(self.path.iterdir()):
-                raise ConfigError(f"{self.path} has files and is no export: give another directory") from None
+        manifest = self.path / MANIFEST
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not manifest.exists():
+            if any(one.name != BESIDE for one in self.path.iterdir()):
+                raise ConfigError(f"{self.path} has files and is no export: give another directory")
             return {}
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"{self.path / MANIFEST} cannot be used: {error}") from error
+        try:
+            return self._known(json.loads(manifest.read_text()))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ConfigError(f"{manifest} is no manifest of an export: give another directory") from error
+
+    def _known(self, said: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        """The files of the manifest that are here."""
         if said.get("format") != FORMAT:
             raise ConfigError(f"{self.path} is an export of format {said.get('format')}: give another directory")
         if said["log_id"] != self._listing.log_id:
@@ -212,6 +225,8 @@ class ExportDirectory:
         self.close()
         self._files[self._name] = {"bytes": size, "sha256": end.sha256.hex(), "open": end.open}
         self._gone.pop(self._name, None)
+        if LOG_NAME.fullmatch(self._name):  # large; of snapshots there may be thousands, and they come at once
+            self.save()
 
     def _give_up(self, unread: LogUnread) -> None:
         """What came of a file is not kept: it would look like one with a damaged end."""

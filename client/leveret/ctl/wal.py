@@ -22,7 +22,7 @@ from leveret.errors import RETRYABLE, LeveretError
 from leveret.records import LogFile, LogListing
 from leveret.retry import Backoff
 
-app = typer.Typer(help="The log of a node, running as it is: what happened to messages.", no_args_is_help=True)
+app = typer.Typer(help="The log of a running node: what happened to messages.", no_args_is_help=True)
 
 ATTEMPTS_MAX = 8  # one after the other without a byte: about half a minute, in which a node starts again
 AGE = re.compile(r"(\d+)([smhd])")
@@ -31,13 +31,15 @@ MEBIBYTE = 1 << 20
 
 Since = Annotated[
     str | None,
-    typer.Option("--since", help="Leave out files of before: an age as 2h or 30m, or a time as 2026-11-25T08:30:00Z."),
+    typer.Option(
+        "--since", help="Leave out files that end before: an age as 2h or 30m, or a time as 2026-11-25T08:30:00Z."
+    ),
 ]
 
 
 @app.command("list")
 def list_files() -> None:
-    """The files of the log and archive of the node, and from when on they tell."""
+    """Show the files of the log and the archive, and how far back they reach."""
     found = with_node(lambda node: node.log.listing())
     if options.json:
         render.print_record(found)
@@ -69,17 +71,19 @@ def dump(
 
 @app.command("export")
 def export(
-    directory: Annotated[Path, typer.Argument(help="Gets a directory with the name of the node; begun before or new.")],
+    directory: Annotated[
+        Path, typer.Argument(help="New, or of an earlier export: gets a directory named after the node.")
+    ],
     since: Since = None,
     no_bodies: Annotated[
-        bool, typer.Option("--no-bodies", help="With zeros for the properties and bodies of messages, and no hashes.")
+        bool, typer.Option("--no-bodies", help="Zeros in place of properties and bodies of messages, and of hashes.")
     ] = False,
     rate: Annotated[
         float,
         typer.Option("--rate", min=0, help="MiB a second at most; 0 is the node's limit, history.export_bytes_per_s."),
     ] = 0,
 ) -> None:
-    """Copy the log of the node for leveret-analytics, while it runs. Called again it goes on where it was.
+    """Copy the log for leveret-analytics, while the node runs. Run again, it resumes and copies what is new.
 
     Without --no-bodies the files hold what clients published and hashes of passwords: keep them as safe as the node's own.
     """

@@ -68,13 +68,24 @@ def test_an_interrupted_file_goes_on_where_it_was(tmp_path: Path, cut: int) -> N
     wanted(first, LOG)
     first.take(LogBegin(LOG, 0))
     first.take(DATA[:cut])
-    first.close()  # and no manifest was written: as after a kill
-    first.save()
+    first.close()  # and nothing more is written: as after a kill
     second = begun(tmp_path, LOG)
     assert wanted(second, LOG) == [WantedLogFile(LOG, cut, sha256(DATA[:cut]).digest())]
     for part in (LogBegin(LOG, cut), DATA[cut:], end(DATA)):
         second.take(part)
     assert (tmp_path / "leveret@n1" / LOG).read_bytes() == DATA
+
+
+def test_an_export_that_was_killed_before_its_first_file_goes_on(tmp_path: Path) -> None:
+    begun(tmp_path, LOG)
+    manifest = tmp_path / "leveret@n1" / "export.json"
+    manifest.rename(manifest.with_name("export.json.tmp"))
+    assert wanted(begun(tmp_path, LOG), LOG) == [WantedLogFile(LOG, 0, b"")]
+
+
+def test_what_came_whole_is_known_to_be_whole_after_a_kill(tmp_path: Path) -> None:
+    take_whole(begun(tmp_path, LOG), LOG, DATA)
+    assert wanted(begun(tmp_path, LOG), LOG) == []
 
 
 def test_a_node_that_has_other_bytes_begins_again(tmp_path: Path) -> None:
@@ -187,6 +198,26 @@ def test_a_directory_of_another_log_or_of_something_else_is_refused(tmp_path: Pa
     (tmp_path / "other" / "leveret@n1" / "notes").write_text("mine")
     with pytest.raises(ConfigError, match="no export"):
         begun(tmp_path / "other", LOG)
+
+
+@pytest.mark.parametrize(
+    "said", ["", "[]", "{}", '{"format": 1}', '{"format": 2}', '{"format": 1, "log_id": "aa", "bodies": "included"}']
+)
+def test_a_manifest_that_is_not_understood_is_refused(tmp_path: Path, said: str) -> None:
+    (tmp_path / "leveret@n1").mkdir()
+    (tmp_path / "leveret@n1" / "export.json").write_text(said)
+    with pytest.raises(ConfigError, match="give another directory"):
+        begun(tmp_path, LOG)
+
+
+def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="cannot be used: Not a directory"):
+        begun(tmp_path / "file", LOG)
+    export = begun(tmp_path, LOG)
+    (tmp_path / "leveret@n1" / "log").write_text("a file where a directory should be")
+    with pytest.raises(ConfigError, match="cannot be used"):
+        export.take(LogBegin(LOG, 0))
 
 
 def test_a_node_cannot_have_files_written_elsewhere(tmp_path: Path) -> None:
