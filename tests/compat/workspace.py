@@ -91,7 +91,10 @@ def _unpack(archive: Path, root: Path) -> None:
     staging = root.with_name(root.name + ".new")
     shutil.rmtree(staging, ignore_errors=True)
     with tarfile.open(archive) as tar:
-        tar.extractall(staging, filter="data")
+        if hasattr(tarfile, "data_filter"):
+            tar.extractall(staging, filter="data")
+        else:  # Python 3.11.2, that of Debian 12
+            tar.extractall(staging)
     (top,) = staging.iterdir()
     top.rename(root)
     staging.rmdir()

@@ -9,7 +9,7 @@ import pika
 import pytest
 
 from storage.names import CATALOG_DIRECTORY
-from tests.crash.cycles import Cycles
+from tests.crash.cycles import CLEAN_STOP_EVERY, Cycles
 from tests.running_node import start_node
 
 
@@ -94,8 +94,10 @@ def test_a_start_without_its_catalog_is_refused_and_loses_nothing(tmp_path: Path
     assert node.stop() == 0
 
 
-def test_twelve_kills_lose_nothing_that_was_confirmed(tmp_path: Path) -> None:
+def test_kills_and_a_clean_stop_lose_nothing_that_was_confirmed(tmp_path: Path) -> None:
+    """`python -m tests.crash.cycles` does more of them."""
     cycles = Cycles("kill", 20261121, tmp_path, None)
-    cycles.run(12)
+    cycles.run(CLEAN_STOP_EVERY)
+    assert cycles.verdict.clean_stops == 1
     assert cycles.verdict.failures == []
     assert cycles.verdict.confirmed > 1_000

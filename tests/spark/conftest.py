@@ -1,7 +1,8 @@
-"""Logs of a real node, on which the tests of this folder ask their questions."""
+"""Logs of a real node, on which the tests of this folder ask their questions, and one Spark for most of them."""
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pika
 import pytest
 
+from analytics.__main__ import answer, parser
+from analytics.inputs import log_files
 from tests.running_node import running_node
 
 if TYPE_CHECKING:
@@ -18,15 +21,7 @@ if TYPE_CHECKING:
 PUBLISHED = 200
 ACKED, REJECTED, GOT = 120, 3, 5
 
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    from analytics.spark.session import spark_session
-
-    session = spark_session("local[2]")
-    session.conf.set("spark.sql.shuffle.partitions", "2")
-    yield session
-    session.stop()
+Ask = Callable[..., tuple[int, list[dict[str, Any]]]]
 
 
 @pytest.fixture(scope="session")
@@ -69,3 +64,29 @@ def work(channel: Any, kind: str) -> None:
 def got(channel: Any, queue: str) -> int:
     method, _, _ = channel.basic_get(queue)
     return int(method.delivery_tag)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Starting one takes longer than any of these questions."""
+    from analytics.spark.session import spark_session
+
+    session = spark_session("local[2]")
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def ask(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> Ask:
+    """Exit status and rows, as the command has them."""
+
+    def asked(logs: Path, *arguments: str) -> tuple[int, list[dict[str, Any]]]:
+        options = parser().parse_args(["--data", str(logs), "--json", *arguments])
+        code = answer(spark, options, log_files(options.data))
+        said = json.loads(capsys.readouterr().out)
+        columns = [one["name"] for one in said["schema"]]
+        assert all(list(row) == columns for row in said["rows"])
+        return code, said["rows"]
+
+    return asked

@@ -9,8 +9,8 @@ from typing import Any
 import pika
 import pytest
 
-from tests.spark.conftest import data_of_a_node
-from tests.spark.test_analytics_command import ask
+from analytics.jobs.answer import EXIT_HOLDS
+from tests.spark.conftest import Ask, data_of_a_node
 
 pytestmark = pytest.mark.spark
 
@@ -33,14 +33,15 @@ def consume(channel: Any, kind: str) -> None:
     channel.basic_ack(0, multiple=True)
 
 
-def test_lives_are_joined_with_who_took_the_messages(consumed: Path) -> None:
+def test_lives_are_joined_with_who_took_the_messages(ask: Ask, consumed: Path) -> None:
     query = (
         "select a.user, a.tag, a.queue, a.address like '127.0.0.1:%' as is_local, cast(sum(l.count) as long) as n"
         " from lives l join actors a on a.actor = l.last_actor where l.state = 'acked'"
         " and (not contains(l.last_consumer, '/') or a.incarnation = cast(split(l.last_consumer, '/')[1] as long))"
         " group by 1, 2, 3, 4 order by 3"
     )
-    rows = ask(consumed, "sql", query)["rows"]
+    code, rows = ask(consumed, "sql", query)
+    assert code == EXIT_HOLDS
     assert rows == [
         {"user": "guest", "tag": f"of {kind}", "queue": kind, "is_local": True, "n": MESSAGES}
         for kind in ("classic", "quorum")

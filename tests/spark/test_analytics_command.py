@@ -1,4 +1,7 @@
-"""What a real node wrote while clients worked, asked by the command that operators use: `leveret-analytics`."""
+"""The command that operators use, `leveret-analytics`: a process with a Spark of its own, asked about what a real node wrote.
+
+What else it answers is in test_jobs.py.
+"""
 
 from __future__ import annotations
 
@@ -39,25 +42,3 @@ def test_every_message_is_accounted_for(logs: Path) -> None:
     assert counts["classic"] == {"acked": ACKED, "rejected": REJECTED, "got": GOT, "ready": left}
     # For a client that got without acknowledging the node acknowledges, as soon as it has sent the message.
     assert counts["quorum"] == {"acked": ACKED + GOT, "rejected": REJECTED, "ready": left}
-
-
-def test_one_message_tells_its_life(logs: Path) -> None:
-    rows = ask(logs, "lives", "quorum", "--state", "ready")["rows"]
-    (back,) = [row for row in rows if row["returned"]]
-    assert (back["returned"], back["times_out"], back["count"]) == ({"released": 1}, 1, 1)
-    assert back["published_at"] <= back["first_out_at"]
-    assert all(row["times_out"] == 0 for row in rows if row is not back)
-
-
-def test_any_other_question_is_asked_in_sql(logs: Path) -> None:
-    query = (
-        "select state, cast(sum(count) as long) as n from lives join queues using (queue)"
-        " where name like '%classic' group by state"
-    )
-    rows = ask(logs, "sql", query)["rows"]
-    assert {row["state"]: row["n"] for row in rows} == {
-        "acked": ACKED,
-        "rejected": REJECTED,
-        "got": GOT,
-        "ready": PUBLISHED - ACKED - REJECTED - GOT,
-    }

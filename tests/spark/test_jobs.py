@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections import Counter
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from analytics.__main__ import answer, parser
-from analytics.inputs import log_files
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_UNKNOWN
 from storage.names import LOG_DIRECTORY
-from tests.spark.conftest import ACKED, GOT, PUBLISHED, REJECTED
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.spark.conftest import ACKED, GOT, PUBLISHED, REJECTED, Ask
 
 pytestmark = pytest.mark.spark
 LEFT = PUBLISHED - ACKED - REJECTED - GOT
-Ask = Callable[..., tuple[int, list[dict[str, Any]]]]
-
-
-@pytest.fixture
-def ask(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> Ask:
-    def asked(logs: Path, *arguments: str) -> tuple[int, list[dict[str, Any]]]:
-        options = parser().parse_args(["--data", str(logs), "--json", *arguments])
-        code = answer(spark, options, log_files(options.data))
-        said = json.loads(capsys.readouterr().out)
-        columns = [one["name"] for one in said["schema"]]
-        assert all(list(row) == columns for row in said["rows"])
-        return code, said["rows"]
-
-    return asked
 
 
 def test_a_proof_holds_when_each_message_is_accounted_for(ask: Ask, logs: Path) -> None:
@@ -77,6 +55,30 @@ def test_what_died_and_what_came_back_is_told_by_reason(ask: Ask, logs: Path) ->
     assert ask(logs, "dropped") == (EXIT_HOLDS, [])
     _, rows = ask(logs, "redelivered", "quorum")
     assert [(row["reason"], row["messages"], row["returns"]) for row in rows] == [("released", 1, 1)]
+
+
+def test_one_message_tells_its_life(ask: Ask, logs: Path) -> None:
+    code, rows = ask(logs, "lives", "quorum", "--state", "ready")
+    assert code == EXIT_HOLDS
+    (back,) = [row for row in rows if row["returned"]]
+    assert (back["returned"], back["times_out"], back["count"]) == ({"released": 1}, 1, 1)
+    assert back["published_at"] <= back["first_out_at"]
+    assert all(row["times_out"] == 0 for row in rows if row is not back)
+
+
+def test_any_other_question_is_asked_in_sql(ask: Ask, logs: Path) -> None:
+    query = (
+        "select state, cast(sum(count) as long) as n from lives join queues using (queue)"
+        " where name like '%classic' group by state"
+    )
+    code, rows = ask(logs, "sql", query)
+    assert code == EXIT_HOLDS
+    assert {row["state"]: row["n"] for row in rows} == {
+        "acked": ACKED,
+        "rejected": REJECTED,
+        "got": GOT,
+        "ready": LEFT,
+    }
 
 
 def test_latencies_are_of_messages(ask: Ask, logs: Path) -> None:
