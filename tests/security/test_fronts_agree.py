@@ -59,20 +59,21 @@ class Grpc:
         self.channel = grpc.insecure_channel(f"{node.grpc[0]}:{node.grpc[1]}")
 
     def call(self, service: str, method: str, request: Any) -> Answer:
-        try:
-            self.begin(service, method, request).result()
-        except grpc.RpcError as error:
-            return str(CODE_OF_STATUS.get(error.code(), error.code())), str(error.details())
-        return "ok", ""
+        begun = self.begin(service, method, request)
+        if begun.code() is grpc.StatusCode.OK:
+            return "ok", ""
+        return str(CODE_OF_STATUS.get(begun.code(), begun.code())), str(begun.details())
 
     def begin(self, service: str, method: str, request: Any) -> Any:
-        """The call, which is on its way."""
+        """The call, which is on its way. Its code is known when it has ended."""
         stub = {
             "Topology": topology_pb2_grpc.TopologyStub,
             "Admin": admin_pb2_grpc.AdminStub,
             "Consumer": consume_pb2_grpc.ConsumerStub,
         }[service](self.channel)
-        return getattr(stub, method).future(request, metadata=self._metadata, timeout=wire.TIMEOUT_S)
+        called = getattr(stub, method)
+        begin = getattr(called, "future", called)  # a call with a stream of answers does not wait for them anyway
+        return begin(request, metadata=self._metadata, timeout=wire.TIMEOUT_S)
 
     def publish(self, exchange: str, routing_key: str, **properties: Any) -> Answer:
         message = message_pb2.Message(body=b"m", properties=message_pb2.Properties(**properties))
