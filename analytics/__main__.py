@@ -5,18 +5,21 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from copy import copy
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analytics.inputs import LogFile, log_files, snapshot_files
 from analytics.jobs import questions
-from analytics.jobs.answer import EXIT_HOLDS, EXIT_UNKNOWN, JobAnswer, answer_of, worst
+from analytics.jobs.answer import EXIT_HOLDS, EXIT_MISSING, EXIT_UNKNOWN, JobAnswer, answer_of, worst
 from analytics.jobs.figures import FIGURE_COLUMNS, second_of
 from analytics.jobs.proof import PROOF_COLUMNS, code_of
+from analytics.jobs.raft_terms import TERM_COLUMNS
 from analytics.life.life_story import story
 from analytics.life.pursuit import pursue
 from analytics.life.wanted import BodyText, HeaderValue, LookFor, MessageId, at_place
+from analytics.shell import lines_of_terminal, shell
 from analytics.show import show
 from analytics.spark.session import EXTRA, LOCAL, NoSpark, spark_session
 
@@ -65,15 +68,49 @@ class JobQuestion:
         """The lives with name and kind of their queue, of the one that was asked for or of all."""
         from pyspark.sql import functions as f
 
-        named = self.lives.join(f.broadcast(self.names), "queue", "left")
+        return self._asked_for(self.lives.join(f.broadcast(self.names), "queue", "left"))
+
+    def numbers(self) -> set[int] | None:
+        """Of the queues that were asked for; None: all were."""
+        return None if self.options.queue is None else {row.queue for row in self.of_names().collect()}
+
+    def of_names(self) -> DataFrame:
+        """Number, kind and name of the queue that was asked for, or of all."""
+        return self._asked_for(self.names)
+
+    def _asked_for(self, named: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as f
+
         queue = self.options.queue
         return named if queue is None else named.where((f.col("name") == queue) | f.col("name").endswith(f"/{queue}"))
 
 
 def answer(spark: SparkSession, options: argparse.Namespace, files: list[LogFile]) -> int:
+    asked = JobQuestion(spark, options, files)
+    return several(asked) if options.command == "shell" else told(asked)
+
+
+def several(asked: JobQuestion) -> int:
+    """Questions line by line, until there are no more."""
+    before = ["--data", *asked.options.data[:1], *(["--json"] if asked.options.json else [])]
+
+    def ask(words: list[str]) -> None:
+        options = parser().parse_args([*before, *words])
+        one = copy(asked)
+        one.options = options
+        if options.command in COMMANDS:
+            told(one)
+        else:
+            print(f"leveret-analytics: `{options.command}` is a command of its own", file=sys.stderr)
+
+    shell(lines_of_terminal(), {*COMMANDS, *WITHOUT_SPARK, "convert", "shell"}, ask)
+    return EXIT_HOLDS
+
+
+def told(asked: JobQuestion) -> int:
     from analytics.spark.coverage_query import coverage
 
-    asked = JobQuestion(spark, options, files)
+    options, files = asked.options, asked.files
     covered = coverage(asked.found, files)
     said = COMMANDS[options.command](asked)
     show(covered, said, as_json=options.json)
@@ -89,7 +126,12 @@ def sql(asked: JobQuestion) -> JobAnswer:
     asked.lives.createOrReplaceTempView("lives")
     asked.names.createOrReplaceTempView("queues")
     actors(asked.found).createOrReplaceTempView("actors")
-    return answer_of(asked.spark.sql(asked.options.query))
+    from pyspark.errors import AnalysisException, ParseException
+
+    try:
+        return answer_of(asked.spark.sql(asked.options.query))
+    except (AnalysisException, ParseException) as error:
+        raise ValueError(str(error).strip().partition("\n")[0]) from error
 
 
 def queues(asked: JobQuestion) -> JobAnswer:
@@ -114,12 +156,26 @@ def lives(asked: JobQuestion) -> JobAnswer:
     return answer_of(chosen.drop("kind").orderBy("pos", "off", "nth"))
 
 
+def terms(asked: JobQuestion) -> JobAnswer:
+    from analytics.spark.gather import terms as rows
+
+    return JobAnswer(TERM_COLUMNS, [row._asdict() for row in rows(asked.found, asked.of_queues())])
+
+
+def compare(asked: JobQuestion) -> JobAnswer:
+    from analytics.spark.gather import differing
+
+    said = answer_of(differing(asked.found, asked.of_names()))
+    said.code = EXIT_MISSING if said.rows else EXIT_HOLDS
+    return said
+
+
 def report(asked: JobQuestion) -> JobAnswer:
     from analytics.report.page import page
     from analytics.report.report_figures import gathered
     from analytics.spark.coverage_query import coverage
 
-    found = gathered(asked.spark, asked.of_queues(), asked.files, tail=asked.options.tail)
+    found = gathered(asked.spark, asked.of_queues(), asked.files, tail=asked.options.tail, asked_for=asked.numbers())
     made_at = datetime.now(UTC).isoformat(timespec="seconds")
     path = Path(asked.options.html)
     write_whole(path, page(coverage(asked.found, asked.files), found, made_at))
@@ -137,7 +193,8 @@ def write_whole(path: Path, text: str) -> None:
 def proof(asked: JobQuestion) -> JobAnswer:
     from analytics.spark.gather import proofs
 
-    rows = proofs(asked.spark, asked.of_queues(), asked.files, tail=asked.options.tail)
+    tail, asked_for = asked.options.tail, asked.numbers()
+    rows = proofs(asked.spark, asked.of_queues(), asked.files, tail=tail, asked_for=asked_for)
     return JobAnswer(PROOF_COLUMNS, [row._asdict() for row in rows], worst([code_of(row) for row in rows]))
 
 
@@ -190,6 +247,9 @@ COMMANDS: dict[str, Callable[[JobQuestion], JobAnswer]] = {
     "lives": lives,
     "proof": proof,
     "report": report,
+    "terms": terms,
+    "compare": compare,
+    "hot": lambda asked: answer_of(questions.hot(asked.of_queues(), asked.options.by)),
     "queue": queue,
     "dead": lambda asked: answer_of(questions.dead(asked.of_queues())),
     "dropped": lambda asked: answer_of(questions.dropped(asked.of_queues())),
@@ -202,11 +262,15 @@ def past_second(text: str) -> int:
     return second_of(text, datetime.now(UTC))
 
 
-def groups(text: str) -> tuple[str, ...]:
+def groups(text: str, known: tuple[str, ...] = questions.GROUPS) -> tuple[str, ...]:
     asked = tuple(text.split(","))
-    if not set(asked) <= set(questions.GROUPS):
+    if not set(asked) <= set(known):
         raise ValueError(text)
     return asked
+
+
+def hot_groups(text: str) -> tuple[str, ...]:
+    return groups(text, questions.HOT_GROUPS)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -260,6 +324,13 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--body-holds", metavar="TEXT", help="the messages with this text in their bodies")
     convert = commands.add_parser("convert", help="the tables as Parquet; again: what has come since")
     convert.add_argument("directory", metavar="DIR", help="where they are, or are to be")
+    hot = about("hot", "what was published: how much, what share, and the busiest second; the most first")
+    hot.add_argument(
+        "--by", type=hot_groups, default=("queue",), metavar="GROUPS", help=f"some of {','.join(questions.HOT_GROUPS)}"
+    )
+    about("terms", "who led a quorum queue when, and what later leaders have replaced")
+    about("compare", "copies of a quorum queue's log on several nodes; ends with 65 if they differ")
+    commands.add_parser("shell", help="several questions, line by line, in one session")
     report = about("report", "the answers of all these questions, and what came and went over time, as one HTML page")
     report.add_argument("--html", metavar="FILE", required=True, help="the file to write")
     sql = commands.add_parser("sql", help="a question in SQL over the tables `lives`, `queues` and `actors`")

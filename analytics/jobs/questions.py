@@ -16,6 +16,7 @@ DEAD = (LifeState.REJECTED, LifeState.EXPIRED, LifeState.MAXLEN, LifeState.DELIV
 DROPPED = (LifeState.EXPIRED, LifeState.MAXLEN)  # which nobody had asked for
 PERCENTILES = (0.5, 0.9, 0.99, 1.0)
 LATENCY_NAMES = ("p50", "p90", "p99", "max")
+HOT_GROUPS = ("queue", "publisher", "hour", "exchange", "routing_key")
 GROUPS = ("queue", "consumer", "hour", "state", "exchange", "routing_key")
 
 
@@ -58,6 +59,34 @@ def latency(lives: DataFrame, by: tuple[str, ...] = ("queue",)) -> DataFrame:
     return timed.groupBy(*groups).agg(f.sum("count").alias("messages"), *told).orderBy(f.desc("messages"))
 
 
+def hot(lives: DataFrame, by: tuple[str, ...] = ("queue",)) -> DataFrame:
+    """Where messages come from and go to, by what came: how many, what share of all, and the busiest second."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    # A run may have come to several lives, each of which has the bytes of all of it.
+    runs = (
+        lives.where(f.col("published_at").isNotNull())
+        .groupBy("name", "queue", "pos", "off", "actor", "publish_no", "exchange", "routing_key", "published_at")
+        .agg(f.sum("count").alias("count"), f.max("body_bytes").alias("bytes"))
+    )
+    groups = [_group(one) for one in by]
+    names = [runs.select(group).columns[0] for group in groups]
+    seconds = runs.groupBy(*groups, f.date_trunc("second", "published_at").alias("second")).agg(
+        f.sum("count").alias("count"), f.sum("bytes").alias("bytes")
+    )
+    together = seconds.groupBy(*names).agg(
+        f.sum("count").alias("messages"),
+        f.sum("bytes").alias("bytes"),
+        f.max("count").alias("peak_per_second"),
+        f.max_by("second", "count").alias("peak_at"),
+        f.min("second").alias("first_at"),
+        f.max("second").alias("last_at"),
+    )
+    share = 100 * f.col("messages") / f.sum("messages").over(Window.partitionBy())
+    return together.withColumn("percent", f.round(share, 1)).orderBy(f.desc("messages"), *names)
+
+
 def _ended_as(lives: DataFrame, states: tuple[LifeState, ...], *by: str) -> DataFrame:
     from pyspark.sql import functions as f
 
@@ -90,7 +119,7 @@ def _group(by: str) -> Column:
 
     if by == "hour":
         return f.date_trunc("hour", "published_at").alias("hour")
-    return f.col({"queue": "name", "consumer": "last_consumer"}.get(by, by))
+    return f.col({"queue": "name", "consumer": "last_consumer", "publisher": "actor"}.get(by, by))
 
 
 def _percentiles(column: str) -> list[Column]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from analytics.inputs import LogFile
@@ -15,11 +16,13 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
-def gathered(spark: SparkSession, lives: DataFrame, files: list[LogFile], *, tail: bool) -> ReportFigures:
-    """`lives` with name and kind of their queues."""
+def gathered(
+    spark: SparkSession, lives: DataFrame, files: list[LogFile], *, tail: bool, asked_for: Collection[int] | None
+) -> ReportFigures:
+    """`lives` with name and kind of their queues; `asked_for` as `proofs` takes it."""
     spans, width = span_sums(lives)
     return ReportFigures(
-        proofs(spark, lives, files, tail=tail),
+        proofs(spark, lives, files, tail=tail, asked_for=asked_for),
         spans,
         width,
         answer_of(questions.latency(lives), TABLE_ROWS),

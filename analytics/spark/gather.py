@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -10,8 +12,14 @@ from analytics.inputs import LogFile
 from analytics.jobs.evidence import file_evidence, log_evidence, state_of_files
 from analytics.jobs.figures import LifeTimes, MachineSecond, QueueFigures, figures_at
 from analytics.jobs.proof import CLASSIC, LogEvidence, ProofRow, QueueLives, prove
+from analytics.jobs.raft_terms import TermEntries, TermRow, term_rows
 from analytics.spark.lives_table import seconds
 from classic.stored_run import LEVEL_SHIFT
+from raft.core.byte_reader import ByteReader
+from raft.core.errors import BadBytes
+from raft.core.messages import EntryKind
+from raft.store.group_records import read_identity
+from storage.record import Kind
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -21,13 +29,18 @@ UNCOMMITTED = "some entries are not known to be committed: read the logs of more
 LEVEL_BASE_MASK = ~((1 << LEVEL_SHIFT) - 1)
 
 
-def proofs(spark: SparkSession, lives: DataFrame, files: list[LogFile], *, tail: bool) -> list[ProofRow]:
-    """Of each queue, by name. `lives` has the name and the kind of each queue."""
+def proofs(
+    spark: SparkSession, lives: DataFrame, files: list[LogFile], *, tail: bool, asked_for: Collection[int] | None = None
+) -> list[ProofRow]:
+    """Of each queue, by name. `lives` has the name and the kind of each queue. `asked_for`: numbers of those that may be told
+    of though nothing is known of their messages; None: all."""
     before = state_of_files({file.directory for file in files})
     queues = queue_lives(lives)
     log = evidence(spark, files, before, tail)
     for queue in log.stored.keys() - queues.keys():
-        if log.stored[queue]:  # all that was known of it lies before what was read
+        if log.stored[queue] and (
+            asked_for is None or queue in asked_for
+        ):  # all that was known of it lies before what was read
             queues[queue] = QueueLives(queue, None, CLASSIC)
     return sorted(prove(one, log) for one in queues.values())
 
@@ -68,6 +81,48 @@ def queue_lives(lives: DataFrame) -> dict[int, QueueLives]:
     for row in going_on.select("queue", first.alias("first"), "count").toLocalIterator():
         found[row.queue].going_on.add(row.first, row.first + row["count"])
     return found
+
+
+def terms(found: DataFrame, lives: DataFrame) -> list[TermRow]:
+    """Of the quorum queues that `lives` is of."""
+    from pyspark.sql import functions as f
+
+    names = {row.queue: row["name"] for row in lives.select("queue", "name").distinct().collect()}
+    entries = found.where((f.col("kind") == int(Kind.RAFT_ENTRIES)) & f.col("queue").isin(*names))
+    begin = f.when(f.col("first") == int(EntryKind.NOOP), f.col("data"))
+    counted = entries.groupBy("queue", "term").agg(
+        f.min("place").alias("first"), f.max("place").alias("last"), f.min_by(begin, "place").alias("begin")
+    )
+    told = [
+        TermEntries(row.queue, row.term, row.first, row.last, None if row.begin is None else bytes(row.begin))
+        for row in counted.collect()
+    ]
+    return term_rows(told, names, _members(found, names))
+
+
+def _members(found: DataFrame, groups: Iterable[int]) -> dict[tuple[int, int], str]:
+    """Which node each member is on, as the nodes that were read say of themselves."""
+    from pyspark.sql import functions as f
+
+    members: dict[tuple[int, int], str] = {}
+    said = found.where((f.col("kind") == int(Kind.RAFT_GROUP)) & f.col("queue").isin(*groups))
+    for row in said.select("queue", "data", "node").distinct().toLocalIterator():
+        with suppress(BadBytes):
+            members[row.queue, read_identity(row.queue, ByteReader(bytes(row.data))).member] = row.node
+    return members
+
+
+def differing(found: DataFrame, names: DataFrame) -> DataFrame:
+    """Entries of one index and term of which nodes have different copies. Contents of messages are not compared."""
+    from pyspark.sql import functions as f
+
+    entries = found.where(f.col("kind") == int(Kind.RAFT_ENTRIES))
+    copies = entries.withColumn("copy", f.xxhash64("data", "size", "first"))
+    each = copies.groupBy("queue", f.col("place").alias("entry"), "term").agg(
+        f.countDistinct("copy").alias("versions"), f.sort_array(f.collect_set("node")).alias("nodes")
+    )
+    different = each.where(f.col("versions") > 1).join(f.broadcast(names.select("queue", "name")), "queue")
+    return different.select("name", "entry", "term", "versions", "nodes").orderBy("name", "entry", "term")
 
 
 def figures(found: DataFrame, lives: DataFrame, second: int) -> list[tuple[str, QueueFigures]]:

@@ -6,6 +6,7 @@ Workers run the Python of the driver and import this package: on a cluster Lever
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -83,7 +84,15 @@ def spark_session(url: str = LOCAL, memory: str = "1g") -> SparkSession:
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    _say_errors_once()
     return session
+
+
+def _say_errors_once() -> None:
+    """What is wrong with a question is an exception; Spark's own log has a page of JSON for it, too."""
+    from pyspark.logger import PySparkLogger
+
+    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
 
 
 def settings(memory: str) -> dict[str, str]:

@@ -27,6 +27,29 @@ def test_a_proof_holds_when_each_message_is_accounted_for(ask: Ask, logs: Path) 
         assert (row["present"], row["missing"], row["unknown"], row["why"]) == (LEFT, 0, 0, None)
 
 
+def test_a_proof_of_one_queue_speaks_of_that_queue(ask: Ask, logs: Path) -> None:
+    """It called the others unknown, of whose messages it had not looked at any."""
+    code, rows = ask(logs, "proof", "quorum")
+    assert (code, [row["name"] for row in rows]) == (EXIT_HOLDS, ["//quorum"])
+
+
+def test_what_is_hot_is_told_with_its_share_and_busiest_second(ask: Ask, logs: Path) -> None:
+    _, rows = ask(logs, "hot")
+    assert {row["name"]: (row["messages"], row["percent"]) for row in rows} == {
+        "//classic": (PUBLISHED, 50.0),
+        "//quorum": (PUBLISHED, 50.0),
+    }
+    for row in rows:
+        assert row["bytes"] == sum(len(b"%d" % number) for number in range(PUBLISHED))
+        assert 0 < row["peak_per_second"] <= PUBLISHED
+
+
+def test_terms_name_the_node_that_led_and_copies_of_one_node_do_not_differ(ask: Ask, logs: Path) -> None:
+    _, (row,) = ask(logs, "terms")
+    assert (row["name"], row["leader"], row["first_index"], row["replaced"]) == ("//quorum", "n1", 1, 0)
+    assert ask(logs, "compare") == (EXIT_HOLDS, [])
+
+
 def test_a_proof_over_a_part_of_a_log_is_unknown(ask: Ask, logs: Path, tmp_path: Path) -> None:
     shutil.copytree(logs / "n1", tmp_path / "n1")
     log = max((tmp_path / "n1" / LOG_DIRECTORY).iterdir())
