@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
+import time
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -24,7 +25,8 @@ from leveret.retry import Backoff
 
 app = typer.Typer(help="The log of a running node: what happened to messages.", no_args_is_help=True)
 
-ATTEMPTS_MAX = 8  # one after the other without a byte: about half a minute, in which a node starts again
+WITHOUT_A_BYTE_S = 120.0  # then it gives up: a node with a long log needs a while to start
+RETRY_PAUSE_MAX_S = 2.0
 AGE = re.compile(r"(\d+)([smhd])")
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 MEBIBYTE = 1 << 20
@@ -115,7 +117,7 @@ class _Export:
         self.received_bytes = 0
 
     async def run(self, node: leveret.Node) -> ExportDirectory:
-        backoff, connected = Backoff(), False
+        backoff, connected, came_at = Backoff(max_s=RETRY_PAUSE_MAX_S), False, time.monotonic()
         while True:
             before = self.received_bytes
             try:
@@ -125,7 +127,8 @@ class _Export:
             except LeveretError as error:
                 if self.received_bytes > before:
                     backoff.reset()
-                if not connected or not isinstance(error, RETRYABLE) or backoff.failures >= ATTEMPTS_MAX:
+                    came_at = time.monotonic()
+                if not connected or not isinstance(error, RETRYABLE) or time.monotonic() > came_at + WITHOUT_A_BYTE_S:
                     raise
                 _progress(f"{error}; trying again")
                 await asyncio.sleep(backoff.next_delay_s())
