@@ -63,6 +63,8 @@ def _coverage(covered: Coverage, made_at: str) -> str:
         "Damage": damage,
         "Made": made_at,
     }
+    if covered.without_bodies:
+        facts["Contents"] = f"withheld by {', '.join(covered.without_bodies)}"
     rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts.items())
     return f'<section class="box"><h2 style="margin-top:0">What this stands on</h2><dl>{rows}</dl></section>'
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from analytics.inputs import log_files, snapshot_files
+from analytics.life import pursuit
 from analytics.life.pursuit import LIVES_MAX, REPLACED, Pursuit, pursue
 from analytics.life.wanted import AtPlace, BodyText, HeaderValue, LookFor, MessageId, Sought, at_place
 from broker.queue_type import Outcome
@@ -134,7 +135,12 @@ CONSUMED = command(5, encode(Consume(CONSUMER, "tag")))
 SETTLED = command(9, encode(Settle(CONSUMER, Outcome.ACKNOWLEDGED, [(1, 2)])))
 
 
-def test_a_message_of_a_quorum_queue_is_followed_through_the_entries_of_all_nodes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("window", [1, 2, 3])
+def test_a_message_of_a_quorum_queue_is_followed_through_the_entries_of_all_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: int
+) -> None:
+    """However few of them are in memory at a time."""
+    monkeypatch.setattr(pursuit, "WINDOW_ENTRIES", window)
     log(tmp_path / "n1", 1, entries(1, 1, enqueued(0, message("m0"), message("m1")), CONSUMED))
     log(tmp_path / "n2", 1, entries(2, 1, CONSUMED, SETTLED))
     (one,) = pursued(tmp_path, MessageId("m1")).messages

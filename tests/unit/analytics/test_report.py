@@ -45,6 +45,7 @@ def test_a_report_begins_with_what_it_stands_on() -> None:
     assert said.index("What this stands on") < said.index("accounted for")
     damage = [DamagedBytes("n1", 1, 0, 4_096, False, "x"), DamagedBytes("n1", 2, 0, 9, True, "x")]
     assert "4,096 bytes in 1 places could not be read" in report(HOLDS, covered=COVERED._replace(damage=damage))
+    assert "withheld by n1" in report(HOLDS, covered=COVERED._replace(without_bodies=("n1",)))
 
 
 @pytest.mark.parametrize(
