@@ -77,9 +77,10 @@ class Client(asyncio.Protocol):
         self._payload = b""
         self._got: Arrived | None = None
 
-    async def handshake(self, user: str, password: str) -> None:
+    async def handshake(self, user: str, password: str, name: str = "") -> None:
         await self._wait(("Connection.Start",), b"AMQP\x00\x00\x09\x01")
-        start = commands.Connection.StartOk(PROPERTIES, "PLAIN", f"\x00{user}\x00{password}", "en_US")
+        properties = PROPERTIES | ({"connection_name": name} if name else {})
+        start = commands.Connection.StartOk(properties, "PLAIN", f"\x00{user}\x00{password}", "en_US")
         tune: Any = await self.call(start, "Connection.Tune", channel=0)
         self.say(commands.Connection.TuneOk(tune.channel_max, FRAME_MAX, 0), channel=0)
         await self.call(commands.Connection.Open("/"), "Connection.OpenOk", channel=0)
@@ -226,8 +227,10 @@ class Client(asyncio.Protocol):
             self._transport.abort()
 
 
-async def connect(address: Address, credentials: tuple[str, str], within_s: float = ANSWER_WITHIN_S) -> Client:
-    """Raises Gone."""
+async def connect(
+    address: Address, credentials: tuple[str, str], within_s: float = ANSWER_WITHIN_S, *, name: str = ""
+) -> Client:
+    """`name`: what its node is to call the connection. Raises Gone."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(within_s):
@@ -235,7 +238,7 @@ async def connect(address: Address, credentials: tuple[str, str], within_s: floa
     except (OSError, TimeoutError) as error:
         raise Gone(f"cannot connect to {address}: {error!r}") from error
     try:
-        await client.handshake(*credentials)
+        await client.handshake(*credentials, name)
     except Refused as refused:
         client.abort()
         raise Gone(str(refused)) from refused

@@ -57,7 +57,7 @@ class BusyClient:
         self._addresses = addresses
         self._sightings = sightings
         self._random = random
-        self._bodies = 0
+        self._bodies = self._lives = 0
         self._said: list[Sighting] = []  # that were answered, and the queue may not have heard it
         self._steps: list[Callable[[], Awaitable[None]]] = [
             self._publish, self._publish, self._publish, self._fan_out, self._get, self._get, self._consume, self._consume,
@@ -67,13 +67,14 @@ class BusyClient:
     async def run(self) -> None:
         nodes = self._nodes()
         while not self.is_stopping:
-            node = next(nodes)
+            node, name = next(nodes), f"{self._name}.{self._lives}"
+            self._lives += 1
             try:
-                self._client = await connect(self._addresses[node], CREDENTIALS)
+                self._client = await connect(self._addresses[node], CREDENTIALS, name=name)
             except Gone:
                 await asyncio.sleep(AGAIN_S)
                 continue
-            await self._work(self._sightings.connected(node))
+            await self._work(self._sightings.connected(node, name))
 
     def _nodes(self) -> Iterator[str]:
         names = sorted(self._addresses)
@@ -180,10 +181,12 @@ class BusyClient:
         self._life.taking.add(queue)
 
         def take(message: Arrived) -> None:
-            taken.append(self._saw(queue, message))
-            self._news.set()
+            tag, seen = self._saw(queue, message)
+            taken.append((tag, seen))
+            seen.is_consumed = True
             if no_ack:
-                self._sightings.answer(taken[-1][1], Answer.NO_ACK)
+                self._sightings.answer(seen, Answer.NO_ACK)
+            self._news.set()
 
         self._client.on_message = take
         tag = f"{self._name}.{self.steps}"

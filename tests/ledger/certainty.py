@@ -51,6 +51,10 @@ class KindRules(Protocol):
     def early_s(self) -> float:
         """How long before a message was published the time may be that the log gives it."""
 
+    @property
+    def names_consumers(self) -> bool:
+        """Whether the log says which connection a consumer belonged to, wherever its client was."""
+
     def ends(self, queue: str, seen: Sighting) -> frozenset[LifeState]:
         """What its answer makes of a message."""
 
@@ -157,7 +161,7 @@ class _Compared:
                 f"it is {row.state} and came back {dict(row.returned)}, the log says {row.times_out} times out"
             )
         else:
-            found += self._returns(row, seen)
+            found += [*self._returns(row, seen), *self._consumer(row, seen)]
         return found + self._published_at(body, row, seen)
 
     def _states(self, body: str, seen: list[Sighting]) -> set[LifeState]:
@@ -190,6 +194,16 @@ class _Compared:
         if not any(_matched(way, Counter(row.returned), NEVER_SEEN | rules.unseen(name)) for way in ways):
             return [f"it came back {dict(row.returned)}, which is not what clients saw: {_shown(seen)}"]
         return []
+
+    def _consumer(self, row: Told, seen: list[Sighting]) -> list[str]:
+        """Who had it last: the client that ended it, or one that was lost before it could see it."""
+        name, last = self._plan.name, seen[-1] if seen else None
+        if last is None or row.state not in self._rules.ends(name, last):
+            return []
+        may_have = {life.name for life in self._sightings.lives if name in life.taking} | {last.life.name}
+        if row.consumer is None:
+            return ["the log does not say who had it"] if last.is_consumed and self._rules.names_consumers else []
+        return [] if row.consumer in may_have else [f"{last.life.name} had it last, the log says {row.consumer}"]
 
     def _published_at(self, body: str, row: Told, seen: list[Sighting]) -> list[str]:
         before, after = self._times(body)

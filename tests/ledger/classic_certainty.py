@@ -30,6 +30,7 @@ class ClassicRules:
     """See the module."""
 
     early_s = EARLY_S
+    names_consumers = False
 
     def __init__(self, sightings: Sightings, homes: dict[str, str]) -> None:
         """`homes`: of each queue, the node that it lives on."""

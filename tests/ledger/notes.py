@@ -23,6 +23,7 @@ class Told:
     exchange: str
     unknown: str | None = None
     ended_at: int | None = None  # ms
+    consumer: str | None = None  # the name of the connection that had it last; None: the log does not say
 
 
 @dataclass(slots=True)

@@ -37,9 +37,11 @@ class Ended(Enum):
 
 @dataclass(slots=True)
 class ClientLife:
-    """One connection of a client. `taking`: the queues that may have sent it what it has not seen, when it ended."""
+    """One connection of a client, and what its node calls it. `taking`: the queues that may have sent it what it has not seen,
+    when it ended."""
 
     node: str
+    name: str = ""
     ended: Ended = Ended.NOT
     ended_at: float = 0.0
     taking: set[str] = field(default_factory=set)
@@ -57,6 +59,7 @@ class Sighting:
     life: ClientLife
     at: float
     deaths: tuple[tuple[str, str], ...] = ()  # queue and reason
+    is_consumed: bool = False  # by a consumer; else by a get
     answer: Answer = Answer.NONE
     answered_at: float = 0.0
     is_heard: bool = False  # the queue has answered something that was said later
@@ -100,8 +103,8 @@ class Sightings:
         self.purges: dict[str, list[Purging]] = defaultdict(list)
         self.kills: list[Kill] = []
 
-    def connected(self, node: str) -> ClientLife:
-        self.lives.append(ClientLife(node))
+    def connected(self, node: str, name: str = "") -> ClientLife:
+        self.lives.append(ClientLife(node, name))
         return self.lives[-1]
 
     def kill(self, node: str) -> Kill:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -97,6 +98,17 @@ def test_an_acknowledgement_that_a_quorum_queue_has_not_heard_may_be_lost_with_i
     assert world.found(told(LifeState.ACKED)) != [], "it was out twice"
     lost.is_heard = True
     assert world.found(again) != []
+
+
+def test_the_log_names_the_connection_whose_consumer_ended_a_message() -> None:
+    world = World("quorum")
+    seen = world.sees(world.sightings.connected(HOME, "c1"), Answer.ACK, heard=True)
+    acked = told(LifeState.ACKED)
+    assert world.found(acked) == [], "a get names nobody"
+    seen.is_consumed = True
+    assert world.found(acked) == [f"main: {BODY}: the log does not say who had it"]
+    assert world.found(replace(acked, consumer="c1")) == []
+    assert world.found(replace(acked, consumer="c2")) == [f"main: {BODY}: c1 had it last, the log says c2"]
 
 
 def test_what_nobody_saw_comes_back_only_from_clients_that_were_taking_it() -> None:

@@ -13,10 +13,11 @@ from random import Random
 from typing import Any
 
 from pamqp import commands
+from pamqp.base import Frame
 
 import leveret
 from analytics.fold.lives import LifeState
-from tests.chaos.amqp import Client, Gone, Refused, connect
+from tests.chaos.amqp import Gone, Refused, connect
 from tests.chaos.backend import Address, Shape
 from tests.chaos.processes import Processes
 from tests.ledger.busy_client import CREDENTIALS, BusyClient, Topology, saw
@@ -124,22 +125,33 @@ class BusySeed:
             await asyncio.sleep(LOOK_S)
 
     async def _declare(self) -> None:
-        client, exchange = await self._connect(), self._topology.fan
-        await client.call(
-            commands.Exchange.Declare(exchange=exchange, exchange_type="fanout", durable=True), "Exchange.DeclareOk"
+        exchange = self._topology.fan
+        await self._say(
+            self._nodes.shape.names[0],
+            (commands.Exchange.Declare(exchange=exchange, exchange_type="fanout", durable=True), "Exchange.DeclareOk"),
         )
-        await client.close()
         for plan in self._plans:
-            await self._declare_queue(plan)
+            arguments = self._arguments(plan)
+            declare = commands.Queue.Declare(queue=plan.name, durable=True, arguments=arguments)
+            said: list[tuple[Frame, str]] = [(declare, "Queue.DeclareOk")]
+            if plan.name in self._topology.fanned:
+                said.append((commands.Queue.Bind(queue=plan.name, exchange=exchange), "Queue.BindOk"))
+            await self._say(plan.home, *said)
 
-    async def _declare_queue(self, plan: QueuePlan) -> None:
-        """On its home, if it has one."""
-        client = await connect(self._addresses[plan.home], CREDENTIALS)
-        arguments = self._arguments(plan)
-        await client.call(commands.Queue.Declare(queue=plan.name, durable=True, arguments=arguments), "Queue.DeclareOk")
-        if plan.name in self._topology.fanned:
-            await client.call(commands.Queue.Bind(queue=plan.name, exchange=self._topology.fan), "Queue.BindOk")
-        await client.close()
+    async def _say(self, node: str, *methods: tuple[Frame, str]) -> None:
+        """On this node, until it has answered each: it may have come back right now, and be busy."""
+        until = time.monotonic() + STEPS_WITHIN_S
+        while True:
+            try:
+                client = await connect(self._addresses[node], CREDENTIALS)
+                for method, answer in methods:
+                    await client.call(method, answer)
+                await client.close()
+            except (Gone, Refused) as error:
+                assert time.monotonic() < until, f"{node} does not answer: {error!r}"
+                await asyncio.sleep(LOOK_S)
+            else:
+                return
 
     def _arguments(self, plan: QueuePlan) -> dict[str, Any]:
         arguments: dict[str, Any] = {"x-queue-type": self._kind}
@@ -152,9 +164,6 @@ class BusySeed:
         if LifeState.DELIVERY_LIMIT in plan.ends:
             arguments["x-delivery-limit"] = DELIVERY_LIMIT
         return arguments
-
-    async def _connect(self) -> Client:
-        return await connect(self._addresses[self._random.choice(self._nodes.shape.names)], CREDENTIALS)
 
     async def _empty(self) -> None:
         """All nodes are there, and clients take what is left until nothing is missing, or time is up: then it is lost."""

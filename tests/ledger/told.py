@@ -8,16 +8,19 @@ from pathlib import Path
 from analytics.fold.lives import Life
 from analytics.fold.queue_history import QueueHistory, folded
 from analytics.inputs import log_files
-from analytics.queue_events import CLASSIC_KINDS, QUORUM, QueueEvent, QueueName
+from analytics.queue_events import CLASSIC_KINDS, QUORUM, ActorName, QueueEvent, QueueName
 from native import content
 from native.columns import rows_of
 from native.log_columns import PUBLISHES, RECORDS, publishes
+from quorum.fifo.commands import ConsumerKey
+from storage.history.name_records import ActorRow
 from tests.ledger.notes import Told
 from tests.log_events import pieces_of, said_in_file
 
 KINDS = ("classic", QUORUM)
 CLASSIC_MAX = (1 << 32) - 1  # groups of queues have higher numbers
 
+Actors = dict[tuple[int, int], ActorRow]  # by incarnation and number
 Place = tuple[int, int, int, int]  # queue, position, offset and number in its run
 
 
@@ -42,14 +45,14 @@ def histories(paths: list[str]) -> dict[int, tuple[QueueName, QueueHistory]]:
 def told(data: Path) -> dict[str, dict[str, list[Told]]]:
     """By queue and body."""
     found: dict[str, dict[str, list[Told]]] = {}
-    all_histories = histories([str(data)])
+    all_histories, actors = histories([str(data)]), actors_in([str(data)])
     bodies = bodies_in([str(data)], set(all_histories))
     for queue, (named, history) in all_histories.items():
         name = named.name.rpartition("/")[2]
         for life in history.lives:
             for nth in range(life.first, life.end):
                 body = bodies.get((queue, life.entry, life.offset, nth), f"? {life.entry}/{life.offset}/{nth}")
-                found.setdefault(name, {}).setdefault(body, []).append(_told(life, history.unknown))
+                found.setdefault(name, {}).setdefault(body, []).append(_told(life, history, actors))
     return found
 
 
@@ -69,8 +72,29 @@ def bodies_in(paths: list[str], groups: set[int]) -> dict[Place, str]:
     return {place: body for place, (_, body) in found.items()}
 
 
-def _told(life: Life, unknown: str | None) -> Told:
-    publish = life.publish
+def actors_in(paths: list[str]) -> Actors:
+    return {
+        (found.row.incarnation, found.number): found.row
+        for file in log_files(paths)
+        for found in said_in_file(file)
+        if isinstance(found, ActorName)
+    }
+
+
+def _told(life: Life, history: QueueHistory, actors: Actors) -> Told:
+    publish, consumer = life.publish, life.last_consumer
+    name = None
+    if isinstance(consumer, ConsumerKey) and consumer in history.actors:
+        name = _connection_of(actors, consumer.incarnation, history.actors[consumer])
     return Told(
-        life.state, life.times_out, Counter(life.returned), publish.at, publish.exchange, unknown, life.ended_at
-    )
+        life.state, life.times_out, Counter(life.returned), publish.at, publish.exchange, history.unknown, life.ended_at,
+        name,
+    )  # fmt: skip
+
+
+def _connection_of(actors: Actors, incarnation: int, number: int) -> str | None:
+    """Its own name, or that of the channel or connection to which it belongs."""
+    row = actors.get((incarnation, number))
+    while row is not None and row.parent:
+        row = actors.get((incarnation, row.parent))
+    return None if row is None else row.connection_name
