@@ -11,6 +11,7 @@ from analytics.fold.lives import LifeState
 from tests.ledger.sightings import Answer, ClientLife, Ended, Sighting, Sightings
 
 DURABLE_WITHIN_S = 2.0  # ticks are much shorter, on a machine that is not busy
+LATE_S = 2.0  # what a home sent before it was killed may come to a client of another node afterwards
 EARLY_S = 5.0  # the log's time is that of a commit's begin, which waits for the fsync of the one before
 STATES = {
     Answer.ACK: frozenset({LifeState.ACKED}),
@@ -49,11 +50,11 @@ class ClassicRules:
         return seen.is_heard and not self.is_undone(queue, seen.answered_at)
 
     def is_stored(self, queue: str, seen: Sighting) -> bool:
-        return not self.is_undone(queue, seen.at)
+        return not self._home_was_killed(queue, seen.at - LATE_S, seen.at + DURABLE_WITHIN_S)
 
     def is_told(self, queue: str, seen: Sighting) -> bool:
         over_at = seen.answered_at if seen.is_heard else seen.life.ended_at
-        return not self._home_was_killed(queue, seen.at, over_at + DURABLE_WITHIN_S)
+        return not self._home_was_killed(queue, seen.at - LATE_S, over_at + DURABLE_WITHIN_S)
 
     def is_undone(self, queue: str, at: float) -> bool:
         return self._home_was_killed(queue, at, at + DURABLE_WITHIN_S)

@@ -134,6 +134,18 @@ def test_a_kill_of_its_home_undoes_what_a_classic_queue_was_told_right_before() 
     assert late.found(told(LifeState.ACKED)) != [], "it was acknowledged, and came again"
 
 
+def test_what_a_home_sent_right_before_it_was_killed_may_be_seen_afterwards() -> None:
+    world = World("classic")
+    life = world.sightings.connected(AWAY)
+    world.kills(HOME)
+    world.at -= 0.8
+    world.sees(life, Answer.NACK, heard=False)
+    world.sightings.end(life, Ended.REFUSED)
+    world.at += 5
+    world.sees(world.sightings.connected(AWAY), Answer.ACK, heard=True)
+    assert world.found(told(LifeState.ACKED, ended_at=17.0)) == []
+
+
 def test_the_home_of_a_classic_queue_knows_less_of_clients_of_other_nodes() -> None:
     near, far = World("classic"), World("classic")
     for world, node in ((near, HOME), (far, AWAY)):
