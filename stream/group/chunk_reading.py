@@ -19,7 +19,7 @@ from replicated.stored_entries import LargeEntry
 from storage.disk import Buffer
 from stream.chunks.chunk import CHUNK_HEADER_BYTES, ChunkHeader, must_be_sound
 from stream.chunks.entries import ChunkEntry, chunk_header, decode
-from stream.chunks.stored_form import OnUndecodable, StreamMessages, stream_messages
+from stream.chunks.stored_form import OnUndecodable, Steps, StreamMessages, messages_in_steps
 from stream.group.sent_chunks import ChunksInFiles, SentChunk
 
 KEPT_BYTES_MAX = 32 << 20  # of chunks that were taken apart lately
@@ -62,6 +62,10 @@ class ReadChunk(NamedTuple):
     messages: Sequence[StreamMessages]
     size: int
     time_ms: int
+
+
+class StillTakenApart(Exception):
+    """Raised where a chunk is asked for that takes more than this step: ask again, in another turn."""
 
 
 class KeptChunk(Protocol):
@@ -112,6 +116,7 @@ class ReadingCaches:
         self.stored = ChunkCache[StoredChunk](min(STORED_BYTES_KEPT_MAX, bytes_max))
         self.taken_apart = ChunkCache[ReadChunk](bytes_max)
         self.in_files = ChunksInFiles()
+        self.in_work: dict[int, tuple[int, Steps[ReadChunk]]] = {}  # by group: which entry is being taken apart
 
     def hold(self, group: int, index: int) -> bool:
         """Without having been used by that."""
@@ -125,6 +130,7 @@ class ReadingCaches:
         self.stored.forget(group)
         self.taken_apart.forget(group)
         self.in_files.forget(group)
+        self.in_work.pop(group, None)
 
 
 class ReadableLog(Protocol):
@@ -176,7 +182,7 @@ class StreamReading:
         return self._next(index, self._sent)
 
     def next_chunk(self, index: int) -> tuple[int, ReadChunk] | None:
-        """The same, taken apart."""
+        """The same, taken apart. Raises StillTakenApart, too."""
         return self._next(index, self._known_apart)
 
     def _next(self, index: int, read: Callable[[int], T | None]) -> tuple[int, T] | None:
@@ -236,19 +242,34 @@ class StreamReading:
         return stored
 
     def _take_apart(self, index: int) -> ReadChunk | None:
-        stored = self._stored(index)
-        if stored is None:
-            return None
-        header, data = stored.header, stored.chunk[CHUNK_HEADER_BYTES:]
+        """A step of it; of another chunk, while another reader's is not at its end."""
+        in_work = self._caches.in_work
+        if self._group not in in_work:
+            stored = self._stored(index)
+            if stored is None:
+                return None
+            in_work[self._group] = index, self._in_steps(stored)
+        taken, steps = in_work[self._group]
         try:
-            must_be_sound(header, data)
-            messages = stream_messages(data, header.item_count, header.first_offset, self._on_undecodable)
+            next(steps)
+        except StopIteration as end:
+            del in_work[self._group]
+            chunk: ReadChunk = end.value
+            self._caches.taken_apart.keep(self._group, taken, chunk)
+            if taken == index:
+                return chunk
         except BadBytes as error:
-            raise self._damage(index, error) from error
+            del in_work[self._group]
+            raise self._damage(taken, error) from error
+        raise StillTakenApart
+
+    def _in_steps(self, stored: StoredChunk) -> Steps[ReadChunk]:
+        """Raises BadBytes."""
+        header, data = stored.header, stored.chunk[CHUNK_HEADER_BYTES:]
+        must_be_sound(header, data)
+        messages = yield from messages_in_steps(data, header.item_count, header.first_offset, self._on_undecodable)
         size = sum([one.size for one in messages])  # more than the chunk has, where it was compressed
-        chunk = ReadChunk(header.first_offset, header.next_offset, messages, max(size, header.size), header.time_ms)
-        self._caches.taken_apart.keep(self._group, index, chunk)
-        return chunk
+        return ReadChunk(header.first_offset, header.next_offset, messages, max(size, header.size), header.time_ms)
 
     def _data(self, index: int) -> bytes:
         data = self._caches.entries.get(self._group, index)

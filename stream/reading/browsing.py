@@ -7,6 +7,7 @@ time, or the last chunk, from the beginning of that chunk on.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from broker.browsed import COUNT_MAX, Browsed, bounded
 from broker.pending import Pending
@@ -15,6 +16,7 @@ from broker.stream_contract import AtOffset, OffsetSpec
 from native.content import singles
 from replicated.ports import QueuePorts
 from replicated.remote_browsing import BrowsedQueue, browse_somewhere
+from stream.group.chunk_reading import ReadChunk, StillTakenApart, StreamReading
 from stream.group.member import StreamMember
 from stream.reading import letters
 from stream.reading.letters import Skip
@@ -50,10 +52,16 @@ def _spec(member: StreamMember, begin: OffsetSpec | Skip) -> OffsetSpec:
     return begin
 
 
+def _next_chunk(reading: StreamReading, index: int) -> tuple[int, ReadChunk] | None:
+    while True:
+        with suppress(StillTakenApart):
+            return reading.next_chunk(index)
+
+
 def _messages(member: StreamMember, stream: str, spec: OffsetSpec) -> Iterator[Browsed]:
     place = member.places.place_of(spec)
     index = place.entry_index
-    while (found := member.reading.next_chunk(index)) is not None:
+    while (found := _next_chunk(member.reading, index)) is not None:
         for messages in found[1].messages:
             contents = singles(messages.content, 0, messages.message_count)
             for offset, content in enumerate(contents, messages.first_offset):

@@ -9,9 +9,11 @@ from broker.queue_type import Queue, Slice
 from native.content import skip, take
 from stream.chunks.filters import WantedMessages, asked_filter
 from stream.chunks.stored_form import StreamMessages
-from stream.group.chunk_reading import ReadChunk, StreamPlace, StreamReading
+from stream.group.chunk_reading import ReadChunk, StillTakenApart, StreamPlace, StreamReading
 from stream.reading.reader_figures import TURN_BYTES_MAX, ReaderFigures
 
+TAKING_APART_BYTES = 512 << 10  # what a step of taking a chunk apart costs a turn, in bytes that are given
+EMPTY_CHUNK_BYTES = 4 << 10
 LOOK_BYTES = 128  # what looking at one message for its filter value costs a turn, in bytes that are given
 
 
@@ -47,7 +49,11 @@ class StreamReader:
                 return False
             if self._wanted is not None and self._passes_over(self._wanted, reading):
                 continue
-            found = reading.next_chunk(self.place.entry_index)
+            try:
+                found = reading.next_chunk(self.place.entry_index)
+            except StillTakenApart:
+                self.figures.bytes_read += TAKING_APART_BYTES
+                return True
             if found is None:
                 return False
             self._give(*found)
@@ -73,6 +79,8 @@ class StreamReader:
         return self._sifted[1]
 
     def _give(self, entry_index: int, chunk: ReadChunk) -> None:
+        if not chunk.messages:  # nothing of it could be taken apart, which was work all the same
+            self.figures.bytes_read += EMPTY_CHUNK_BYTES + chunk.size
         self.figures.comes_to(self.place.offset, chunk.first_offset, chunk.time_ms)
         for messages in self._wanted_of(entry_index, chunk):
             if messages.first_offset + messages.message_count <= self.place.offset:

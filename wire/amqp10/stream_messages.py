@@ -24,10 +24,12 @@ def items_of(content: Buffer, position: int, count: int, exchange: str, routing_
     return amqp10_items.items(content, position, count, _bytes(exchange), _bytes(routing_key), to_sections)
 
 
-def messages_of(data: Buffer, position: int, count: int) -> tuple[list[AlikeMessages], int, int]:
+def messages_of(
+    data: Buffer, position: int, count: int, convert: amqp10_items.FromSections | None = None
+) -> tuple[list[AlikeMessages], int, int]:
     """Up to `count` items from `position` on as messages, the position behind them, and how many they are: items end before a
-    sub-batch. ValueError if an item reaches beyond the data."""
-    found, position, taken = amqp10_items.messages(data, position, count, from_sections)
+    sub-batch. ValueError if an item reaches beyond the data. `convert`: instead of `from_sections`."""
+    found, position, taken = amqp10_items.messages(data, position, count, convert or from_sections)
     alike = [
         AlikeMessages(number, _text(exchange), None if key is None else _text(key), content)
         for number, exchange, key, content in found

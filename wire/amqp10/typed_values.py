@@ -35,6 +35,8 @@ from uuid import UUID
 
 # Lists, maps, arrays and descriptors within each other. Python's stack would stand about 300.
 NESTING_MAX = 32
+# Within one value. More than a header frame of AMQP 0-9-1 has bytes nobody there can be given, and each takes a microsecond.
+VALUES_MAX = 131_072
 DESCRIBED = 0x00
 
 
@@ -88,9 +90,29 @@ _COUNTS = {1: struct.Struct(">B"), 4: _U32}
 # ----------------------------------------------------------------------------- decoding
 
 
+class _Nesting:
+    """Where in a value its reader is."""
+
+    __slots__ = ("_values", "depth")
+
+    def __init__(self) -> None:
+        self.depth = 1
+        self._values = 0  # within others, so far
+
+    def enter(self, values: int) -> None:
+        """A value that has so many in it. Raises BadAmqp10."""
+        self.depth += 1
+        self._values += values
+        if self._values > VALUES_MAX:
+            raise BadAmqp10(f"more than {VALUES_MAX} values in one")
+
+    def leave(self) -> None:
+        self.depth -= 1
+
+
 def decode_value(data: bytes, at: int = 0, limit: int | None = None) -> tuple[TypedValue, int]:
     """The value at `at` and where it ends. Raises BadAmqp10."""
-    return _read_value(data, at, len(data) if limit is None else limit, 1)
+    return _read_value(data, at, len(data) if limit is None else limit, _Nesting())
 
 
 def value_end(data: bytes, at: int, limit: int) -> int:
@@ -127,12 +149,12 @@ def _span(data: bytes, at: int, width: int, limit: int) -> tuple[int, int]:
     return start, _checked(start, int.from_bytes(data[at:start], "big"), limit)
 
 
-def _read_value(data: bytes, at: int, limit: int, depth: int) -> tuple[TypedValue, int]:
+def _read_value(data: bytes, at: int, limit: int, nesting: _Nesting) -> tuple[TypedValue, int]:
     code = _octet(data, at, limit)
-    return _read_content(data, code, at + 1, limit, depth)
+    return _read_content(data, code, at + 1, limit, nesting)
 
 
-def _read_content(data: bytes, code: int, at: int, limit: int, depth: int) -> tuple[TypedValue, int]:
+def _read_content(data: bytes, code: int, at: int, limit: int, nesting: _Nesting) -> tuple[TypedValue, int]:
     """A value whose code stands before `at`."""
     if (fixed := _FIXED.get(code)) is not None:
         type_, convert = fixed
@@ -142,24 +164,26 @@ def _read_content(data: bytes, code: int, at: int, limit: int, depth: int) -> tu
         type_, width, convert = text
         start, end = _span(data, at, width, limit)
         return TypedValue(type_, convert(data[start:end])), end
-    if depth > NESTING_MAX:
+    if nesting.depth > NESTING_MAX:
         raise BadAmqp10(f"more than {NESTING_MAX} values within each other at {at}")
     if code == DESCRIBED:
-        return _read_described(data, at, limit, depth)
+        return _read_described(data, at, limit, nesting)
     if (compound := _COMPOUNDS.get(code)) is not None:
         read, width = compound
-        return _read_compound(data, read, width, at, limit, depth)
+        return _read_compound(data, read, width, at, limit, nesting)
     raise BadAmqp10(f"unknown type {code:#04x} at {at - 1}")
 
 
-def _read_described(data: bytes, at: int, limit: int, depth: int) -> tuple[TypedValue, int]:
-    descriptor, at = _read_value(data, at, limit, depth + 1)
-    value, at = _read_value(data, at, limit, depth + 1)
+def _read_described(data: bytes, at: int, limit: int, nesting: _Nesting) -> tuple[TypedValue, int]:
+    nesting.enter(2)
+    descriptor, at = _read_value(data, at, limit, nesting)
+    value, at = _read_value(data, at, limit, nesting)
+    nesting.leave()
     return TypedValue(ValueType.DESCRIBED, (descriptor, value)), at
 
 
 def _read_compound(
-    data: bytes, read: _ReadItems, width: int, at: int, limit: int, depth: int
+    data: bytes, read: _ReadItems, width: int, at: int, limit: int, nesting: _Nesting
 ) -> tuple[TypedValue, int]:
     """A list, map or array: size, count, items."""
     start, end = _span(data, at, width, limit)
@@ -167,38 +191,40 @@ def _read_compound(
     count = int.from_bytes(data[start:items], "big")
     if count > end - items:
         raise BadAmqp10(f"{count} items at {items} in {end - items} bytes")
-    value, items_end = read(data, items, end, count, depth + 1)
+    nesting.enter(count)
+    value, items_end = read(data, items, end, count, nesting)
+    nesting.leave()
     if items_end != end:
         raise BadAmqp10(f"{end - items_end} bytes are left over behind {count} items at {items_end}")
     return value, end
 
 
-def _read_list(data: bytes, at: int, limit: int, count: int, depth: int) -> tuple[TypedValue, int]:
-    values, at = _read_values(data, at, limit, count, depth)
+def _read_list(data: bytes, at: int, limit: int, count: int, nesting: _Nesting) -> tuple[TypedValue, int]:
+    values, at = _read_values(data, at, limit, count, nesting)
     return TypedValue(ValueType.LIST, tuple(values)), at
 
 
-def _read_map(data: bytes, at: int, limit: int, count: int, depth: int) -> tuple[TypedValue, int]:
+def _read_map(data: bytes, at: int, limit: int, count: int, nesting: _Nesting) -> tuple[TypedValue, int]:
     if count % 2:
         raise BadAmqp10(f"a map at {at} has {count} items, and one key no value")
-    values, at = _read_values(data, at, limit, count, depth)
+    values, at = _read_values(data, at, limit, count, nesting)
     return TypedValue(ValueType.MAP, tuple(zip(values[::2], values[1::2], strict=True))), at
 
 
-def _read_values(data: bytes, at: int, limit: int, count: int, depth: int) -> tuple[list[TypedValue], int]:
+def _read_values(data: bytes, at: int, limit: int, count: int, nesting: _Nesting) -> tuple[list[TypedValue], int]:
     values = []
     for _ in range(count):
-        value, at = _read_value(data, at, limit, depth)
+        value, at = _read_value(data, at, limit, nesting)
         values.append(value)
     return values, at
 
 
-def _read_array(data: bytes, at: int, limit: int, count: int, depth: int) -> tuple[TypedValue, int]:
+def _read_array(data: bytes, at: int, limit: int, count: int, nesting: _Nesting) -> tuple[TypedValue, int]:
     code = _octet(data, at, limit)
     at += 1
     descriptor = None
     if code == DESCRIBED:
-        descriptor, at = _read_value(data, at, limit, depth)
+        descriptor, at = _read_value(data, at, limit, nesting)
         code = _octet(data, at, limit)
         at += 1
     if code == DESCRIBED or code >> 4 not in _WIDTHS:
@@ -207,12 +233,12 @@ def _read_array(data: bytes, at: int, limit: int, count: int, depth: int) -> tup
         raise BadAmqp10(f"{count} elements without bytes at {at}")
     values = []
     for _ in range(count):
-        value, at = _read_content(data, code, at, limit, depth)
+        value, at = _read_content(data, code, at, limit, nesting)
         values.append(value if descriptor is None else TypedValue(ValueType.DESCRIBED, (descriptor, value)))
     return TypedValue(ValueType.ARRAY, tuple(values)), at
 
 
-_ReadItems = Callable[[bytes, int, int, int, int], tuple[TypedValue, int]]
+_ReadItems = Callable[[bytes, int, int, int, _Nesting], tuple[TypedValue, int]]
 _COMPOUNDS: dict[int, tuple[_ReadItems, int]] = {
     0xC0: (_read_list, 1), 0xD0: (_read_list, 4), 0xC1: (_read_map, 1), 0xD1: (_read_map, 4),
     0xE0: (_read_array, 1), 0xF0: (_read_array, 4),

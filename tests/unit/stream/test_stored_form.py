@@ -14,7 +14,7 @@ from broker.message import Run
 from native.content import encode, messages
 from raft.core.errors import BadBytes
 from stream.chunks.chunk import SubBatch, message_item, sub_batch_item
-from stream.chunks.stored_form import StreamMessages, items_of_run, stream_messages
+from stream.chunks.stored_form import StreamMessages, items_of_run, messages_in_steps, stream_messages
 
 PLAIN = b"\x00\x00"
 TYPED = b"\x80\x00\x0atext/plain"
@@ -145,3 +145,25 @@ def test_what_is_cut_off_or_counted_wrongly_is_no_chunk(cut: int) -> None:
     for data, count in ((items[:-cut], 3), (items, 2), (items, 4), (items + b"\0" * cut, 3)):
         with pytest.raises(BadBytes):
             stream_messages(data, count, 0)
+
+
+def gzipped(items: bytes, count: int) -> bytes:
+    return bytes(sub_batch_item(SubBatch(1, count, len(items), gzip.compress(items))))
+
+
+@pytest.mark.parametrize("announced", [1, 16], ids=["what is announced wrongly", "what is sound"])
+def test_a_sub_batch_that_is_large_inside_is_taken_apart_in_steps(announced: int) -> None:
+    """Ten frames of 64 KiB held a node for 7 seconds when a consumer came to them."""
+    items = message_item(bytes((1 << 20) - 4)) * 16
+    left_out: list[int] = []
+    steps = messages_in_steps(gzipped(items, announced), 1, 0, lambda count, why: left_out.append(count))
+    assert sum(1 for _ in steps) > 14
+    assert left_out == [1] * (announced == 1)
+
+
+def test_messages_that_are_work_are_converted_a_few_in_each_step_and_delivered_together() -> None:
+    sent = [b"%d" % number for number in range(1_000)]
+    items = b"".join(message_item(body) for body in sent)  # no sections of AMQP 1.0: the kernel asks for each
+    assert sum(1 for _ in messages_in_steps(items, len(sent), 0, lambda count, why: None)) > 10
+    (found,) = stream_messages(items, len(sent), 70)
+    assert (found.first_offset, found.size, bodies(found)) == (70, len(found.content), sent)
