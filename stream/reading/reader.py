@@ -12,7 +12,7 @@ from stream.chunks.stored_form import StreamMessages
 from stream.group.chunk_reading import ReadChunk, StillTakenApart, StreamPlace, StreamReading
 from stream.reading.reader_figures import TURN_BYTES_MAX, ReaderFigures
 
-TAKING_APART_BYTES = 512 << 10  # what a step of taking a chunk apart costs a turn, in bytes that are given
+TAKING_APART_BYTES = 256 << 10  # what a step of taking a chunk apart costs a turn, in bytes that are given
 EMPTY_CHUNK_BYTES = 4 << 10
 LOOK_BYTES = 128  # what looking at one message for its filter value costs a turn, in bytes that are given
 
