@@ -181,8 +181,11 @@ class _Compared:
         return set(states)
 
     def _may_be_undone(self, body: str) -> bool:
-        letters = self._told.get(self._plan.dead_to, {}).get(body, ())
-        return any(self._rules.is_undone(self._plan.name, (row.published_at or 0) / 1_000) for row in letters)
+        """Its dead letters, those of the log and those that were only seen, came right before a kill."""
+        name, target = self._plan.name, self._plan.dead_to
+        letters = [(row.published_at or 0) / 1_000 for row in self._told.get(target, {}).get(body, ())]
+        letters += [one.at for one in self._sightings.seen.get(target, {}).get(body, ())]
+        return any(self._rules.is_undone(name, at) for at in letters)
 
     def _returns(self, row: Told, seen: list[Sighting]) -> list[str]:
         name, rules = self._plan.name, self._rules

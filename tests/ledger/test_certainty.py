@@ -134,6 +134,15 @@ def test_a_kill_of_its_home_undoes_what_a_classic_queue_was_told_right_before() 
     assert late.found(told(LifeState.ACKED)) != [], "it was acknowledged, and came again"
 
 
+def test_a_death_and_its_dead_letter_may_both_be_undone_by_one_kill_though_a_client_has_seen_it() -> None:
+    world = World("classic")
+    world.sees(world.sightings.connected(HOME), Answer.REJECT, heard=True)
+    world.sightings.deliver(world.sightings.connected(HOME), DEAD, BODY, ((MAIN, "rejected"),))
+    world.kills(HOME, after_s=0.5)
+    world.sees(world.sightings.connected(HOME), Answer.ACK, heard=True)
+    assert world.found(told(LifeState.ACKED, ended_at=12.5)) == []
+
+
 def test_what_a_home_sent_right_before_it_was_killed_may_be_seen_afterwards() -> None:
     world = World("classic")
     life = world.sightings.connected(AWAY)
