@@ -41,7 +41,6 @@ VERSION = 1
 ENDS_SEGMENT = 1  # a flag, as the next one
 LACKS_KNOWN = 2
 NAME_BYTES_MAX = 255
-CHUNK_NAMES_MAX = 2**16 - 1
 
 _PREFIX = Struct("<BBHI")
 _CHUNK_COUNT = Struct("<H")

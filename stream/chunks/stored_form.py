@@ -67,22 +67,6 @@ class _FewOneByOne:
 OnUndecodable = Callable[[int, str], None]  # so many messages are left out, for this reason
 
 
-def _ignore(messages: int, why: str) -> None: ...
-
-
-def stream_messages(
-    data: Buffer, item_count: int, first_offset: int, on_undecodable: OnUndecodable = _ignore
-) -> list[StreamMessages]:
-    """As `messages_in_steps`, at once."""
-    steps = messages_in_steps(data, item_count, first_offset, on_undecodable)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            messages: list[StreamMessages] = end.value
-            return messages
-
-
 def messages_in_steps(
     data: Buffer, item_count: int, first_offset: int, on_undecodable: OnUndecodable
 ) -> Steps[list[StreamMessages]]:

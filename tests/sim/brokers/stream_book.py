@@ -29,9 +29,9 @@ from stream.chunks.entries import (
     decode,
     read_prefix,
 )
-from stream.chunks.stored_form import stream_messages
 from stream.group.machine import StreamMachine, Written
 from stream.group.rules import StreamRules
+from tests.chunk_messages import stream_messages
 from tests.sim.brokers import invariants
 from tests.sim.brokers.invariants import About
 

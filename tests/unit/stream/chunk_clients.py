@@ -12,7 +12,7 @@ from native.content import messages
 from raft.core.messages import NodeId
 from storage.file_piece import FilePiece
 from stream.chunks.chunk import CHUNK_HEADER_BYTES, must_be_sound, read_header
-from stream.chunks.stored_form import stream_messages
+from tests.chunk_messages import stream_messages
 from tests.unit.quorum.clients import Clients
 
 

@@ -14,7 +14,8 @@ from broker.message import Run
 from native.content import encode, messages
 from raft.core.errors import BadBytes
 from stream.chunks.chunk import SubBatch, message_item, sub_batch_item
-from stream.chunks.stored_form import StreamMessages, items_of_run, messages_in_steps, stream_messages
+from stream.chunks.stored_form import StreamMessages, items_of_run, messages_in_steps
+from tests.chunk_messages import stream_messages
 
 PLAIN = b"\x00\x00"
 TYPED = b"\x80\x00\x0atext/plain"
