@@ -205,7 +205,7 @@ class Cluster:
                 await self.queue_members.evacuate(name)
             self._refuse_while_its_vote_is_needed()  # still: that may have taken minutes
             await answered(self._metadata.submit(commands.RemoveNode(name)))
-            await self._until_others_know("has left")
+            await self._until_others_know("has left", lambda: not (self._votes() and self._reaches_anyone()))
         except BaseException:
             self._upkeep.leaving = False
             raise
@@ -227,16 +227,15 @@ class Cluster:
         record = self._upkeep.my_record()
         if record.kind == kind:
             raise PreconditionFailed(f"node '{record.name}' is a {kind} node already")
-        if kind == RAM:  # it must have no vote any more when it starts with empty memory
-            self._refuse_while_its_vote_is_needed()
-            await self.hand_over()
-            if self.queue_members is not None:
-                await self.queue_members.evacuate(record.name)
-            self._refuse_while_its_vote_is_needed()
-            await answered(self._metadata.submit(commands.PutNode(replace(record, kind=RAM))))
-            await self._until_others_know("has no vote any more")
-        driver = self._upkeep.metadata_driver()
-        self._identity.change_kind(kind, above=replica_of(driver.me) if driver is not None else 0)
+        self._upkeep.changing_kind = True
+        try:
+            if kind == RAM:
+                await self._give_up_the_vote()
+            driver = self._upkeep.metadata_driver()
+            self._identity.change_kind(kind, above=replica_of(driver.me) if driver is not None else 0)
+        except BaseException:
+            self._upkeep.changing_kind = False  # and what it still is gets announced, if the catalog says otherwise
+            raise
         self._process.restart(f"as a {kind} node")
 
     async def drain(self) -> None:
@@ -259,6 +258,17 @@ class Cluster:
 
     # steps
 
+    async def _give_up_the_vote(self) -> None:
+        """A node must have none any more when it starts with empty memory."""
+        name = self._identity.name
+        self._refuse_while_its_vote_is_needed()
+        await self.hand_over()
+        if self.queue_members is not None:
+            await self.queue_members.evacuate(name)
+        self._refuse_while_its_vote_is_needed()  # still: that may have taken minutes
+        await answered(self._metadata.submit(commands.PutNode(replace(self._upkeep.my_record(), kind=RAM))))
+        await self._until_others_know("has no vote any more", lambda: not self._votes())
+
     def _refuse_while_its_vote_is_needed(self) -> None:
         """The others, as far as they can be reached, must be able to decide that it votes no more, and all that comes after."""
         name, status = self._identity.name, self._metadata.status()
@@ -273,16 +283,22 @@ class Cluster:
                 f"{', '.join(away)} cannot be reached. Start what is down, or forget it, first"
             )
 
-    async def _until_others_know(self, what: str) -> None:
+    async def _until_others_know(self, what: str, they_know: Callable[[], bool]) -> None:
         """A majority must not count on this node any more when it stops."""
         for _ in range(int(LEFT_S_MAX / TICK_S)):
-            driver = self._upkeep.metadata_driver()
-            if driver is None or self._identity.number not in map(node_of, driver.core.status().membership.voters):
+            if they_know():
                 return
-            if not any(self._neighbours.reached(node.number) for node in self._identity.nodes):
-                return  # they have ended the links: it is done
             await asyncio.sleep(TICK_S)
         raise ResourceExhausted(f"the others do not agree that this node {what}: try again when more of them are up")
+
+    def _votes(self) -> bool:
+        """As far as this node has heard."""
+        driver = self._upkeep.metadata_driver()
+        return driver is not None and self._identity.number in map(node_of, driver.core.status().membership.voters)
+
+    def _reaches_anyone(self) -> bool:
+        """Nobody keeps a link to a node that was removed, and so it may never hear that it has no vote any more."""
+        return any(self._neighbours.reached(node.number) for node in self._identity.nodes)
 
 
 def problems_of(nodes: list[NodeView], status: MetadataStatus, of_queues: Sequence[str] = ()) -> list[str]:

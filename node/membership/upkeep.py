@@ -126,6 +126,7 @@ class Upkeep:
         self.neighbours = Neighbours(identity.number, ways, groups, clock.monotonic, logger)
         self.drained = False
         self.leaving = False  # it has asked to be removed itself
+        self.changing_kind = False  # as what it runs is not what it is about to be, and must not be announced again
         self.removed = ""  # why this node belongs to its cluster no more
         self._identity = identity
         self._ways = ways
@@ -308,7 +309,8 @@ class Upkeep:
         """Where this node is now, and as what it runs, if the catalog says otherwise. A process that has just been started is
         drained no more."""
         record = self._catalog.nodes.get(self._identity.name)
-        if record is None or record.number != self._identity.number or not self._ways.listens or self.leaving:
+        goes = self.leaving or self.changing_kind
+        if record is None or record.number != self._identity.number or not self._ways.listens or goes:
             return Pending.of(None)
         kind = DISK if self._identity.kind == DISK else record.kind
         wish = replace(record, address=self._ways.address, zone=self._zone, kind=kind, draining=self.drained)

@@ -16,10 +16,11 @@ from broker.operations.node_facts import AlarmFacts
 from broker.records import NodeRecord
 from node.catalog.cluster_metadata import MetadataStatus
 from node.membership.cluster import Cluster, problems_of
+from node.membership.upkeep import GO_AROUND_S, TICK_S
 from node.peers import peer_pb2
 from node.peers.side import PeerSettings, PeerSide
 from raft.core.messages import member_id
-from tests.unit.node.cluster_world import DISK_ID, ClusterWorld
+from tests.unit.node.cluster_world import DISK_ID, ClusterWorld, FakeDriver
 
 
 class World(ClusterWorld):
@@ -76,6 +77,18 @@ def test_a_node_of_a_cluster_or_without_a_secret_joins_no_other() -> None:
     asyncio.run(world.cluster.forget("n2"))
     with pytest.raises(PreconditionFailed, match=r"has no cluster\.secret"):
         asyncio.run(world.cluster.join_cluster("x:1"))
+
+
+def test_who_has_left_need_not_hear_of_it_once_the_others_have_ended_their_links() -> None:
+    world = World()
+    world.groups.trusted = {2}
+    world.groups.lead(member_id(1, 7), member_id(2, 7)).leads = False
+    world.upkeep.follow()
+    world.metadata.subscribe(
+        lambda command, _: world.groups.trusted.clear() if isinstance(command, RemoveNode) else None
+    )
+    asyncio.run(world.cluster.leave())
+    assert world.process.said == ["end: node 'n1' has left its cluster. Its data directory is of no use any more"]
 
 
 class Stranger:
@@ -314,27 +327,33 @@ def test_clients_are_sent_away_by_a_drain_and_let_in_again_by_a_revive() -> None
     assert maintained.did == ["drain", "revive"] and not is_drained()
 
 
-def test_a_node_that_becomes_a_ram_node_waits_until_the_others_know_that_it_has_no_vote() -> None:
+def becoming_a_ram_node() -> tuple[World, FakeDriver]:
+    """n2 leads the metadata group, and takes the vote away when a test does."""
     world = World()
     world.groups.trusted = {2}
-    world.upkeep.follow()
     driver = world.groups.lead(member_id(1, 7), member_id(2, 7))
     driver.leads = False
+    world.upkeep.follow()
+    return world, driver
 
-    committed: list[str] = []
 
-    def reached_is_asked(node: int) -> bool:
-        """It is asked in each round of the waiting: in the third one the others have committed that it has no vote."""
+def test_a_node_that_becomes_a_ram_node_waits_until_the_others_know_that_it_has_no_vote() -> None:
+    world, driver = becoming_a_ram_node()
+    status = driver.status
+    asked: list[Any] = []
+
+    def status_is_asked() -> Any:
+        """In the third round of the waiting the others have committed that it has no vote."""
         if world.metadata.catalog.nodes["n1"].kind == "ram":
-            committed.append("asked")
+            asked.append(status())
             assert world.process.said == [], "the others still count on its vote"
-            if len(committed) == 3:
+            if len(asked) == 3:
                 driver.voters = (member_id(2, 7),)
-        return True
+        return status()
 
-    world.groups.trusts = reached_is_asked  # type: ignore[method-assign]
+    driver.status = status_is_asked  # type: ignore[method-assign]
     asyncio.run(world.cluster.change_kind("ram"))
-    assert len(committed) == 3
+    assert len(asked) == 3
     assert world.process.said == ["restart: as a ram node"]
 
 
@@ -349,3 +368,89 @@ def test_a_node_that_changes_its_kind_begins_members_later_than_the_one_that_it_
     asyncio.run(world.cluster.change_kind("ram"))
     assert world.process.said == ["restart: as a ram node"]
     assert member_id(1, world.identity.disk_id) > me
+
+
+async def rounds_until(world: World, asked: asyncio.Task[None]) -> None:
+    """What a node does by itself goes on while it is asked for something."""
+    while not asked.done():
+        world.loop.run_for(TICK_S)
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiting takes no time but that of the world."""
+    sleep = asyncio.sleep
+    monkeypatch.setattr("node.membership.cluster.asyncio.sleep", lambda _: sleep(0))
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_node_that_becomes_a_ram_node_does_not_announce_meanwhile_that_it_is_a_disk_node() -> None:
+    """It did, in the round that came next, and was given its vote again: the change never ended, or the node began with empty
+    memory as one whose vote counts, and two disk nodes had no majority any more."""
+    world, driver = becoming_a_ram_node()
+    world.upkeep.start()
+
+    async def change() -> None:
+        changing = asyncio.create_task(world.cluster.change_kind("ram"))
+        await asyncio.sleep(0)
+        world.loop.run_for(2 * GO_AROUND_S)
+        assert world.metadata.catalog.nodes["n1"].kind == "ram"
+        driver.voters = (member_id(2, 7),)
+        await rounds_until(world, changing)
+        world.loop.run_for(2 * GO_AROUND_S)  # until its process has ended
+        await changing
+
+    asyncio.run(change())
+    assert world.process.said == ["restart: as a ram node"]
+    assert [command.record.kind for command in world.metadata.submitted if isinstance(command, PutNode)] == ["ram"]
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_node_that_keeps_its_vote_says_again_that_it_is_a_disk_node() -> None:
+    world, _ = becoming_a_ram_node()
+    world.upkeep.start()
+
+    async def change() -> None:
+        changing = asyncio.create_task(world.cluster.change_kind("ram"))
+        await rounds_until(world, changing)
+        with pytest.raises(ResourceExhausted, match="do not agree that this node has no vote any more"):
+            await changing
+
+    asyncio.run(change())
+    world.loop.run_for(GO_AROUND_S)
+    assert (world.metadata.catalog.nodes["n1"].kind, world.identity.kind, world.process.said) == ("disk", "disk", [])
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_node_that_reaches_nobody_does_not_take_that_for_the_loss_of_its_vote() -> None:
+    """The network was cut: the others still count on its vote."""
+    world, driver = becoming_a_ram_node()
+    world.upkeep.start()
+
+    async def change() -> None:
+        changing = asyncio.create_task(world.cluster.change_kind("ram"))
+        await asyncio.sleep(0)
+        world.groups.trusted.clear()
+        for _ in range(8):
+            world.loop.run_for(TICK_S)
+            await asyncio.sleep(0)
+        assert world.process.said == [] and not changing.done()
+        driver.voters = (member_id(2, 7),)
+        await changing
+
+    asyncio.run(change())
+    assert world.process.said == ["restart: as a ram node"]
+
+
+def test_a_ram_node_that_becomes_a_disk_node_says_so_when_it_starts_as_one_and_not_before() -> None:
+    """What it has in memory as a member of the metadata group must not be given a vote: it goes with the process."""
+    world = World()
+    world.groups.trusted = {2}
+    world.metadata.catalog.apply(PutNode(replace(world.upkeep.my_record(), kind="ram")))
+    world.identity.change_kind("ram", above=0)
+    world.upkeep.start()
+    asyncio.run(world.cluster.change_kind("disk"))
+    world.loop.run_for(2 * GO_AROUND_S)
+    assert world.process.said == ["restart: as a disk node"]
+    assert world.metadata.catalog.nodes["n1"].kind == "ram" and world.metadata.submitted == []
