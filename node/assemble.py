@@ -13,6 +13,7 @@ import logging
 import platform
 import socket
 import ssl
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ from node.kernel import ENTER_S, Kernel
 from node.listening import addresses, advertised
 from node.maintenance import ClientDoors
 from node.membership.cluster import Cluster
-from node.membership.first_boot import NoPlace, check_name, take_place
+from node.membership.first_boot import NoPlace, check_name, configured_places, take_place
 from node.membership.greetings import removed_text
 from node.membership.news import ToldListener
 from node.peers.calls import PeerCalls
@@ -235,7 +236,11 @@ class Node:
         def listeners() -> list[ToldListener]:
             return [ToldListener(one.protocol, one.address, one.tls) for one in self.listeners]
 
-        ways = PeerWays(peers, lambda error: self._process.fail(f"a task of the node ended: {error!r}"))
+        ways = PeerWays(
+            peers,
+            lambda error: self._process.fail(f"a task of the node ended: {error!r}"),
+            partial(configured_places, boot_settings(self._config)),
+        )
         self._undo.callback(ways.stop)
         kernel.meet(ways, started_at, listeners, self._stream_address)
         cluster = Cluster(

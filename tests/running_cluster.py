@@ -96,8 +96,8 @@ class RunningCluster:
 def running_cluster(
     data_dir: Path, nodes: int = 3, ram_nodes: int = 0, *, base_port: int | None = None
 ) -> Iterator[RunningCluster]:
-    """All nodes are ready at the beginning of the block, and have stopped at its end. Nodes that are started again are to be
-    where they were, with the `base_port` that they had."""
+    """All nodes are ready at the beginning of the block, and have stopped at its end. Started again they are elsewhere, or
+    where they were with the `base_port` that they had."""
     base_port = base_port or free_base_port(nodes + ram_nodes)
     cluster = RunningCluster(data_dir, base_port, "--nodes", str(nodes), "--ram-nodes", str(ram_nodes))
     try:

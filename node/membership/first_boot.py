@@ -11,6 +11,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import NamedTuple
 
 from broker.catalog.catalog import Catalog
@@ -190,15 +191,12 @@ class FirstBoot:
 
     async def _look_up(self, loop: asyncio.AbstractEventLoop) -> None:
         self._look_up_at = loop.time() + LOOK_UP_S / 10
-        host, port = host_and_port(self._settings.dns)
         try:
-            async with asyncio.timeout(LOOK_UP_S):
-                found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            found = await addresses_of(self._settings.dns)
         except (OSError, TimeoutError) as error:
-            logger.warning("cluster.dns: the addresses of %s cannot be found: %s", host, error)
+            logger.warning("cluster.dns: the addresses of %s cannot be found: %s", self._settings.dns, error)
             return
-        addresses = {str(address[4][0]) for address in found}
-        self._discovery.looked_up((endpoint(one, port) for one in addresses), loop.time())
+        self._discovery.looked_up(found, loop.time())
 
     async def _ask(self, ask: Ask) -> None:
         question = ask.question
@@ -269,6 +267,23 @@ def _answer(greeted: peer_pb2.Greeted) -> GreetingReply:
         promised=greeted.promised,
         refusal=greeted.refusal,
     )
+
+
+async def addresses_of(dns: str) -> set[Address]:
+    """Where a name leads to. Raises OSError and TimeoutError."""
+    host, port = host_and_port(dns)
+    async with asyncio.timeout(LOOK_UP_S):
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return {endpoint(str(address[4][0]), port) for address in found}
+
+
+async def configured_places(settings: BootSettings) -> set[Address]:
+    """Where the configuration says that there are nodes of this one's cluster, as far as that is known now."""
+    found: set[Address] = set()
+    if settings.dns:
+        with suppress(OSError, TimeoutError):  # it is asked again, while a node is missed
+            found = await addresses_of(settings.dns)
+    return found | settings.addresses
 
 
 async def _check_place(settings: BootSettings, identity: NodeIdentity, peers: PeerSide, stranger: Stranger) -> None:

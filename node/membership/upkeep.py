@@ -14,7 +14,7 @@ Two rounds go on from `start` to `stop`:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
@@ -63,6 +63,9 @@ class Ways(Links, Protocol):
         on_answer: Callable[[peer_pb2.Greeted | None], None],
     ) -> None:
         """`on_answer` is called once, later; with None when no answer has come."""
+
+    def look_up(self, on_places: Callable[[Collection[str]], None]) -> None:
+        """`on_places` is called once, with the addresses where the configuration says that there are nodes of this cluster."""
 
 
 class UpkeepGroups(LinkedGroups, Protocol):
@@ -327,22 +330,32 @@ class Upkeep:
 
     def _ask_around(self) -> Pending[None]:
         """Ask others whether this node is still one of them and where all are, and tell them where it is."""
-        asked = self._to_be_asked()
-        if not asked:
+        lost = self._to_be_asked()
+        if not lost:
             return Pending.of(None)
+        places: Pending[Collection[str]] = Pending()
+        self._ways.look_up(places.resolve)
+        return places.then_ask(lambda found: self._ask({node.address for node in lost} | self._unknown(found)))
+
+    def _unknown(self, places: Collection[str]) -> set[str]:
+        """Where a node may be that has moved: nodes that all come back elsewhere at once know of no others."""
+        reached = {node.address for node in self.neighbours.nodes() if self.neighbours.reached(node.number)}
+        return set(places) - reached - {self._ways.address}
+
+    def _ask(self, addresses: Collection[str]) -> Pending[None]:
         greeting = greeting_of(self._identity, self._ways.address)
         answer: Pending[None] = Pending()
-        silent = {node.number for node in asked}
+        silent = set(addresses)
 
-        def answered(number: NodeId, greeted: peer_pb2.Greeted | None) -> None:
-            silent.remove(number)
+        def answered(address: str, greeted: peer_pb2.Greeted | None) -> None:
+            silent.remove(address)
             if greeted is not None:
-                self._run(partial(self._hear, greeted))
+                self._run(partial(self._hear, address, greeted))
             if not silent:
                 answer.resolve(None)
 
-        for node in asked:
-            self._ways.greet(node.address, greeting, ANSWER_S, partial(answered, node.number))
+        for address in sorted(addresses):
+            self._ways.greet(address, greeting, ANSWER_S, partial(answered, address))
         return answer
 
     def _to_be_asked(self) -> list[KnownNode]:
@@ -352,12 +365,17 @@ class Upkeep:
         hears_no_leader = driver is not None and not driver.standing.leader
         return self.neighbours.nodes() if hears_no_leader else self.neighbours.lost(LOST_S)
 
-    def _hear(self, greeted: peer_pb2.Greeted) -> None:
+    def _hear(self, address: str, greeted: peer_pb2.Greeted) -> None:
+        if greeted.cluster_id != self._identity.cluster_id:
+            return
         if greeted.removed:
             self._removed(greeted.removed)
         told = list(map(known_node, greeted.nodes))
         for one in told:
-            self.neighbours.moved(one.number, one.address)
+            self.neighbours.said_to_be(one.number, one.address)
+        for node in self.neighbours.nodes():
+            if node.name == greeted.name and not self.neighbours.reached(node.number):
+                self.neighbours.moved(node.number, address)
         known = {one.number: one for one in self._identity.nodes}
         newer = {one.number: one for one in told if one.number >= self._catalog.next_node_number}
         if newer.keys() - known.keys():

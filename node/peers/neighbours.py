@@ -93,11 +93,17 @@ class Neighbours:
                     known.dialer.redirect(node.address)
 
     def moved(self, number: NodeId, address: str) -> None:
-        """A node says that it is reached elsewhere than the catalog says."""
+        """A node says itself where it is reached, whatever the catalog says."""
         known = self._neighbours.get(number)
         if known is not None and known.dialer is not None and known.dialer.address != address:
             self._logger.info("node %d '%s' is reached at %s now", number, known.node.name, address)
             known.dialer.redirect(address)
+
+    def said_to_be(self, number: NodeId, address: str) -> None:
+        """Another node says so. What it repeats of an old catalog, which is known here too, is no news."""
+        known = self._neighbours.get(number)
+        if known is not None and known.node.address != address:
+            self.moved(number, address)
 
     def look(self) -> None:
         """See who is reached, and since when."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from contextlib import suppress
 
 from node.peers import peer_pb2
@@ -14,13 +14,24 @@ from raft.core.messages import NodeId
 from raft.transport import Ears
 
 
-class PeerWays:
-    """`stop` it when nobody uses it any more. `on_fault` is told what ended a task that nobody has stopped."""
+async def no_places() -> Collection[str]:
+    return ()
 
-    def __init__(self, peers: PeerSide, on_fault: Callable[[BaseException], None]) -> None:
+
+class PeerWays:
+    """`stop` it when nobody uses it any more. `on_fault` is told what ended a task that nobody has stopped; `places` says where
+    there may be other nodes."""
+
+    def __init__(
+        self,
+        peers: PeerSide,
+        on_fault: Callable[[BaseException], None],
+        places: Callable[[], Awaitable[Collection[str]]] = no_places,
+    ) -> None:
         self._peers = peers
         self._on_fault = on_fault
-        self._greetings: set[asyncio.Task[None]] = set()
+        self._places = places
+        self._asking: set[asyncio.Task[None]] = set()
 
     @property
     def listens(self) -> bool:
@@ -49,13 +60,22 @@ class PeerWays:
         timeout_s: float,
         on_answer: Callable[[peer_pb2.Greeted | None], None],
     ) -> None:
-        task = self._begin(self._greet(address, greeting, timeout_s, on_answer))
-        self._greetings.add(task)
-        task.add_done_callback(self._greetings.discard)
+        self._ask(self._greet(address, greeting, timeout_s, on_answer))
+
+    def look_up(self, on_places: Callable[[Collection[str]], None]) -> None:
+        self._ask(self._look_up(on_places))
 
     def stop(self) -> None:
-        for task in self._greetings:
+        for task in self._asking:
             task.cancel()
+
+    def _ask(self, work: Coroutine[object, object, None]) -> None:
+        task = self._begin(work)
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+
+    async def _look_up(self, on_places: Callable[[Collection[str]], None]) -> None:
+        on_places(await self._places())
 
     async def _greet(
         self,

@@ -257,6 +257,21 @@ def test_nodes_whose_addresses_change_find_each_other_again(tmp_path: Path) -> N
                 assert up(found) == {"first": True, "second": True}
 
 
+def test_nodes_that_all_come_back_elsewhere_at_once_find_each_other(tmp_path: Path) -> None:
+    """Each asked the others once when it started, and those that were not there yet were never asked again."""
+    with running_cluster(tmp_path / "data") as cluster:
+        on(cluster.grpc(1), lambda node: node.topology.declare_queue("kept"))
+        before = {cluster.peer(number) for number in (1, 2, 3)}
+    with running_cluster(tmp_path / "data", base_port=free_base_port(6)) as moved:
+        now = {moved.peer(number) for number in (1, 2, 3)}
+        assert not now & before
+        found = status_when(
+            moved.grpc(1), lambda found: all(up(found).values()) and {node.address for node in found.nodes} == now
+        )
+        assert len(found.metadata_voters) == 3
+        when(moved.grpc(3), queues_of, lambda names: names == {"kept"})
+
+
 def test_leaders_leave_one_after_the_other_until_one_node_is_left(tmp_path: Path) -> None:
     cluster = RunningCluster(tmp_path / "data", free_base_port(3), "--nodes", "3")
     try:

@@ -255,6 +255,7 @@ KILLERS = (
                 "metadata_member",
                 "cluster",
                 "upkeep",
+                "neighbours",
                 "identity",
                 "first_boot",
                 "kernel",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -96,6 +96,10 @@ class SimWays:
         self._process.loop.call_later(timeout_s, answer, None)
         carry_back = partial(loop.call_later, WAY_S, site.run, site.life, answer)
         loop.call_later(WAY_S, self._arrive, address, greeting.SerializeToString(), carry_back)
+
+    def look_up(self, on_places: Callable[[Collection[str]], None]) -> None:
+        """Simulated nodes stay where they are."""
+        on_places(())
 
     def _arrive(self, address: str, greeting: bytes, carry_back: Callable[..., object]) -> None:
         here = self._process.site

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from types import SimpleNamespace
 from typing import Any
 
@@ -168,6 +168,7 @@ class FakeWays:
         self.address = "n1:1"
         self.links: dict[int, FakeDialer | None] = {}
         self.greeted: dict[str, peer_pb2.Greeting] = {}
+        self.places: set[str] = set()  # of the configuration
         self._waits: dict[str, Callable[[peer_pb2.Greeted | None], None]] = {}
 
     def add(self, node: int, ears: Ears) -> None:
@@ -185,7 +186,12 @@ class FakeWays:
         self.greeted[address] = greeting
         self._waits[address] = on_answer
 
+    def look_up(self, on_places: Callable[[Collection[str]], None]) -> None:
+        on_places(self.places)
+
     def answer(self, address: str, greeted: peer_pb2.Greeted | None) -> None:
+        if greeted is not None:
+            greeted.cluster_id = greeted.cluster_id or "c1"
         self._waits.pop(address)(greeted)
 
 

@@ -20,7 +20,14 @@ from node.config import ClusterSection, Config, ConfigError, ListenSection
 from node.config_peers import boot_settings, peer_settings
 from node.identity import DISK, RAM, Bound, KnownNode, NodeIdentity
 from node.membership import first_boot
-from node.membership.first_boot import FirstBoot, NoPlace, StartingDoorman, take_place
+from node.membership.first_boot import (
+    BootSettings,
+    FirstBoot,
+    NoPlace,
+    StartingDoorman,
+    configured_places,
+    take_place,
+)
 from node.peers import peer_pb2
 from node.peers.side import PeerSide
 from node.peers.stranger import NoAnswer
@@ -350,3 +357,13 @@ def test_nothing_is_founded_before_the_name_service_has_said_the_same_for_long_e
         assert loop.time() - looked_up[1] >= 1.0, "the second answer was another one than the first"
 
     asyncio.run(scenario())
+
+
+def test_places_of_other_nodes_are_what_is_written_down_and_what_a_name_leads_to_now() -> None:
+    async def look_up(dns: str) -> set[str]:
+        return await configured_places(BootSettings("data", peers=("n1:1", "n2:1"), join="n3:1", dns=dns))
+
+    written = {"n1:1", "n2:1", "n3:1"}
+    assert asyncio.run(look_up("")) == written
+    assert asyncio.run(look_up("127.0.0.1:5681")) == written | {"127.0.0.1:5681"}
+    assert asyncio.run(look_up("no-such-host.invalid:5681")) == written

@@ -55,6 +55,20 @@ def test_a_node_that_is_elsewhere_is_called_there() -> None:
     assert dialer.address == "again:1"
 
 
+def test_what_another_node_repeats_of_an_old_catalog_does_not_send_a_call_back_to_where_nobody_is() -> None:
+    """All nodes had moved, and no catalog could say so yet: each undid what the others said of themselves."""
+    world = World()
+    world.neighbours.follow([known(1)])
+    dialer = world.links.links[1]
+    assert dialer is not None
+    world.neighbours.moved(1, "moved:1")
+    world.neighbours.said_to_be(1, "n1:1")
+    assert dialer.address == "moved:1"
+    world.neighbours.said_to_be(1, "the catalog of another node:1")
+    world.neighbours.said_to_be(9, "a stranger:1")
+    assert dialer.address == "the catalog of another node:1"
+
+
 def test_a_node_alone_has_no_links() -> None:
     world = World()
     world.links.listens = False

@@ -7,6 +7,9 @@ import logging
 import os
 import socket
 import time
+from collections.abc import Collection
+
+import pytest
 
 from node.peers import peer_pb2
 from node.peers.handshake import Secret
@@ -46,5 +49,21 @@ def test_a_fault_of_who_hears_the_answer_is_told() -> None:
             address = f"127.0.0.1:{closed.getsockname()[1]}"
         ways.greet(address, peer_pb2.Greeting(), TIMEOUT_S, fail)
         assert isinstance(await asyncio.wait_for(faults.get(), TIMEOUT_S), ZeroDivisionError)
+
+    asyncio.run(scenario())
+
+
+def test_other_nodes_are_looked_up_where_the_configuration_says_now() -> None:
+    async def scenario() -> None:
+        places = [{"n1:1"}, {"n1:1", "n2:1"}]
+        found = asyncio.Queue[Collection[str]]()
+
+        async def look_up() -> Collection[str]:
+            return places.pop(0)
+
+        ways = PeerWays(side(), pytest.fail, look_up)
+        for expected in ({"n1:1"}, {"n1:1", "n2:1"}):
+            ways.look_up(found.put_nowait)
+            assert await asyncio.wait_for(found.get(), TIMEOUT_S) == expected
 
     asyncio.run(scenario())

@@ -228,6 +228,42 @@ def test_where_a_node_is_reached_is_learned_from_another_one() -> None:
     assert dialer is not None and dialer.address == "n1 has moved:1"
 
 
+def test_nodes_are_looked_for_where_the_configuration_says_as_long_as_one_is_missed() -> None:
+    """All had moved: each was started before the others were there, and asked them once."""
+    world = ClusterWorld(number=3)
+    world.metadata.catalog.apply(AddNode(n3()))
+    world.ways.places = {"n1 has moved:1", "another cluster's:1", "n2:1", world.ways.address}
+    world.upkeep.start()
+    world.groups.trusted = {1, 2}
+    world.loop.run_for(LOST_S + GO_AROUND_S)
+    assert not world.ways.greeted, "nobody is missed"
+    world.groups.trusted = {2}
+    world.loop.run_for(LOST_S + GO_AROUND_S)
+    assert sorted(world.ways.greeted) == ["another cluster's:1", "n1 has moved:1", "n1:1"]
+    dialer = world.ways.links[1]
+    assert dialer is not None
+    world.ways.answer("another cluster's:1", peer_pb2.Greeted(cluster_id="c2", name="n1"))
+    assert dialer.address == "n1:1"
+    world.ways.answer("n1 has moved:1", peer_pb2.Greeted(name="n1", nodes=[told_node(NodeRecord("n1", 1, 0, "n1:1"))]))
+    assert dialer.address == "n1 has moved:1"
+    world.ways.greeted.clear()
+    world.ways.answer("n1:1", None)
+    world.loop.run_for(GO_AROUND_S)
+    assert "n1 has moved:1" in world.ways.greeted, "it is still missed"
+
+
+def test_a_node_that_is_reached_is_not_called_elsewhere_because_it_answers_there_too() -> None:
+    world = ClusterWorld(number=3)
+    world.metadata.catalog.apply(AddNode(n3()))
+    world.ways.places = {"another name of n1:1"}
+    world.upkeep.start()
+    world.groups.trusted = {1}
+    world.loop.run_for(LOST_S + GO_AROUND_S)
+    world.ways.answer("another name of n1:1", peer_pb2.Greeted(name="n1"))
+    dialer = world.ways.links[1]
+    assert dialer is not None and dialer.address == "n1:1"
+
+
 def test_the_next_round_waits_until_all_that_are_asked_have_answered_or_not() -> None:
     world = ClusterWorld()
     world.metadata.catalog.apply(AddNode(n3()))
