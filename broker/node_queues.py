@@ -328,6 +328,11 @@ class NodeQueues:
         self.turns.now = now
         self._timers.tick(now)
 
+    @property
+    def dead_letters_too_large(self) -> int:
+        """Messages that died and went, for their headers left no room for what had become of them."""
+        return self._burials.too_large
+
     def dead_lettered(self) -> dict[str, int]:
         """Messages that were given to a dead-letter exchange, by reason."""
         return {REASON_WORDS[reason]: count for reason, count in self._burials.counted.items()}

@@ -65,6 +65,9 @@ class Process(Protocol):
     def fail(self, reason: str) -> None:
         """Begin to stop: a fault of this node's own. No promise is broken, and a new start goes on."""
 
+    def leave_out(self, reason: str) -> None:
+        """Begin to stop: the node has no place in its cluster any more, and a new start would find none."""
+
     def end(self, reason: str) -> None:
         """Begin to stop, as an operator has asked for."""
 

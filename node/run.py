@@ -168,6 +168,10 @@ class Ending:
             self.exit_code = exit_code
             self._wanted.set()
 
+    def leave_out(self, reason: str) -> None:
+        """As for a start that finds no place."""
+        self._stop_with(EXIT_CONFIG, reason)
+
     def end(self, reason: str) -> None:
         if not self._wanted.is_set():
             logger.info("stopping: %s", reason)

@@ -19,7 +19,7 @@ from broker.pending import Pending
 from broker.queue_type import Outcome, Queue, QueueHost, QueueStatistics
 from native.content import take
 from quorum.bodies import Body
-from quorum.fifo.commands import Cancel, Consume, ConsumerKey, ResultCode, UponCancel, Who
+from quorum.fifo.commands import Cancel, Consume, ConsumerKey, ResultCode, UponCancel, Who, Window
 from quorum.fifo.consumers import MachineConsumer
 from quorum.fifo.effects import Deliver
 from quorum.fifo.rules import Rules
@@ -34,6 +34,7 @@ from replicated.ports import QueuePorts
 from replicated.remote_serving import RemoteServing
 
 DELIVERY_BYTES_MAX = 1 << 20  # given to a client in one go
+UNSEEN_MAX = (1 << 31) - 1  # one range of SETTLE, whatever reads it: more than a consumer is ever handed out at a time
 
 
 class ConsumedQueue(Queue, Protocol):
@@ -78,7 +79,6 @@ class LocalConsumers:
         self._host = host
         self._figures = figures
         self._by_consumer: dict[Consumer, Subscription] = {}
-        self._leaving: list[Subscription] = []  # that have something waiting still
         self._resync = False  # what is out to our consumers is to be looked up in the machine
 
     def __bool__(self) -> bool:
@@ -142,12 +142,17 @@ class LocalConsumers:
             return
         self._forget(subscription)
         self.departed[subscription.number] = Departed(subscription.next_id)
-        key = self._queue.session.consumer_key(subscription.number)
-        self._queue.session.say(Cancel(key, UponCancel.STAYS), partial(self._cancelled, subscription.number))
-        # What waits goes back behind that, or it would be given to the same consumer again, and behind what its client holds,
-        # if that goes back in the same turn.
-        self._leaving.append(subscription)
+        self._say_that_it_left(subscription)
         self._host.wake(self._queue)
+
+    def _say_that_it_left(self, subscription: Subscription) -> None:
+        """Its client keeps what it was given. All else goes back before another consumer is given anything, also what is still
+        on its way here: with a single active consumer the next one begins at that."""
+        session, number = self._queue.session, subscription.number
+        key = session.consumer_key(number)
+        session.say(Window(key, 0))  # or what goes back would be handed out to it again
+        session.settle(number, subscription.first_unseen, UNSEEN_MAX, Outcome.RETURNED)
+        session.say(Cancel(key, UponCancel.STAYS), partial(self._cancelled, number))
 
     def _cancelled(self, number: int, _: Any) -> None:
         self.departed[number].known_at = self.answered_at()
@@ -187,7 +192,6 @@ class LocalConsumers:
         self.subscriptions.clear()
         self.departed.clear()
         self._by_consumer.clear()
-        self._leaving.clear()
 
     # ------------------------------------------------------------------------- who consumes
 
@@ -289,9 +293,6 @@ class LocalConsumers:
                     self._deliver(subscription, now)
                 self._keep_ahead(subscription, now)
                 self.windows.keep(subscription, now)
-        for subscription in self._leaving:
-            self.give_back_waiting(subscription)
-        self._leaving.clear()
         if self.departed:
             self._forget_departed()
 

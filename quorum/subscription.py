@@ -63,6 +63,11 @@ class Subscription:
         shares = consumer.shared is not None and consumer.shared.limit
         return 0 if consumer.no_ack or shares else consumer.prefetch
 
+    @property
+    def first_unseen(self) -> int:
+        """Id of the first message that its client was not given."""
+        return self.waiting[0].first_id if self.waiting else self.next_id
+
     def skip_to(self, first_id: int) -> None:
         """What was before it is out no more, and will not come."""
         self.next_id = max(self.next_id, first_id)
@@ -89,7 +94,8 @@ class Subscription:
 
 
 class Departed:
-    """A consumer whose client has left. What still comes for it goes back."""
+    """A consumer whose client has left. What still comes for it goes back, where a queue of an earlier version has handed out
+    to it again what went back when it left (quorum/fifo/versions.py, WINDOWS_CHANGE)."""
 
     __slots__ = ("known_at", "next_id")
 

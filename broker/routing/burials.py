@@ -24,7 +24,7 @@ from broker.message import Run
 from broker.open_queue import OpenQueue
 from broker.queue_type import Arrival, DeadMessage, DeathReason, Queue
 from broker.routing.asked import Asked
-from broker.routing.dead_letter import dead_lettered
+from broker.routing.dead_letter import HistoryTooLong, dead_lettered
 from broker.turns import Turns
 
 QUEUES_PER_STEP = 50  # 10 us each
@@ -59,6 +59,7 @@ class Burials:
     """See the module. Those of one broker."""
 
     def __init__(self, broker: Cemetery) -> None:
+        self.too_large = 0  # messages that went, for their headers left no room for what had become of them
         self.counted: dict[DeathReason, int] = dict.fromkeys(DeathReason, 0)  # messages given to an exchange
         self._broker = broker
         self._waiting: deque[Burial] = deque()  # the first is under way
@@ -95,9 +96,14 @@ class Burials:
             _answer(burial, Arrival.NOWHERE)
             return
         for message in burial.messages:
-            run, targets = dead_lettered(
-                broker.catalog, record, effective, burial.reason, message, broker.asks, burial.died_at
-            )
+            try:
+                run, targets = dead_lettered(
+                    broker.catalog, record, effective, burial.reason, message, broker.asks, burial.died_at
+                )
+            except HistoryTooLong:
+                self.too_large += 1
+                _answer(burial, Arrival.NOWHERE)
+                continue
             if burial.on_answer is None:
                 self.counted[burial.reason] += 1
                 yield from self._pass_on(record.vhost, targets, run)

@@ -3,8 +3,8 @@
 The history is the header x-death (history.py). A message that would come back to a queue it has already died in is dropped,
 unless somebody rejected it on the way round: then it is the consumers' loop, and theirs to end.
 
-A history that does not fit a message any more ends it too: it has died in hundreds of places, or its own headers are as
-large as they may be, and without its history it could go round for ever.
+A history that does not fit a message any more ends it too (HistoryTooLong): it has died in hundreds of places, or its own
+headers are as large as they may be, and without its history it could go round for ever.
 
 Only the broker writes the history. A client that publishes a message with x-death (it took one from a queue and sends it
 again, or lies) publishes it without: `without_history` is asked for every run with headers. So what a queue holds is true.
@@ -47,6 +47,10 @@ REASON_WORDS = {
 }
 
 
+class HistoryTooLong(Exception):
+    """With what has become of the message, its properties would be larger than a frame to a client can carry."""
+
+
 def without_history(run: Run) -> Run:
     """The run as it may be published: no message claims to have died before."""
     if _HISTORY_FIELD not in run.content:
@@ -66,7 +70,8 @@ def dead_lettered(
     asks: Callable[[str, bytes | None], Asked],
     now: int,
 ) -> tuple[Run, list[str]]:
-    """The message as it goes on, and the names of the queues that get it. `asks` makes what exchanges ask of it."""
+    """The message as it goes on, and the names of the queues that get it. `asks` makes what exchanges ask of it. Raises
+    HistoryTooLong."""
     dead_letter_exchange = effective.dead_letter_exchange
     assert dead_letter_exchange is not None, f"queue {source.name!r} has no dead-letter exchange"
     exchange, routing_key, content, persistent, position = message
@@ -80,6 +85,8 @@ def dead_lettered(
     if effective.dead_letter_routing_key is not None:
         keys = [effective.dead_letter_routing_key]
     properties = join_properties(fields)
+    if len(properties) > PROPERTIES_BYTES_MAX:
+        raise HistoryTooLong(f"{len(properties)} bytes of properties, and at most {PROPERTIES_BYTES_MAX} fit")
     rewritten = encode(properties, body)
     run = Run(
         dead_letter_exchange,
@@ -93,8 +100,6 @@ def dead_lettered(
         redelivered=history.was_delivered(),
         died_in=None if position is None else DiedIn(source.id, position, reason),
     )
-    if len(properties) > PROPERTIES_BYTES_MAX:
-        return run, []
     found = route_many(catalog, source.vhost, dead_letter_exchange, keys, asks(source.vhost, properties))
     return run, [name for name in found if not history.is_idle_cycle(name)]
 

@@ -1,7 +1,8 @@
 """Asks the cluster for its catalog, for a node that has none: it must know which queues it has before it reads its log.
 
 Only the node that leads the metadata group answers, behind a round of questions to the others: so what is answered contains
-every queue that this node was ever told of, and nothing that its log still holds is taken for rubbish.
+every queue that this node was ever told of, and nothing that its log still holds is taken for rubbish. All others are asked:
+one that was a RAM node when this node heard of it last may be a disk node again, and lead.
 """
 
 from __future__ import annotations
@@ -61,14 +62,14 @@ async def fetch_catalog(
     neighbours.follow(place.others)
     changed = asyncio.Event()
     calls.on_link(lambda node, came: changed.set())
-    disk_nodes = [node for node in place.others if node.kind == DISK]
+    others = whom_to_ask(place)
     remind_at = loop.time() + AGAIN_S * 10
     until = None if within_s is None else loop.time() + within_s
     try:
-        while (state := await _ask_all(disk_nodes, calls)) is None:
+        while (state := await _ask_all(others, calls)) is None:
             if loop.time() >= remind_at:
                 remind_at = loop.time() + REMIND_S
-                names = ", ".join(f"'{node.name}' at {node.address}" for node in disk_nodes)
+                names = ", ".join(f"'{node.name}' at {node.address}" for node in others)
                 logger.info("node %s waits for the catalog: none of %s leads the metadata group", place.name, names)
             if until is not None and loop.time() > until:
                 return
@@ -80,6 +81,11 @@ async def fetch_catalog(
             await changed.wait()  # or their ends would be taken for those of the links that come next
     machine.stand_on(*decode_state(state))
     logger.info("node %s has the catalog as of entry %d", place.name, machine.position.applied)
+
+
+def whom_to_ask(place: Place) -> list[KnownNode]:
+    """All others, those first that kept the catalog when this node heard of them last."""
+    return sorted(place.others, key=lambda node: node.kind != DISK)
 
 
 async def _ask_all(nodes: Iterable[KnownNode], calls: PeerCalls) -> bytes | None:

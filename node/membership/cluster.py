@@ -5,7 +5,8 @@ node/membership/joining.py only decide.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -23,7 +24,7 @@ from node.membership.greetings import ANSWER_S, greeting_of
 from node.membership.joining import Joining
 from node.membership.news import OthersNews
 from node.membership.node_names import node_named
-from node.membership.upkeep import TICK_S, Upkeep
+from node.membership.upkeep import LEAVES, TICK_S, Upkeep
 from node.peers import peer_pb2
 from node.peers.side import PeerSide
 from node.peers.stranger import NoAnswer
@@ -196,8 +197,7 @@ class Cluster:
         if list(self._catalog.nodes) == [name]:
             raise PreconditionFailed(f"node '{name}' is alone in its cluster: stop it instead")
         self._refuse_while_its_vote_is_needed()
-        self._upkeep.leaving = True
-        try:
+        with self._parting(LEAVES):
             # Nobody places anything here from now on; and without a majority nothing is begun that could not be finished.
             await answered(self._metadata.submit(commands.PutNode(replace(self._upkeep.my_record(), draining=True))))
             await self.hand_over()
@@ -206,9 +206,6 @@ class Cluster:
             self._refuse_while_its_vote_is_needed()  # still: that may have taken minutes
             await answered(self._metadata.submit(commands.RemoveNode(name)))
             await self._until_others_know("has left", lambda: not (self._votes() and self._reaches_anyone()))
-        except BaseException:
-            self._upkeep.leaving = False
-            raise
         self._process.end(f"node '{name}' has left its cluster. Its data directory is of no use any more")
 
     async def forget(self, name: str, *, anyway: bool = False) -> None:
@@ -227,15 +224,11 @@ class Cluster:
         record = self._upkeep.my_record()
         if record.kind == kind:
             raise PreconditionFailed(f"node '{record.name}' is a {kind} node already")
-        self._upkeep.changing_kind = True
-        try:
+        with self._parting(f"becomes a {kind} node"):
             if kind == RAM:
                 await self._give_up_the_vote()
             driver = self._upkeep.metadata_driver()
             self._identity.change_kind(kind, above=replica_of(driver.me) if driver is not None else 0)
-        except BaseException:
-            self._upkeep.changing_kind = False  # and what it still is gets announced, if the catalog says otherwise
-            raise
         self._process.restart(f"as a {kind} node")
 
     async def drain(self) -> None:
@@ -257,6 +250,19 @@ class Cluster:
         await answered(self._upkeep.hand_over())
 
     # steps
+
+    @contextmanager
+    def _parting(self, how: str) -> Iterator[None]:
+        """Until its process has ended. If that fails, the node stays what it is, and announces that where the catalog says
+        otherwise."""
+        upkeep = self._upkeep
+        upkeep.refuse_if_parting()
+        upkeep.parting = how
+        try:
+            yield
+        except BaseException:
+            upkeep.parting = ""
+            raise
 
     async def _give_up_the_vote(self) -> None:
         """A node must have none any more when it starts with empty memory."""

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 from broker.catalog import catalog_commands as commands
 from broker.catalog.catalog import Catalog
 from broker.catalog.metadata import OnApplied
-from broker.errors import BrokerError, NotFound
+from broker.errors import BrokerError, NotFound, PreconditionFailed
 from broker.pending import Pending, ignore
 from broker.records import NodeRecord
 from node.catalog.group import METADATA_GROUP
@@ -42,6 +42,7 @@ GO_AROUND_S = 2.0
 AWAY_S_MAX = 60.0  # then what a node's process kept alive, such as exclusive queues, is over
 LOST_S = 3.0  # a node that was not reached for as long is asked whether this one still belongs to the cluster
 HANDED_OVER_S_MAX = 3.0
+LEAVES = "leaves its cluster"
 
 logger = logging.getLogger("leveret")
 
@@ -96,7 +97,7 @@ class UpkeepNews(Protocol):
 
 
 class UpkeepProcess(Protocol):
-    def stop(self, reason: str) -> None: ...
+    def leave_out(self, reason: str) -> None: ...
 
     def fail(self, reason: str) -> None: ...
 
@@ -128,8 +129,9 @@ class Upkeep:
     ) -> None:
         self.neighbours = Neighbours(identity.number, ways, groups, clock.monotonic, logger)
         self.drained = False
-        self.leaving = False  # it has asked to be removed itself
-        self.changing_kind = False  # as what it runs is not what it is about to be, and must not be announced again
+        # How this process is about to end, as the sentence "this node ... already" says it. Then it must not announce again
+        # what it still is.
+        self.parting = ""
         self.removed = ""  # why this node belongs to its cluster no more
         self._identity = identity
         self._ways = ways
@@ -178,10 +180,16 @@ class Upkeep:
 
     def _say(self, *, draining: bool) -> Pending[Any]:
         try:
+            self.refuse_if_parting()
             record = self.my_record()
-        except NotFound as error:
+        except BrokerError as error:
             return Pending.failed(error)
         return self._metadata.submit(commands.PutNode(replace(record, draining=draining)))
+
+    def refuse_if_parting(self) -> None:
+        """Raises PreconditionFailed: what the node is now is not to be said any more."""
+        if self.parting:
+            raise PreconditionFailed(f"node '{self._identity.name}' {self.parting} already: wait until that is done")
 
     def hand_over(self) -> Pending[None]:
         """Let other nodes lead what this one leads, as far as one of them can. Answered when they do, or after some time."""
@@ -265,9 +273,9 @@ class Upkeep:
         self.neighbours.follow(nodes.values(), members)
 
     def _removed(self, why: str) -> None:
-        if not self.leaving:
+        if self.parting != LEAVES:
             self.removed = why
-            self._process.stop(removed_text(self._identity.name, why))
+            self._process.leave_out(removed_text(self._identity.name, why))
 
     def _change_members(self) -> None:
         """On the node that leads the metadata group: its members are to be the nodes of the catalog."""
@@ -312,8 +320,7 @@ class Upkeep:
         """Where this node is now, and as what it runs, if the catalog says otherwise. A process that has just been started is
         drained no more."""
         record = self._catalog.nodes.get(self._identity.name)
-        goes = self.leaving or self.changing_kind
-        if record is None or record.number != self._identity.number or not self._ways.listens or goes:
+        if record is None or record.number != self._identity.number or not self._ways.listens or self.parting:
             return Pending.of(None)
         kind = DISK if self._identity.kind == DISK else record.kind
         wish = replace(record, address=self._ways.address, zone=self._zone, kind=kind, draining=self.drained)

@@ -239,6 +239,11 @@ class Metrics(Collector):
             )
             family.add_metric([CLASSIC, DEAD_LETTER_STRATEGY], dead)
             yield family
+        yield counter(
+            "leveret_dead_letters_too_large",
+            "Messages that died and went: their headers left no room for what had become of them",
+            self._broker.dead_letters_too_large,
+        )
 
     def _clients(self) -> Iterator[Metric]:
         """Who publishes and who consumes now, by protocol."""

@@ -231,7 +231,7 @@ def test_a_node_that_was_forgotten_while_it_could_not_hear_stops_when_it_is_told
         status_when(cluster.grpc(1), lambda found: not up(found)["extra"])
         on(cluster.grpc(1), lambda one: one.admin.forget_node("extra"))
         node.process.send_signal(signal.SIGCONT)
-        assert node.process.wait(WITHIN_S) == 74
+        assert node.process.wait(WITHIN_S) == 78
         assert "node 'extra' belongs to its cluster no more" in node.log.read_text()
 
 

@@ -210,7 +210,8 @@ KILLERS = (
     Killer(
         "sessions",
         tuple(
-            f"tests/unit/broker/{name}.py" for name in ("test_session", "test_publish", "stream_clients/test_groups")
+            f"tests/unit/broker/{name}.py"
+            for name in ("test_session", "test_publish", "test_broker", "stream_clients/test_groups")
         ),
         blind_to=(*ENGINE, FRONTS, "classic/", "node/", *QUORUM_QUEUES, *STREAMS),
     ),

@@ -50,6 +50,10 @@ class TableError(ValueError):
     """Raised when bytes are not a table or property list, or a value has no place in one."""
 
 
+class TooDeep(TableError):
+    """Raised when tables and arrays within each other are more than NESTING_MAX."""
+
+
 class Timestamp(int):
     """Seconds since the epoch. A number of its own, so that it goes back on the wire as it came."""
 
@@ -75,7 +79,8 @@ def decode_value(data: bytes, offset: int = 0) -> tuple[Any, int]:
 def split_table(data: bytes, offset: int = 0, trusted: str | None = None) -> dict[str, bytes]:
     """The fields of a table with their values left as they are, letter first: `join_table` puts them back.
 
-    Values are checked, except that of `trusted`: it is a list of our own, and may be too long to be read each time.
+    Values are checked, except that of `trusted`: it is a list of our own, and may be too long to be read each time. What is
+    nested too deep to be read is passed on as it is.
     """
     position, end = _span(data, offset, len(data), "a table")
     fields: dict[str, bytes] = {}
@@ -85,9 +90,16 @@ def split_table(data: bytes, offset: int = 0, trusted: str | None = None) -> dic
         if name == trusted and data[position : position + 1] == b"A":
             _, position = _span(data, position + 1, end, "an array")
         else:
-            _, position = _read_value(data, position, end, 1)
+            position = _end_of_value(data, position, end)
         fields.setdefault(name, data[start:position])
     return fields
+
+
+def _end_of_value(data: bytes, offset: int, limit: int) -> int:
+    try:
+        return _read_value(data, offset, limit, 1)[1]
+    except TooDeep:
+        return _span(data, offset + 1, limit, "a value")[1]  # a table or an array: nothing else holds others
 
 
 def _span(data: bytes, offset: int, limit: int, what: str) -> tuple[int, int]:
@@ -133,7 +145,7 @@ def _read_array(data: bytes, offset: int, depth: int, limit: int) -> tuple[list[
 
 def _check_depth(depth: int, offset: int) -> None:
     if depth > NESTING_MAX:
-        raise TableError(f"malformed table: more than {NESTING_MAX} tables within each other at byte {offset}")
+        raise TooDeep(f"malformed table: more than {NESTING_MAX} tables within each other at byte {offset}")
 
 
 def _read_value(data: bytes, offset: int, limit: int, depth: int) -> tuple[Any, int]:

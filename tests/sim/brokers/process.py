@@ -103,11 +103,8 @@ class BrokerProcess(Process):
 
     # The port Process
 
-    def stop(self, reason: str) -> None:
-        upkeep = getattr(self.kernel, "upkeep", None)  # as soon as it has met others
-        if upkeep is not None and upkeep.removed:
-            self._is_on_an_old_disk(reason)
-        super().stop(reason)
+    def leave_out(self, reason: str) -> None:
+        self._is_on_an_old_disk(reason)
 
     def fail(self, reason: str) -> None:
         """By its disk, perhaps."""

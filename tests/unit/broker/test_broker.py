@@ -23,6 +23,7 @@ from broker.catalog.catalog_commands import (
 )
 from broker.errors import AccessRefused, InternalError, NotAllowed, NotFound, ResourceExhausted
 from broker.limits import Limits
+from broker.login.audit import Audit
 from broker.login.client_address import ClientAddress
 from broker.node_queues import DELETE_AGAIN_MS
 from broker.records import (
@@ -57,6 +58,19 @@ def test_the_right_password_answers_the_users_record(world: World) -> None:
 def test_a_refusal_does_not_say_what_was_wrong(world: World, user: str, password: bytes) -> None:
     world.add_user("app")
     refused(AccessRefused, LOGIN_REFUSED, lambda: world.answer(world.broker.authenticate(user, password, HERE)))
+
+
+@pytest.mark.parametrize(("user", "named"), [("app", "user 'app'"), ("nobody", "an unknown user")])
+def test_the_audit_says_who_could_not_log_in_and_why(world: World, user: str, named: str) -> None:
+    """Names of unknown users are not written down: they may be passwords, typed into the wrong field."""
+    world.add_user("app")
+    lines: list[str] = []
+    world.broker.audit = Audit(pytest.fail, lines.append)
+    refused(AccessRefused, LOGIN_REFUSED, lambda: world.answer(world.broker.authenticate(user, b"wrong", ELSEWHERE)))
+    world.broker.authenticate_external("nobody", ELSEWHERE)
+    assert len(lines) == 2
+    assert named in lines[0] and "192.0.2.1:40000" in lines[0] and "wrong user or password" in lines[0]
+    assert "certificate" in lines[1]
 
 
 def test_guest_comes_from_this_machine_only(world: World) -> None:

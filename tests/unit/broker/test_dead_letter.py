@@ -10,10 +10,19 @@ from broker.message import DiedIn, Run
 from broker.queue_type import Arrival, DeadMessage, DeathReason
 from broker.routing.dead_letter import PROPERTIES_BYTES_MAX
 from broker.routing.history import History
-from native.content import encode, messages
+from native.content import encode, messages, one
 from tests.unit.broker.broker_world import NOW, Client, World
 from tests.unit.broker.late_queues import FailedQueues, LateQueues
-from wire.amqp.tables import Timestamp, decode_properties, encode_properties, split_properties
+from wire.amqp.tables import (
+    NESTING_MAX,
+    Timestamp,
+    decode_properties,
+    encode_properties,
+    join_properties,
+    join_table,
+    split_properties,
+    split_table,
+)
 
 
 @pytest.fixture
@@ -432,6 +441,32 @@ def test_a_dead_letter_whose_history_makes_its_properties_too_long_goes_nowhere(
     client.publish("", "src", b"short", headers={"h": "x" * (PROPERTIES_BYTES_MAX - 2_000)})
     reject_one(client)
     assert client.bodies_of("dead") == [b"short"]
+    broker = client.world.broker
+    assert (broker.dead_lettered()["rejected"], broker.dead_letters_too_large) == (1, 1)
+
+
+def test_a_dead_letter_that_is_kept_until_it_has_arrived_goes_nowhere_with_too_large_a_history(client: Client) -> None:
+    source(client)
+    broker, told = client.world.broker, list[Arrival]()
+    props = encode_properties({"headers": {"h": "x" * (PROPERTIES_BYTES_MAX - 200)}})
+    message = DeadMessage("", "src", encode(props, b"a"), True)
+    broker.dead_letter_confirmed(broker.queue("/", "src"), DeathReason.REJECTED, message, NOW, told.append)
+    assert told == [Arrival.NOWHERE] and broker.dead_letters_too_large == 1
+
+
+def test_headers_that_are_nested_too_deep_to_be_read_stay_when_their_message_dies(client: Client) -> None:
+    source(client)
+    deep = b"V"
+    for _ in range(2 * NESTING_MAX):
+        deep = b"A" + len(deep).to_bytes(4, "big") + deep
+    props = join_properties({"headers": join_table({"deep": deep, "keep": b"t\x01"})})
+    world = client.world
+    message = DeadMessage("", "src", encode(props, b"a"), False)
+    world.broker.dead_letter(world.broker.queue("/", "src"), DeathReason.REJECTED, [message], NOW)
+    got = client.get("dead")
+    assert got is not None
+    after = split_table(split_properties(one(got.content, 0)[0])["headers"])
+    assert (after["deep"], after["keep"]) == (deep, b"t\x01") and "x-death" in after
 
 
 def test_a_dead_letter_carries_where_it_died_into_its_new_queue(

@@ -216,6 +216,9 @@ class FakeProcess:
     def fail(self, reason: str) -> None:
         self.said.append(f"fail: {reason}")
 
+    def leave_out(self, reason: str) -> None:
+        self.said.append(f"leave out: {reason}")
+
     def end(self, reason: str) -> None:
         self.said.append(f"end: {reason}")
 

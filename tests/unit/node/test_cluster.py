@@ -91,6 +91,40 @@ def test_who_has_left_need_not_hear_of_it_once_the_others_have_ended_their_links
     assert world.process.said == ["end: node 'n1' has left its cluster. Its data directory is of no use any more"]
 
 
+@pytest.mark.parametrize("then", ["leave", "become a RAM node"])
+def test_a_node_that_leaves_is_asked_for_nothing_else(then: str) -> None:
+    """The second leaving failed, for the node had been removed, and the node then took the first for a removal by others: it
+    ended as if its disk had failed."""
+    world = World()
+    world.groups.trusted = {2}
+    world.metadata.answers = []
+
+    async def leave_twice() -> None:
+        leaving = asyncio.create_task(world.cluster.leave())
+        await asyncio.sleep(0)
+        with pytest.raises(PreconditionFailed, match="node 'n1' leaves its cluster already: wait until that is done"):
+            async with asyncio.timeout(5.0):  # it would wait for ever
+                await (world.cluster.leave() if then == "leave" else world.cluster.change_kind("ram"))
+        answers, world.metadata.answers = world.metadata.answers, None
+        assert answers is not None
+        for answer in answers:
+            answer()
+        await leaving
+
+    asyncio.run(leave_twice())
+    assert world.process.said == ["end: node 'n1' has left its cluster. Its data directory is of no use any more"]
+
+
+@pytest.mark.parametrize("say", ["drain", "revive"])
+def test_a_node_that_becomes_another_kind_is_not_drained_or_revived_meanwhile(say: str) -> None:
+    """What that says of the node was made before its kind was changed, and would undo the change."""
+    world = World()
+    world.upkeep.parting = "becomes a ram node"
+    with pytest.raises(PreconditionFailed, match="node 'n1' becomes a ram node already: wait until that is done"):
+        asyncio.run(getattr(world.cluster, say)())
+    assert world.metadata.submitted == [] and not world.upkeep.drained
+
+
 class Stranger:
     """Another node, which says that it is of this cluster."""
 
@@ -237,7 +271,7 @@ def test_a_node_stays_when_another_one_goes_while_it_is_leaving() -> None:
         asyncio.run(world.cluster.leave())
     assert "n1" in world.metadata.catalog.nodes
     assert world.process.said == []
-    assert not world.upkeep.leaving, "it is told again where this node is, and notices when it is removed"
+    assert not world.upkeep.parting, "it is told again where this node is, and notices when it is removed"
 
 
 def test_who_has_no_vote_may_leave_whoever_is_away() -> None:

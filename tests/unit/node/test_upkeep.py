@@ -9,7 +9,7 @@ from broker.errors import NotFound, ResourceExhausted
 from broker.records import NodeRecord
 from node.identity import DISK, RAM, KnownNode
 from node.membership.greetings import told_node
-from node.membership.upkeep import AWAY_S_MAX, GO_AROUND_S, HANDED_OVER_S_MAX, LOST_S, TICK_S
+from node.membership.upkeep import AWAY_S_MAX, GO_AROUND_S, HANDED_OVER_S_MAX, LEAVES, LOST_S, TICK_S
 from node.peers import peer_pb2
 from raft.core.errors import NotLeader
 from raft.core.membership import AddLearner, RemoveMember
@@ -76,7 +76,7 @@ def test_a_node_that_follows_a_catalog_without_itself_stops_and_says_so() -> Non
     world.upkeep.start()
     world.metadata.apply(RemoveNode("n1"))
     assert world.process.said[0] == (
-        "stop: node 'n1' belongs to its cluster no more: it was removed from cluster c1. To join again, start it with an "
+        "leave out: node 'n1' belongs to its cluster no more: it was removed from cluster c1. To join again, start it with an "
         "empty data directory"
     )
     assert world.upkeep.removed == "it was removed from cluster c1"
@@ -84,7 +84,7 @@ def test_a_node_that_follows_a_catalog_without_itself_stops_and_says_so() -> Non
 
 def test_a_node_that_leaves_is_not_surprised_that_it_was_removed() -> None:
     world = ClusterWorld()
-    world.upkeep.leaving = True
+    world.upkeep.parting = LEAVES
     world.upkeep.start()
     world.metadata.apply(RemoveNode("n1"))
     assert world.process.said == [] and not world.upkeep.removed
@@ -195,7 +195,7 @@ def test_the_next_round_waits_for_the_answer() -> None:
 @pytest.mark.parametrize("why", ["it leaves", "it stays alone", "the catalog does not know it"])
 def test_a_node_says_nothing_of_itself_when(why: str) -> None:
     world = ClusterWorld(number=5 if why == "the catalog does not know it" else 1)
-    world.upkeep.leaving = why == "it leaves"
+    world.upkeep.parting = LEAVES if why == "it leaves" else ""
     world.ways.listens = why != "it stays alone"
     world.ways.address = "elsewhere:1"
     world.upkeep.start()
@@ -213,7 +213,7 @@ def test_who_is_lost_from_sight_is_asked_and_heard() -> None:
     assert (world.ways.greeted["n2:1"].number, world.ways.greeted["n2:1"].address) == (1, "n1:1")
     world.ways.answer("n2:1", peer_pb2.Greeted(removed="its data directory is an old one"))
     assert world.upkeep.removed == "its data directory is an old one"
-    assert [said.partition(":")[0] for said in world.process.said] == ["stop"]
+    assert [said.partition(":")[0] for said in world.process.said] == ["leave out"]
 
 
 def test_where_a_node_is_reached_is_learned_from_another_one() -> None:

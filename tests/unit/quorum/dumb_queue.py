@@ -26,6 +26,7 @@ from quorum.fifo.commands import (
     Purge,
     Purged,
     PurgeOnce,
+    Ranges,
     Result,
     ResultCode,
     SessionGone,
@@ -138,7 +139,7 @@ class DumbQueue:
             case Enqueue():
                 return self.enqueue(index, offset, op)
             case Settle(key, outcome, ranges):
-                return self.settle(key, outcome, [first + at for first, count in ranges for at in range(count)])
+                return self.settle(key, outcome, self.known_ids(key, ranges))
             case Consume():
                 return self.consume(op)
             case Cancel(key, held):
@@ -213,6 +214,12 @@ class DumbQueue:
         there = sum(one.size for one in self.ready) + sum(one.size for _, one in self.dead.values())
         limit = self.rules.max_length_bytes
         return limit is not None and there + size * left // count > limit
+
+    def known_ids(self, key: ConsumerKey, ranges: Ranges) -> list[int]:
+        """In order. A range may name more than there ever was."""
+        client = self.clients.get(key)
+        known = sorted({out.message_id for out in client.out} | client.overdue) if client is not None else []
+        return [one for first, count in ranges for one in known if first <= one < first + count]
 
     def settle(self, key: ConsumerKey, outcome: Outcome, ids: list[int]) -> Result:
         """In this order: what is settled first comes back first."""

@@ -503,6 +503,52 @@ def test_with_a_single_active_consumer_the_next_one_anywhere_takes_over() -> Non
     assert second.consumer.active
 
 
+@pytest.mark.parametrize("node", [1, 2, 3])
+def test_the_next_single_active_consumer_is_given_nothing_before_what_was_on_its_way_to_the_one_before(
+    node: int,
+) -> None:
+    """It came back when its node was given it, behind what the next one had been given meanwhile, and nothing said so."""
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2], home=1, **{"x-single-active-consumer": True})
+    cluster.leader(record)
+    publisher = Publisher(clients, 1, record)
+    active = Taker(clients, node, record, prefetch=40)
+    got: list[tuple[bytes, bool]] = []
+    for _ in range(12):
+        successor = Taker(clients, node, record, prefetch=40)
+        cluster.run(0.2)
+        for _ in range(20):  # so that something is in each stage of its way
+            publisher.publish()
+            cluster.run(0.0007)
+        active.cancel()
+        publisher.publish(3)
+        got += active.got
+        active = successor
+    cluster.run(1)
+    got += active.got
+    assert got == [(body, False) for body in publisher.all]
+
+
+def test_a_consumer_that_comes_at_the_end_of_another_one_is_given_what_that_was_not() -> None:
+    """On the same channel, in the same turn."""
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    cluster.leader(record)
+    before = Taker(clients, 2, record, prefetch=10)
+    cluster.run(0.5)
+    before.writable = False
+    publisher = Publisher(clients, 1, record)
+    publisher.publish(5)
+    cluster.run(0.5)
+    publisher.publish(5)
+    before.cancel()
+    after = Taker(clients, 2, record, prefetch=10)
+    cluster.run(1)
+    assert after.got == [(body, False) for body in publisher.all]
+
+
 def test_an_exclusive_consumer_elsewhere_is_found_out_in_time() -> None:
     clients = Clients()
     cluster = clients.cluster

@@ -128,6 +128,22 @@ def test_nesting_is_limited(letter: bytes) -> None:
             decode_table(nested(depth, letter))
 
 
+@pytest.mark.parametrize("letter", [b"A", b"F"])
+@pytest.mark.parametrize("depth", [NESTING_MAX + 1, 500, 100_000 // 6])
+def test_what_is_nested_too_deep_to_be_read_is_passed_on_with_all_beside_it(letter: bytes, depth: int) -> None:
+    """Its message lost all of its headers when it died."""
+    deep = split_table(nested(depth, letter))["k"]
+    fields = {"before": b"V", "deep": deep, "after": b"t\x01"}
+    assert split_table(join_table(fields)) == fields
+
+
+def test_what_is_nested_too_deep_ends_within_its_table() -> None:
+    table = join_table({"k": split_table(nested(NESTING_MAX + 1, b"F"))["k"]})
+    cut = struct.pack(">I", len(table) - 5) + table[4:-1]
+    with pytest.raises(TableError, match="malformed table"):
+        split_table(cut)
+
+
 def test_nesting_is_limited_when_writing() -> None:
     value: Any = None
     for _ in range(NESTING_MAX):
