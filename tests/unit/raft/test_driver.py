@@ -15,6 +15,7 @@ from raft.core.ready import Facts, ReadPoint, Ready, Role, Standing
 from raft.driver import ROOM_BYTES_MIN, ROOM_SHARE_OF_HELD, SNAPSHOT_HELD_BACK_TIMES, Driver, SnapshotRules
 from raft.store.member_store import GroupStore
 from raft.store.memory_log_store import NOWHERE
+from storage.errors import DiskFailed
 
 LIVE = LiveEntries([2])
 ME, OTHER = member_id(1, 0), member_id(2, 0)
@@ -502,6 +503,26 @@ def test_an_installed_snapshot_is_what_the_machine_stands_on() -> None:
     assert world.driver.applied == 41
 
 
+def test_a_read_that_waits_for_what_a_snapshot_brings_is_answered_when_that_is_installed() -> None:
+    """It was confirmed while this member led, and what it waits for comes from the next leader, with no entry behind it."""
+    world = World()
+    world.lead()
+    world.driver.read(world.on_read)
+    world.turn(reads=[ReadPoint(1, 40)])
+    world.turn(standing=FOLLOWING, install=SnapshotMeta(40, 3, FIRST, 5))
+    assert world.told == []
+    world.store.done[0](b"state of the leader")
+    assert world.told == ["read"]
+
+
+def test_no_snapshot_is_taken_while_one_takes_the_place_of_the_log() -> None:
+    world = World()
+    world.turn(committed=[entry(1)])
+    world.turn(install=SnapshotMeta(40, 3, FIRST, 5))
+    assert not world.driver.take_snapshot()
+    assert world.store.saved == []
+
+
 def test_a_snapshot_that_did_not_arrive_whole_changes_nothing() -> None:
     world = World()
     world.turn(install=SnapshotMeta(40, 3, FIRST, 5))
@@ -566,6 +587,18 @@ def test_reads_are_answered_when_the_machine_fails_in_the_turn_that_would_have_c
     assert world.told == [NotLeader] * 5, "each is answered once"
 
 
+def test_a_disk_that_fails_below_the_machine_does_not_count_as_its_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node ends for it: a member that only halts would go on voting with a disk that is not to be trusted."""
+    world = World()
+
+    def fail(entries: Sequence[Entry]) -> Sequence[bytes]:
+        raise DiskFailed("read: Input/output error")
+
+    monkeypatch.setattr(world.machine, "apply", fail)
+    with pytest.raises(DiskFailed):
+        world.turn(committed=[entry(1)])
+
+
 def test_an_entry_that_the_machine_fails_on_is_no_fault_of_the_node() -> None:
     world = World()
     world.machine.fails_on = b"poison"
@@ -582,9 +615,10 @@ def test_when_it_closes_everybody_is_told() -> None:
     world.driver.read(world.on_read)
     world.turn()
     world.propose(b"b")
+    world.driver.change(AddLearner(OTHER), world.on_results)
     world.driver.read(world.on_read)
     world.driver.close()
-    assert world.told == [Unknown, NotLeader, NotLeader, NotLeader]
+    assert world.told == [Unknown, NotLeader, NotLeader, NotLeader, NotLeader]
 
 
 def test_a_snapshot_carries_the_membership_of_its_index_and_not_a_later_one() -> None:
