@@ -20,7 +20,7 @@ from node.membership.upkeep import GO_AROUND_S, TICK_S
 from node.peers import peer_pb2
 from node.peers.side import PeerSettings, PeerSide
 from raft.core.messages import member_id
-from tests.unit.node.cluster_world import DISK_ID, ClusterWorld, FakeDriver
+from tests.unit.node.cluster_world import DISK_ID, ClusterWorld, FakeDriver, follower
 
 
 class World(ClusterWorld):
@@ -454,6 +454,77 @@ def test_a_node_that_keeps_its_vote_says_again_that_it_is_a_disk_node() -> None:
     asyncio.run(change())
     world.loop.run_for(GO_AROUND_S)
     assert (world.metadata.catalog.nodes["n1"].kind, world.identity.kind, world.process.said) == ("disk", "disk", [])
+
+
+def test_a_node_that_becomes_a_ram_node_hands_over_what_it_leads_and_has_before_it_gives_up_its_vote() -> None:
+    """Its members in memory are empty when it starts: what it led, and had of queues, must be with others by then."""
+    world, driver = becoming_a_ram_node()
+    driver.leads = True
+    driver.followers = [follower(member_id(2, 7), match=9)]
+    members = world.cluster.queue_members = FakeQueueMembers("")
+    found: list[Any] = []
+
+    def transfer(to: int, now: float) -> None:
+        driver.transferred.append(to)
+        driver.leads = False
+
+    def evacuated() -> None:
+        found.append((list(driver.transferred), world.metadata.catalog.nodes["n1"].kind))
+        driver.voters = (member_id(2, 7),)
+
+    driver.transfer = transfer  # type: ignore[method-assign]
+
+    members.meanwhile = evacuated
+    asyncio.run(world.cluster.change_kind("ram"))
+    assert members.evacuated == ["n1"]
+    assert found == [([member_id(2, 7)], "disk")]
+
+
+def test_a_node_keeps_its_vote_when_another_one_goes_while_it_is_becoming_a_ram_node() -> None:
+    world = World()
+    world.join()
+    world.metadata.voters = ("n1", "n2", "n3")
+    world.groups.trusted = {2, 3}
+    world.metadata.submitted.clear()
+    members = world.cluster.queue_members = FakeQueueMembers("")
+    members.meanwhile = world.groups.trusted.clear
+    with pytest.raises(PreconditionFailed, match="n2, n3 cannot be reached"):
+        asyncio.run(world.cluster.change_kind("ram"))
+    assert (world.metadata.submitted, world.identity.kind, world.process.said) == ([], "disk", [])
+
+
+@pytest.mark.parametrize("what", ["leave", "become a RAM node"])
+def test_a_voter_that_the_catalog_does_not_know_any_more_counts_as_away(what: str) -> None:
+    """Its removal was decided, and the group still has its member: it answers nobody, and without it there is no majority."""
+    world = World()
+    world.metadata.voters = ("n1", "n2", "n9")
+    world.groups.trusted = {2}
+    with pytest.raises(PreconditionFailed, match="n9 cannot be reached"):
+        asyncio.run(world.cluster.leave() if what == "leave" else world.cluster.change_kind("ram"))
+
+
+@pytest.mark.parametrize("what", ["leave", "become a RAM node"])
+def test_a_node_goes_on_as_what_it_is_when_whoever_asked_it_for_something_else_goes_away(what: str) -> None:
+    """It said nothing of itself any more, and its new address, say, reached nobody."""
+    world, _ = becoming_a_ram_node()
+    members = world.cluster.queue_members = FakeQueueMembers("")
+
+    async def asked() -> None:
+        begun = asyncio.Event()
+
+        async def evacuate(node: str) -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        members.evacuate = evacuate  # type: ignore[method-assign]
+        asking = asyncio.create_task(world.cluster.leave() if what == "leave" else world.cluster.change_kind("ram"))
+        await asyncio.wait_for(begun.wait(), 5.0)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+
+    asyncio.run(asked())
+    assert (world.upkeep.leaving, world.upkeep.changing_kind, world.process.said) == (False, False, [])
 
 
 @pytest.mark.usefixtures("at_once")
