@@ -621,6 +621,12 @@ def test_when_it_closes_everybody_is_told() -> None:
     assert world.told == [Unknown, NotLeader, NotLeader, NotLeader, NotLeader]
 
 
+def test_a_snapshot_of_the_entry_that_changed_the_membership_carries_that_change() -> None:
+    world = World(SnapshotRules(entries_max=4))
+    world.turn(committed=[entry(1), entry(2), entry(3), entry(4, kind=EntryKind.MEMBERSHIP)])
+    assert [(meta.index, meta.membership) for meta, _, _ in world.store.saved] == [(4, Membership((ME,)))]
+
+
 def test_a_snapshot_carries_the_membership_of_its_index_and_not_a_later_one() -> None:
     """A change behind it may never be committed."""
     world = World(SnapshotRules(entries_max=3))
