@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import raft
 from raft.core.core import Core
 from raft.core.errors import BadChange, NotLeader
-from raft.core.membership import RemoveMember, encode
+from raft.core.membership import AddLearner, RemoveMember, encode
 from raft.core.messages import (
     Append,
     AppendReply,
@@ -200,6 +200,57 @@ def test_a_restarted_member_keeps_its_term_and_vote() -> None:
     assert ready is not None
     assert list(ready.messages_after) == [VoteReply(THEY, ME, 7, granted=False)]
     assert core.status().vote == YOU
+
+
+@pytest.mark.parametrize("handed_out", [False, True])
+def test_what_was_persisted_before_a_candidate_voted_says_nothing_of_its_vote(handed_out: bool) -> None:
+    """Its own vote counted when the disk told of entries that were written before: it led by a vote that it had forgotten after
+    a restart, and gave to another one in the same term."""
+    core, store = core_of(THREE)
+    core.step(Append(ME, YOU, 1, 0, 0, 0), 0.0)
+    persist(core, store)
+    core.step(Append(ME, YOU, 1, 0, 0, 0, (Entry(1, 1, EntryKind.NOOP, b""),)), 0.0)
+    written = core.ready(0.0)
+    assert written is not None
+    store.write(written.facts, written.entries)
+    core.suspect(2, 0.0)
+    assert core.deadline is not None
+    core.tick(core.deadline)
+    core.step(VoteReply(ME, THEY, 2, granted=True, pre=True), 0.0)
+    assert core.status().role is Role.CANDIDATE
+    if handed_out:
+        assert core.ready(0.0) is not None
+    core.persisted(written.number, 0.0)
+    core.step(VoteReply(ME, THEY, 2, granted=True), 0.0)
+    assert core.status().role is Role.CANDIDATE, "one vote of three is durable"
+
+
+def test_who_would_have_won_an_earlier_election_does_not_stand_for_it_in_a_later_term() -> None:
+    core, store = core_of(THREE)
+    assert core.deadline is not None
+    core.tick(core.deadline)
+    core.step(Append(ME, YOU, 1, 0, 0, 0), 0.0)
+    persist(core, store)
+    core.suspect(2, 0.0)
+    assert core.deadline is not None
+    core.tick(core.deadline)
+    core.step(VoteReply(ME, THEY, 1, granted=True, pre=True), 0.0)
+    assert core.status().role is Role.PRE_CANDIDATE
+    core.step(VoteReply(ME, THEY, 2, granted=True, pre=True), 0.0)
+    assert core.status().role is Role.CANDIDATE
+
+
+@pytest.mark.parametrize("pending", [False, True])
+def test_who_lost_what_it_acknowledged_is_told_so_only_where_its_replacement_can_be_committed(pending: bool) -> None:
+    """A change of members at a time: while one is pending, who gives itself up is not replaced, and missed by a majority."""
+    core, store = leader()
+    if pending:
+        core.change(AddLearner(member_id(4, 1)), 0.0)
+        persist(core, store)
+    core.step(AppendReply(ME, YOU, 1, False, 0, 1, rejected=1), 0.0)
+    ready = core.ready(0.0)
+    told = [one for one in ready.messages if isinstance(one, MatchCheck)] if ready is not None else []
+    assert bool(told) is not pending
 
 
 def test_a_refused_vote_is_no_denial_of_leading() -> None:
