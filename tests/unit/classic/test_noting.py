@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from random import Random
 
-from classic.store.noting import sync_files
+from classic.store.manifest import Manifest
+from classic.store.noting import Noting, sync_files
+from classic.stored_run import InStore
 from tests.sim.disk import SimDisk
+from tests.unit.classic.classic_world import World, record_of
 
 CUTS = 20
 
@@ -28,3 +31,24 @@ def test_files_of_a_queue_that_was_deleted_meanwhile_are_passed_over() -> None:
     sync_files(disk, ["classic/gone/1.idx", "classic/1.idx"])
     disk.crash(Random(1))
     assert disk.files() == ["classic/1.idx"]
+
+
+def test_what_was_written_while_a_manifest_was_saved_is_synced_with_the_next() -> None:
+    """It counted as synced, and nobody ever synced it: a power cut took it behind the release of its log file."""
+    world = World([record_of("a", 1)])
+    storage, index = world.kind._storage, world.queues["a"].backing.index
+    index.keep_body(0, b"before")
+    storage.store.put(InStore(1, 0), b"before", 1)
+    noting = Noting(storage, {1: world.queues["a"]}, Manifest())
+    noting.all_queues()
+    while not noting.note_queues(10):
+        pass
+    noting.note_store()
+    noting.make_durable(world.disk)
+    index.keep_body(1, b"meanwhile")
+    index.flush_bodies()
+    storage.store.put(InStore(1, 1), b"meanwhile", 1)
+    noting.done()
+    segment = index.segments[0]
+    assert index.unsynced(segment) == [index._body_name(0)]
+    assert [name for name, _ in storage.store.unsynced()] == [storage.store.name_of(1)]

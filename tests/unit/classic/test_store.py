@@ -54,3 +54,48 @@ def test_garbage_that_a_stop_left_is_found_after_the_start(store: MessageStore) 
     living = {InStore(1, 0): 1, **{InStore(3, index): 3 for index in range(EACH)}}
     store.restore(sizes, {one: Stored(file, HEADER_BYTES, len(CONTENT), 1) for one, file in living.items()})
     assert (store.dead_files(), store.sparse_files()) == ([2], [1])
+
+
+def test_a_copy_of_what_was_stored_anew_meanwhile_does_not_count(store: MessageStore) -> None:
+    """A log file that is walked twice, as on a full disk, stores again what went in between."""
+    once = InStore(1, 0)
+    for index in range(EACH):
+        store.put(InStore(1, index), CONTENT, 1)
+    copy = store.next_number()
+    store.release(once)
+    store.put(once, CONTENT, 1)
+    place = store.contents[once].file, store.contents[once].offset
+    assert place[0] != 1
+    store.adopt(copy, EACH * RECORD_BYTES, EACH * RECORD_BYTES, [once])
+    store.moved(once, 1, copy, HEADER_BYTES)
+    assert (store.contents[once].file, store.contents[once].offset) == place
+    assert store.files[copy].living == 0
+
+
+def test_a_file_that_is_being_copied_is_neither_deleted_nor_copied_again(store: MessageStore) -> None:
+    for index in range(2 * EACH + 1):
+        store.put(InStore(1, index), CONTENT, 1)
+    for index in range(2 * EACH - 1):
+        store.release(InStore(1, index))
+    assert (store.dead_files(), store.sparse_files()) == ([1], [2])
+    for number in (1, 2):
+        store.files[number].held = True
+    assert (store.dead_files(), store.sparse_files()) == ([], [])
+
+
+@pytest.mark.parametrize("after", ["a clean stop", "a crash"])
+def test_what_lives_in_a_file_of_an_earlier_life_is_known_to_who_compacts_it(after: str) -> None:
+    """It was taken for empty, and deleted with all that lived in it."""
+    disk = SimDisk()
+    store = MessageStore(OpenFiles(disk), names.STORE_PERSISTENT, EACH * RECORD_BYTES)
+    ids = [InStore(1, index) for index in range(EACH)]
+    for one in ids:
+        store.put(one, CONTENT, 1)
+    sizes, contents = {1: store.files[1].size}, dict(store.contents)
+    again = MessageStore(OpenFiles(disk), names.STORE_PERSISTENT, EACH * RECORD_BYTES)
+    if after == "a clean stop":
+        again.restore(sizes, contents)
+    else:
+        again.scan(sizes, lambda *damage: pytest.fail(f"{damage}"))
+        assert all(again.refer(one) for one in ids)
+    assert [one for one, _ in again.living_in(1)] == ids
