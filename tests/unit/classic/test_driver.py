@@ -156,6 +156,36 @@ def test_one_old_message_does_not_hold_the_log(world: World) -> None:
     assert world.waiting("a") == [(b"old", False)]
 
 
+def test_a_log_file_stays_for_the_queue_that_still_has_what_another_one_is_done_with(world: World) -> None:
+    """One record names both. The file was released when the first had acknowledged, and the other's message was gone."""
+    world.publish(["a", "b"], [b"for both"])
+    world.loop.run_soon()
+    assert world.get("a", no_ack=True) is not None
+    fill_log(world, "passing")
+    assert world.log.files().start > 1
+    world.disk.kill()
+    world.start()
+    assert (world.waiting("a"), world.waiting("b")) == ([], [(b"for both", True)])
+
+
+def test_what_was_settled_just_before_a_stop_in_order_leaves_no_content_behind(world: World) -> None:
+    """The stop wrote down a reference that nobody had any more: the file was kept for good."""
+    world.publish(["a"], [LARGE])
+    world.loop.run_soon()
+    fill_log(world, "passing")
+    assert world.kind._storage.store.contents
+    assert world.get("a", no_ack=True) is not None
+    world.restart()
+    assert not world.kind._storage.store.contents
+
+
+def test_what_comes_as_redelivered_is_handed_out_so(world: World) -> None:
+    """Somebody has had it where it was before."""
+    world.publish(["a"], [b"known"], redelivered=True)
+    world.publish(["a"], [b"new"])
+    assert world.waiting("a") == [(b"known", True), (b"new", False)]
+
+
 def test_a_clean_restart_brings_back_marks_and_order_and_drops_what_is_transient(world: World) -> None:
     for number in range(30):
         world.publish(["a"], [b"%d" % number], persistent=number % 5 != 0)
