@@ -1209,3 +1209,37 @@ def test_a_queue_that_was_declared_again_has_all_of_x_expires_before_it(node: in
     assert not host.to_delete
     cluster.run(12)
     assert len(host.to_delete) == 1
+
+
+@pytest.mark.parametrize("meanwhile", ["it got a consumer", "another node leads"])
+def test_a_queue_that_is_to_be_looked_at_again_before_it_expires_stays_when(meanwhile: str) -> None:
+    """It was declared again, and its end put off. Then somebody used it, or somebody else had to judge whether it is used."""
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], **{"x-expires": 100_000})
+    leader = cluster.leader(record)
+    cluster.run(60)
+    clients.of(leader.number, record)[1].used(clients.now)
+    cluster.run(50)
+    if meanwhile == "it got a consumer":
+        Taker(clients, leader.number, record)
+    else:
+        other = next(number for number in cluster.nodes if number != leader.number)
+        leader.kind.administration.transfer(leader.queue(record), other)
+        cluster.run(1)
+        assert cluster.leader(record).number == other
+    cluster.run(70)
+    assert [host.to_delete for host in clients.hosts.values()] == [[]] * 3
+
+
+def test_a_queue_that_was_used_since_its_deletion_failed_is_not_deleted_though_nobody_uses_it_now() -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], **{"x-expires": 100_000})
+    leader = cluster.leader(record)
+    host = clients.hosts[leader.number]
+    cluster.run(101)
+    assert len(host.to_delete) == 1
+    clients.of(leader.number, record)[1].get(True, clients.now)
+    cluster.run(60)
+    assert len(host.to_delete) == 1
