@@ -240,6 +240,26 @@ def test_a_node_that_asks_no_more_is_served_no_more() -> None:
     assert clients.of(1, record)[1].leading is leading
 
 
+def test_a_node_that_asks_again_as_another_process_is_served_as_that_and_told_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What its process before was told, and how far its consumers had come, says nothing of this one."""
+    clients, record = led_by_node_1(3, nodes=4)
+    leading = clients.of(1, record)[1].leading
+    assert leading is not None
+    sent: list[int] = []
+    monkeypatch.setattr(
+        Leading, "_send", lambda leading, node, attendant, effect: sent.append(effect.consumer.incarnation)
+    )
+    told: list[int] = []
+    monkeypatch.setattr(leading._ports.calls, "tell", lambda node, topic, letter: told.append(node))
+    for incarnation in (7, 8):
+        leading.attend(4, incarnation, [])
+    for incarnation in (7, 8):
+        leading.deliver(Deliver(ConsumerKey(4, incarnation, 1), 1, Piece(1, 0, 0, 1), 0, 0))
+    assert (sent, told) == ([8], [4, 4])
+
+
 def test_what_is_out_to_an_earlier_process_is_not_sent_to_the_one_that_runs_now(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
