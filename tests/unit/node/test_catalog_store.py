@@ -233,6 +233,28 @@ def test_another_catalog_takes_the_place_of_all_that_is_stored_also_on_a_disk_th
     assert kept.keeper.idle and kept.told[-1] == kept.position.applied
 
 
+def test_another_catalog_that_found_no_room_goes_to_the_disk_as_a_whole_though_more_was_decided_meanwhile() -> None:
+    """What was declared only before it came back with the next start."""
+    store, other = CountingStore(), CountingStore()
+    kept, wanted = first_boot(store), first_boot(other)
+    for command in MANY:
+        kept.submit(command)
+    wanted.submit(DeclareQueue("/", "r"))
+    held = Held()
+    kept = Kept(store, held)
+    store.broken = DiskFull("no room")
+    kept.position, kept.catalog = wanted.position, wanted.catalog
+    kept.replace(list(wanted.catalog.records()))
+    wanted.catalog.observer = kept.keeper.note
+    kept.submit(DeclareQueue("/", "after"))
+    held.release()
+    store.broken = None
+    kept.keeper.tick()
+    while held.waiting:
+        held.release()
+    assert described(Kept(CountingStore(store.content)).catalog) == described(wanted.catalog)
+
+
 def test_who_waits_until_nothing_is_on_its_way_is_told() -> None:
     store, held = CountingStore(), Held()
     first_boot(store)
