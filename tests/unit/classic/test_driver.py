@@ -168,6 +168,24 @@ def test_a_log_file_stays_for_the_queue_that_still_has_what_another_one_is_done_
     assert (world.waiting("a"), world.waiting("b")) == ([], [(b"for both", True)])
 
 
+def test_what_only_the_log_knows_to_be_settled_stays_settled_when_that_is_released_after_a_crash(world: World) -> None:
+    """The segment was noted again only if something else was written to it."""
+    world.publish(["a"], [b"done with"])
+    world.publish(["a"], [b"stays"])
+    world.loop.run_soon()
+    fill_log(world, "passing")
+    assert world.get("a", no_ack=True) is not None
+    world.kind._storage.write_settled()
+    world.log.commit_now()
+    for _ in range(2):
+        world.disk.kill()
+        world.start()
+        assert world.waiting("a") == [(b"stays", True)]
+        first = world.log.files().stop
+        fill_log(world, "passing")
+        assert world.log.files().start > first
+
+
 def test_what_was_settled_just_before_a_stop_in_order_leaves_no_content_behind(world: World) -> None:
     """The stop wrote down a reference that nobody had any more: the file was kept for good."""
     world.publish(["a"], [LARGE])
