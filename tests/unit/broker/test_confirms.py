@@ -168,3 +168,13 @@ def test_a_publisher_hears_the_truth_about_every_tag_once(steps: list[tuple[str,
             if not receipt.waiting
             for tag in range(receipt.first, receipt.last + 1)
         }
+
+
+def test_a_run_that_one_queue_refuses_is_refused_though_another_one_took_part_of_it() -> None:
+    """Its messages count as taken when every queue took them: those that the second queue took were confirmed."""
+    tracker = ConfirmTracker(lambda: None)
+    receipt = tracker.expect(3, 2)
+    receipt.refuse_tag(2)
+    receipt.accepted()
+    receipt.refused()
+    assert tracker.take() == [(1, 3, False, False)]

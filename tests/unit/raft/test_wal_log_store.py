@@ -119,6 +119,17 @@ def test_a_snapshot_is_received_in_chunks_of_any_size() -> None:
         assert digest_of(world.reopened().store.group(7)) == world.now(7)
 
 
+def test_a_snapshot_that_replaced_the_one_that_was_sent_before_is_sent_itself() -> None:
+    """What had been read of the one before was sent as this one, and no follower could install it."""
+    donor = world_with(30, World(node=2).open())
+    donor.snapshot(7, 12, [], b"before")
+    world = world_with(5)
+    assert world.install(7, donor)
+    donor.snapshot(7, 22, [], b"newer")
+    assert world.install(7, donor)
+    assert world.store.group(7).load_state() == b"newer"
+
+
 def test_who_waited_for_a_snapshot_of_a_group_that_was_removed_is_told_nothing_when_it_is_here_again() -> None:
     donor, world = world_with(30, World(node=2).open()), world_with(3)
     donor.snapshot(7, 25, [1, 2], b"state")
