@@ -421,6 +421,18 @@ def test_no_node_speaks_for_a_member_of_another() -> None:
     node.groups.receive(3, letter)
 
 
+def test_what_is_for_a_member_of_another_node_is_refused_and_ends_no_member_here() -> None:
+    """A node that was told a wrong address speaks to somebody else: that one's member is not an old copy of the other's."""
+    world = World()
+    node, other = world.nodes[1], world.nodes[3].driver().me
+    for to in (world.nodes[2].driver().me, member_id(2, 99)):
+        (letter,) = encode_batches([(1, [AppendReply(to, other, 1, True, 1, 1)])])
+        with pytest.raises(BadBytes, match="node 3 sends what member"):
+            node.groups.receive(3, letter)
+    world.run(0.1)
+    assert world.damaged == []
+
+
 def test_a_command_that_no_letter_could_carry_is_refused_and_others_go_on() -> None:
     """It went to all nodes before anybody's log was asked: beyond the size of a record each of them failed, and beyond the size
     of a message between nodes the stream ended whenever it was sent."""
