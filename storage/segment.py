@@ -5,13 +5,15 @@
     FOOTER record   payload, 24 bytes: position of the INDEX record u64 | records u64 | last index u64
 
 A segment is sealed when its last bytes are a valid footer. One that is not may end in an unfinished write: opening it finds
-the whole records, and says where they end. What stands behind records of a sealed segment is damage, never a tail.
+the whole records, and says where they end. What stands behind records of a sealed segment is damage, never a tail. Where the
+end of one is damaged that had been sealed, its records can still be read from the first on: each has a checksum of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from struct import Struct
+from typing import NamedTuple
 
 from storage.disk import Buffer, Disk, File
 from storage.errors import Corrupt, TornTail
@@ -86,15 +88,22 @@ class SegmentWriter:
 class Segment:
     """Reads a segment, sealed or not."""
 
-    def __init__(self, disk: Disk, name: str) -> None:
+    def __init__(self, disk: Disk, name: str, *, as_far_as_whole: bool = False) -> None:
         """Raises TornTail when an unsealed segment does not end behind a record, Corrupt when a sealed one is damaged in
-        its index. `SegmentWriter` files that lost power mid-way are opened after cutting them at `TornTail.whole`."""
+        its index. `SegmentWriter` files that lost power mid-way are opened after cutting them at `TornTail.whole`.
+
+        `as_far_as_whole`: its end is known to be damaged. Nothing there is believed: the records from the first on count, up to
+        one that cannot be read, and nothing is raised."""
         self.name = name
         self._file: File = disk.open(name)
-        self._size = self._file.size()
-        index = self._sealed_index()
+        self.size = self.whole = self._file.size()  # whole: up to where it can be read
+        index = None if as_far_as_whole else self._sealed_index()
         self.sealed = index is not None
-        self.index = self._scanned_index() if index is None else index
+        if index is None:
+            index, self.whole = self._scanned_index()
+            if self.whole < self.size and not as_far_as_whole:
+                raise TornTail(name, self.whole, self.size)
+        self.index = index
 
     def read(self, number: int) -> tuple[Record, bytes] | None:
         """The record of this index and the bytes its positions refer to; None if it is not here. Raises Corrupt."""
@@ -119,8 +128,8 @@ class Segment:
         """Of the record that begins there, as its header says. Raises Corrupt."""
         header = self._file.read_at(position, HEADER_BYTES)
         length = HEADER_BYTES + (payload_length(header) if len(header) == HEADER_BYTES else 0)
-        if position + length > self._size:
-            raise Corrupt(self.name, position, self._size - position, f"a record of {length} bytes does not fit here")
+        if position + length > self.size:
+            raise Corrupt(self.name, position, self.size - position, f"a record of {length} bytes does not fit here")
         return length
 
     def read_at(self, position: int) -> tuple[Record, bytes]:
@@ -139,37 +148,77 @@ class Segment:
         self._file.close()
 
     def _record_at(self, position: int) -> tuple[Record, bytes]:
-        return record_at(self._file, self.name, position, self._size)
+        return record_at(self._file, self.name, position, self.size)
 
     def _sealed_index(self) -> SegmentIndex | None:
         """The index of a sealed segment, None if there is no footer."""
-        at = self._size - FOOTER_BYTES
-        tail = self._file.read_at(at, FOOTER_BYTES) if at >= 0 else b""
-        records, _, _ = scan(tail, 0, len(tail), FOOTER_BYTES - HEADER_BYTES)
-        if len(records) != 1 or records[0][0] != Kind.FOOTER or len(tail) != FOOTER_BYTES:
+        end = _sealed_end(self._file, self.name, self.size)
+        if end is None:
             return None
-        position, count, last = _FOOTER.unpack(tail[HEADER_BYTES:])
-        if position > at:
-            raise Corrupt(self.name, at, FOOTER_BYTES, f"the footer names an index at {position}, behind itself")
-        record, data = self._record_at(position)
+        position, count, last, record, data = end
         try:
             index = SegmentIndex.decode(data[record[5] :])
         except ValueError as error:
             raise Corrupt(self.name, position, len(data), str(error)) from error
-        if record[0] != Kind.INDEX or len(index) != count or (count and index.last != last):
+        if len(index) != count or (count and index.last != last):
             raise Corrupt(self.name, position, len(data), "index and footer do not agree")
         return index
 
-    def _scanned_index(self) -> SegmentIndex:
+    def _scanned_index(self) -> tuple[SegmentIndex, int]:
+        """The index of the whole records from the first on, and where they end."""
         index = SegmentIndex()
         position = 0
-        while position < self._size:
+        while position < self.size:
             try:
                 record, data = self._record_at(position)
-            except Corrupt as error:
-                raise TornTail(self.name, position, self._size) from error
+            except Corrupt:
+                break
             if record[0] < FIRST_KIND_OF_WRITERS:  # sealing was not finished
-                raise TornTail(self.name, position, self._size)
+                break
+            if len(index) and record[4] <= index.last:  # a block that was written to another place
+                break
             index.add(record[4], position)
             position += len(data)
-        return index
+        return index, position
+
+
+class _SealedEnd(NamedTuple):
+    """What a footer says, and the record of the index that it names."""
+
+    position: int
+    records: int
+    last_index: int
+    record: Record
+    data: bytes
+
+
+def _sealed_end(file: File, name: str, size: int) -> _SealedEnd | None:
+    """None if there is no footer. Raises Corrupt."""
+    at = size - FOOTER_BYTES
+    tail = file.read_at(at, FOOTER_BYTES) if at >= 0 else b""
+    records, _, _ = scan(tail, 0, len(tail), FOOTER_BYTES - HEADER_BYTES)
+    if len(records) != 1 or records[0][0] != Kind.FOOTER or len(tail) != FOOTER_BYTES:
+        return None
+    position, count, last = _FOOTER.unpack(tail[HEADER_BYTES:])
+    if position > at:
+        raise Corrupt(name, at, FOOTER_BYTES, f"the footer names an index at {position}, behind itself")
+    record, data = record_at(file, name, position, size)
+    if record[0] != Kind.INDEX:
+        raise Corrupt(name, position, len(data), "index and footer do not agree")
+    return _SealedEnd(position, count, last, record, data)
+
+
+def must_be_sealed(disk: Disk, name: str, size: int) -> None:
+    """This segment was sealed when it had this size. Neither its records are read nor what its index says. Raises Corrupt,
+    FileNotFoundError."""
+    file = disk.open(name)
+    try:
+        actual = file.size()
+        if actual != size:
+            reason = f"{size} bytes were written, {actual} are there"
+            raise Corrupt(name, min(size, actual), abs(size - actual), reason)
+        if _sealed_end(file, name, size) is None:
+            at = max(0, size - FOOTER_BYTES)
+            raise Corrupt(name, at, size - at, "its end is damaged")
+    finally:
+        file.close()

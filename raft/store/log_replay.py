@@ -5,10 +5,11 @@ give the groups exactly as they were when the last commit became durable. That r
 
 A group is *broken* when something that had been durable is missing: part of the log is damaged (then every group that
 was there may have had records in it), its records do not follow one another, or one of its files is not what was written. What
-stands before the first gap is kept; nothing behind it counts, since nobody knows what was overwritten in between. Such a member
-comes back under a new number, because it may have promised what it no longer knows. All this is made durable before the
-node goes on, in segments and the file of groups, and copies of what was damaged or is given up go to the quarantine. A crash
-on the way changes nothing: the next start finds the same.
+stands before the first gap is kept; nothing behind it counts, since nobody knows what was overwritten in between. A segment
+of another size, or with a damaged end, is read from its first record on, and what is kept of it goes to a new one. Such a
+member comes back under a new number, because it may have promised what it no longer knows. All this is made durable before
+the node goes on, in segments and the file of groups, and copies of what was damaged or is given up go to the quarantine. A
+crash on the way changes nothing: the next start finds the same.
 
 A log of which nothing is left is damage at no place that the file of groups could be moved behind. So the start ends with a
 log: when all else is settled, an empty commit is written to a new file (`RaftStore.attach`), before any member says a word. A
@@ -19,7 +20,7 @@ one finds a log, and nothing gone; and if that log is lost too, this is noticed 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from raft.core import membership, packs
@@ -34,7 +35,16 @@ from raft.store.group_log import GroupLog, Rows
 from raft.store.group_records import INSTALLED, SegmentRow, decode_member, nothing_yet, read_identity, read_snapshot
 from raft.store.kept_logs import KeptPack
 from raft.store.replicas import NewReplica, successor
-from raft.store.segments import OpenSegments, SegmentBuilder, Wanted, read_segments, unreadable, wanted_of
+from raft.store.segments import (
+    OpenSegments,
+    SegmentBuilder,
+    Wanted,
+    copy_what_counts,
+    must_be_as_written,
+    read_segments,
+    unreadable,
+    wanted_of,
+)
 from raft.store.store_limits import SegmentBounds
 from storage import names
 from storage.disk import Buffer, Disk, File
@@ -255,10 +265,7 @@ class LogReplay:
         """Whether the files of a group are there, and its entries without a gap. Raises Corrupt, Damaged."""
         group, first_missing = log.identity.group, log.first
         for row in sorted(log.segments, key=lambda row: row.first):
-            self._must_have_size(names.group_segment(group, row.number), row.file_size)
-            for name in row.files(group)[1:]:
-                if not self._disk.exists(name):
-                    raise Corrupt(name, 0, 0, "the file is missing")
+            must_be_as_written(self._disk, group, row)
             if row.first <= first_missing:
                 first_missing = max(first_missing, row.last + 1)
         log_first = wanted_of(log).log_first
@@ -266,16 +273,6 @@ class LogReplay:
             raise Damaged(f"entries {first_missing} to {log_first - 1} are in no segment")
         if log.snapshot.file:
             log.live = snapshots.head(self._disk, group, log.snapshot).live
-
-    def _must_have_size(self, name: str, size: int) -> None:
-        try:
-            file = self._disk.open(name)
-        except FileNotFoundError as error:
-            raise Corrupt(name, 0, size, "the file is missing") from error
-        actual = file.size()
-        file.close()
-        if actual != size:
-            raise Corrupt(name, min(size, actual), abs(size - actual), f"{size} bytes were written, {actual} are there")
 
     # broken groups
 
@@ -306,6 +303,8 @@ class LogReplay:
 
     def _salvage(self, log: GroupLog, reason: str, log_files: LogFilesByName, open_segments: OpenSegments) -> None:
         group, lost = log.identity.group, log.last
+        damaged = [row for row in log.segments if not self._is_as_written(group, row)]
+        open_segments.read_as_far_as_whole(group, damaged)
         if not self._snapshot_is_whole(log, log_files, open_segments):
             self._begin_with_newest(log, log_files, open_segments)
         index = log.snapshot.meta.index
@@ -313,7 +312,7 @@ class LogReplay:
         kept = self._readable(log, log.first, log.last + 1, log_files, open_segments)
         if kept < log.last:
             log.truncate(kept + 1)
-        log.segments = tuple(row for row in log.segments if self._opens(group, row, open_segments))
+        log.segments = self._mended(log, damaged, open_segments)
         old = log.identity.member
         member = successor(old, self._new_replica)
         log.identity = log.identity._replace(member=member)
@@ -324,13 +323,25 @@ class LogReplay:
             "others"
         )
 
-    def _opens(self, group: int, row: SegmentRow, open_segments: OpenSegments) -> bool:
-        """Nothing that is kept lies in one that does not; the next start must not stumble over it again."""
+    def _is_as_written(self, group: int, row: SegmentRow) -> bool:
         try:
-            open_segments.get(group, row.number)
+            must_be_as_written(self._disk, group, row)
         except Corrupt:
             return False
-        return all(self._disk.exists(name) for name in row.files(group))
+        return True
+
+    def _mended(
+        self, log: GroupLog, damaged: Sequence[SegmentRow], open_segments: OpenSegments
+    ) -> tuple[SegmentRow, ...]:
+        """The segments of a group without those that are damaged, and what is kept of these in new ones: the next start must
+        not stumble over them again."""
+        victims = [row for row in log.segments if row in damaged]
+        builder = SegmentBuilder(self._disk, log.identity.group, self._next_number, self._bounds)
+        try:
+            copy_what_counts(open_segments, wanted_of(log), victims, builder)
+            return (*(row for row in log.segments if row not in damaged), *builder.finish())
+        finally:
+            builder.close()
 
     def _snapshot_is_whole(self, log: GroupLog, log_files: LogFilesByName, open_segments: OpenSegments) -> bool:
         stored = log.snapshot

@@ -29,7 +29,7 @@ from storage.errors import Corrupt, StorageError, TornTail
 from storage.names import group_kept_log, group_segment, log_file, temporary
 from storage.record import HEADER_BYTES, Kind
 from storage.record_reader import must_be_of
-from storage.segment import Segment, SegmentWriter
+from storage.segment import Segment, SegmentWriter, must_be_sealed
 
 WRITE_BYTES = 1 << 20  # of a segment that gather in memory
 
@@ -64,9 +64,14 @@ class OpenSegments:
     def __init__(self, disk: Disk, count_max: int = 64) -> None:
         self._disk = disk
         self._count_max = count_max
+        self._damaged: set[tuple[int, int]] = set()
         self._open: OrderedDict[tuple[int, int], Segment] = OrderedDict()
         self._kept: dict[tuple[int, int], tuple[str, File]] = {}  # their log files, as far as somebody has read in them
         self._last: tuple[tuple[int, int, int], list[Entry]] = ((0, 0, 0), [])
+
+    def read_as_far_as_whole(self, group: int, damaged: Iterable[SegmentRow]) -> None:
+        """The ends of these segments are damaged: what stands before counts."""
+        self._damaged.update((group, row.number) for row in damaged)
 
     def get(self, group: int, number: int) -> Segment:
         """Raises Corrupt when it is missing or not what was written."""
@@ -76,12 +81,12 @@ class OpenSegments:
             return segment
         name = group_segment(group, number)
         try:
-            segment = Segment(self._disk, name)
+            segment = Segment(self._disk, name, as_far_as_whole=(group, number) in self._damaged)
         except FileNotFoundError as error:
             raise Corrupt(name, 0, 0, "the file is missing") from error
         except TornTail as error:  # it was sealed before anything named it
             raise Corrupt(name, error.whole, error.size - error.whole, "its end is damaged") from error
-        if not segment.sealed:
+        if not segment.sealed and (group, number) not in self._damaged:
             segment.close()
             raise Corrupt(name, 0, 0, "its end is missing")
         self._open[group, number] = segment
@@ -159,7 +164,22 @@ def read_segments(open_segments: OpenSegments, wanted: Wanted, index: int, end: 
         following = segment.index.above(index)
         if following is not None:
             stop = min(stop, following)
+        elif not segment.sealed:  # the entry was in what is lost, perhaps: one in an older segment may be overwritten
+            raise Corrupt(segment.name, segment.whole, segment.size - segment.whole, "its end is damaged")
     raise Damaged(f"entry {index} of group {wanted.group} is in none of {len(wanted.segments)} segments", index)
+
+
+def must_be_as_written(disk: Disk, group: int, row: SegmentRow) -> None:
+    """The files of a segment are there, its size is the one that was written, and its end is sound. Whether its records are is
+    found out when they are read. Raises Corrupt."""
+    name, *kept = row.files(group)
+    try:
+        must_be_sealed(disk, name, row.file_size)
+    except FileNotFoundError as error:
+        raise Corrupt(name, 0, row.file_size, "the file is missing") from error
+    for beside in kept:
+        if not disk.exists(beside):
+            raise Corrupt(beside, 0, 0, "the file is missing")
 
 
 def unreadable(group: int, index: int, error: Exception) -> Damaged:
@@ -280,20 +300,27 @@ class SegmentBuilder:
 def rewrite(disk: Disk, wanted: Wanted, victims: Sequence[SegmentRow], builder: SegmentBuilder) -> None:
     """What still counts of these segments, and is not hidden by newer ones, goes to new segments. Raises Damaged."""
     open_segments = OpenSegments(disk)
-    numbers = {row.number for row in victims}
-    stop = min(wanted.log_first, wanted.last + 1)
     try:
-        at = 0
-        for row in sorted(victims, key=lambda row: row.first):
-            for first, end in wanted.ranges(max(at, row.first), min(row.last + 1, stop)):
-                at = first
-                while at < end:
-                    try:
-                        entries, number = read_segments(open_segments, wanted, at, end)
-                    except Corrupt as error:
-                        raise unreadable(wanted.group, at, error) from error
-                    if number in numbers:
-                        builder.add(entries)
-                    at += len(entries)
+        copy_what_counts(open_segments, wanted, victims, builder)
     finally:
         open_segments.close()
+
+
+def copy_what_counts(
+    open_segments: OpenSegments, wanted: Wanted, victims: Sequence[SegmentRow], builder: SegmentBuilder
+) -> None:
+    """As `rewrite` does, reading with these. Raises Damaged."""
+    numbers = {row.number for row in victims}
+    stop = min(wanted.log_first, wanted.last + 1)
+    at = 0
+    for row in sorted(victims, key=lambda row: row.first):
+        for first, end in wanted.ranges(max(at, row.first), min(row.last + 1, stop)):
+            at = first
+            while at < end:
+                try:
+                    entries, number = read_segments(open_segments, wanted, at, end)
+                except Corrupt as error:
+                    raise unreadable(wanted.group, at, error) from error
+                if number in numbers:
+                    builder.add(entries)
+                at += len(entries)

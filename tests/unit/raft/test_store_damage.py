@@ -7,11 +7,13 @@ from random import Random
 
 import pytest
 
+from raft.core import packs
 from raft.core.errors import Damaged
 from raft.core.messages import Entry, Membership, node_of
 from raft.core.ready import Facts
 from raft.store.replicas import ReplicaNumbers
 from storage.names import LOG_DIRECTORY, LOG_FACTS, QUARANTINE_DIRECTORY, RAFT_DIRECTORY, RAFT_GROUPS, log_file
+from storage.segment import Segment
 from tests.sim.disk import SimDisk, no_faults
 from tests.unit.raft.store_world import TINY, World, cut_off, digest_of, replicas_from
 
@@ -190,6 +192,126 @@ def test_a_segment_that_is_gone_makes_a_member_another_one_only_once() -> None:
         disk.sync_dir(RAFT_DIRECTORY)
         renumbered += judge(world, disk)
     assert renumbered == len(segments)
+
+
+def segments_of(world: World, group: int) -> list[str]:
+    """Those that the group names, oldest first, with their paths."""
+    return [row.files(group)[0] for row in world.store.group(group).log.segments]
+
+
+def opened_with(world: World, name: str, content: bytes) -> World:
+    """A start that finds this in a file."""
+    disk = world.disk.copy()
+    disk.overwrite(name, content)
+    return started_on(disk, world)
+
+
+def must_have_kept(world: World, opened: World, group: int, last: int) -> None:
+    """The member is another one, and has all of its group up to this entry."""
+    found, now = digest_of(opened.store.group(group)), world.now(group)
+    assert group in opened.store.renumbered and found.member != now.member and found.facts.vote == 0
+    assert (found.snapshot, found.state, found.live) == (now.snapshot, now.state, now.live)
+    assert found.entries == now.entries[: last + 1 - now.first]
+    assert any(f"group {group} " in finding and "damaged" in finding for finding in opened.findings)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("rubbish", [bytes(5000), b"\xa5" * 5000, b"x"])
+def test_rubbish_behind_the_end_of_a_segment_costs_no_entry(group: int, rubbish: bytes) -> None:
+    """All that the group had was given up when it was the first one: 800 messages of which none was damaged."""
+    world = flushed_world()
+    assert segments_of(world, group)
+    for name in segments_of(world, group):
+        opened = opened_with(world, name, world.disk.content(name) + rubbish)
+        must_have_kept(world, opened, group, world.now(group).last)
+        goes_on(opened)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_damaged_index_or_footer_of_a_segment_costs_no_entry(group: int) -> None:
+    world = flushed_world()
+    for name in segments_of(world, group):
+        content = world.disk.content(name)
+        for at in range(end_of_records(world, name), len(content), 7):
+            twin = bytearray(content)
+            twin[at] ^= 1
+            for damaged in (bytes(twin), content[:at]):
+                opened = opened_with(world, name, damaged)
+                must_have_kept(world, opened, group, world.now(group).last)
+        goes_on(opened)
+
+
+def end_of_records(world: World, name: str) -> int:
+    return Segment(world.disk, name, as_far_as_whole=True).whole
+
+
+def test_what_stands_before_the_first_damaged_record_of_a_cut_segment_is_kept() -> None:
+    world = flushed_world()
+    group = 8
+    for row, name in zip(world.store.group(group).log.segments, segments_of(world, group), strict=True):
+        content = world.disk.content(name)
+        whole = row.first - 1
+        for record, data in Segment(world.disk, name).records():
+            position = content.index(data)
+            opened = opened_with(world, name, content[: position + len(data) - 1])
+            must_have_kept(world, opened, group, whole)
+            goes_on(opened)
+            whole = record[4] + packs.count_in(memoryview(data)[record[5] :]) - 1
+        assert whole == row.last
+
+
+def test_an_overwritten_entry_does_not_come_back_where_the_end_of_a_newer_segment_is_lost() -> None:
+    """The older segment still has it."""
+    world = World().open()
+    world.create(8)
+    world.append(8, 1, 1, [b"old %d" % at * 9 for at in range(1, 7)])
+    world.settle()
+    move_out(world)
+    older = segments_of(world, 8)
+    world.append(8, 3, 2, [b"new", b"newer"])
+    world.settle()
+    world.append(8, 5, 3, [b"newest", b"and its end"])
+    world.settle()
+    move_out(world)
+    newer = [name for name in segments_of(world, 8) if name not in older]
+    assert len(newer) == 1, newer
+    world.log.close()
+    world.disk.kill()
+    content = world.disk.content(newer[0])
+    last = max(data for _, data in Segment(world.disk, newer[0]).records() if b"newest" in data)
+    opened = opened_with(world, newer[0], content[: content.index(last) + 5])
+    must_have_kept(world, opened, 8, 4)
+    goes_on(opened)
+
+
+def move_out(world: World) -> None:
+    """All that group 8 has in the log goes to segments."""
+    world.create(900)
+    while world.store.group(8).log.rows is not None:
+        world.append(900, world.now(900).last + 1, 1, [bytes(500)])
+        world.settle()
+    world.remove(900)
+    world.settle()
+
+
+def test_mending_a_segment_can_be_cut_off_anywhere() -> None:
+    world = flushed_world()
+    name = segments_of(world, 8)[0]
+    damaged = world.disk.copy()
+    damaged.overwrite(name, world.disk.content(name) + b"rubbish")
+    before = world.now(8)
+    for call in range(1, 10_000):
+        disk = damaged.copy()
+        through = cut_off(world, disk, call)
+        disk.faults = no_faults
+        disk.crash(Random(call))
+        opened = started_on(disk, world)
+        found = digest_of(opened.store.group(8))
+        assert found.entries == before.entries and found.member != before.member, f"cut off at call {call}"
+        if through:
+            break
+    assert call > 10
+    goes_on(opened)
 
 
 def test_a_missing_log_file_costs_what_stands_behind_it() -> None:

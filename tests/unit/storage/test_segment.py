@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from storage.errors import Corrupt, TornTail
-from storage.segment import Segment, SegmentWriter
+from storage.segment import FOOTER_BYTES, Segment, SegmentWriter, must_be_sealed
 from storage.segment_index import SegmentIndex
 from tests.sim.disk import SimDisk
 from tests.unit.storage.log_world import KIND
@@ -78,6 +78,58 @@ def test_every_flipped_bit_is_noticed_and_no_record_is_made_up() -> None:
             except (Corrupt, TornTail):
                 noticed = True
         assert noticed, f"bit {bit} was flipped, and nobody saw it"
+
+
+def read_as_far_as_whole(disk: SimDisk) -> dict[int, bytes]:
+    segment = Segment(disk, NAME, as_far_as_whole=True)
+    assert not segment.sealed
+    return {record[4]: data[record[5] : record[6]] for record, data in segment.records()}
+
+
+def test_records_before_a_damaged_end_are_read_without_the_index_and_none_is_made_up() -> None:
+    disk, payloads = written()
+    content = disk.content(NAME)
+    end_of_records = len(written(sealed=False)[0].content(NAME))
+    for at in range(len(content)):
+        twin = bytearray(content)
+        twin[at] ^= 1
+        for damaged in (content[:at], bytes(twin)):
+            disk.overwrite(NAME, damaged)
+            got = read_as_far_as_whole(disk)
+            assert got == dict(list(payloads.items())[: len(got)])
+            assert (len(got) == len(payloads)) == (at >= end_of_records)
+
+
+@pytest.mark.parametrize("rubbish", [bytes(500), b"\xa5" * 500, b"x"])
+def test_rubbish_behind_the_end_hides_no_record(rubbish: bytes) -> None:
+    disk, payloads = written()
+    disk.overwrite(NAME, disk.content(NAME) + rubbish)
+    assert read_as_far_as_whole(disk) == payloads
+
+
+def test_a_record_that_does_not_ascend_ends_what_is_read_without_the_index() -> None:
+    disk, payloads = written(sealed=False)
+    disk.overwrite(NAME, disk.content(NAME) * 2)
+    assert read_as_far_as_whole(disk) == payloads
+    with pytest.raises(TornTail):
+        Segment(disk, NAME)
+
+
+def test_a_segment_of_another_size_or_with_a_damaged_end_is_not_taken_for_sealed() -> None:
+    disk, _ = written()
+    content = disk.content(NAME)
+    end_of_records = len(written(sealed=False)[0].content(NAME))
+    must_be_sealed(disk, NAME, len(content))
+    for at in range(end_of_records, len(content)):
+        twin = bytearray(content)
+        twin[at] ^= 1
+        for damaged in (bytes(twin), content[:at], content + content[-at:]):
+            disk.overwrite(NAME, damaged)
+            with pytest.raises(Corrupt):
+                must_be_sealed(disk, NAME, len(content))
+    disk.overwrite(NAME, content[: end_of_records + FOOTER_BYTES])
+    with pytest.raises(Corrupt, match="its end is damaged"):
+        must_be_sealed(disk, NAME, end_of_records + FOOTER_BYTES)
 
 
 def test_an_index_answers_exactly_and_from_below() -> None:
