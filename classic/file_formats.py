@@ -15,6 +15,7 @@ from classic.store import manifest
 from classic.store.log_records import decode_deleted, decode_published, decode_reasoned, decode_settled
 from storage import doctor, fact_file, snapshot_file
 from storage.disk import Disk
+from storage.errors import Corrupt
 from storage.names import (
     BODY_SUFFIX,
     CLASSIC_CLEAN_STOP,
@@ -23,7 +24,10 @@ from storage.names import (
     STORE_PERSISTENT,
     STORE_SUFFIX,
     STORE_TRANSIENT,
+    body_file,
+    index_segment,
     number_of,
+    store_file,
 )
 from storage.os_disk import OsDisk
 from storage.record import PAYLOAD_BYTES_MAX, Kind, scan
@@ -63,6 +67,36 @@ def synced_bytes(disk: Disk, name: str, size: int) -> int:
             segment = segments[number]
             return segment.index_size if suffix == INDEX_SUFFIX else segment.body_size
     return 0
+
+
+def missing_files(disk: OsDisk) -> Iterator[doctor.Finding]:
+    """What the manifest names is there: a file is taken out of it before it is deleted."""
+    if not disk.exists(CLASSIC_FILES) and manifest.has_files(disk):
+        why = "it is missing: which files of queues are durable is unknown, and the next start takes them as they are"
+        yield doctor.Finding(disk.path(CLASSIC_FILES), 0, 0, True, why)
+    try:
+        noted = manifest.load(disk)
+    except Corrupt:
+        return  # it is found as a file of its own
+    for queue_id, (directory, segments) in noted.queues.items():
+        lost = f"messages of queue {queue_id}"
+        for segment in segments.values():
+            for name, size in (
+                (index_segment(directory, segment.number), segment.index_size),
+                (body_file(directory, segment.number), segment.body_size),
+            ):
+                if size:
+                    yield from missing_file(disk, name, size, lost)
+    for number, size in noted.store.items():
+        yield from missing_file(
+            disk, store_file(STORE_PERSISTENT, number), size, "large messages of one queue or several"
+        )
+
+
+def missing_file(disk: OsDisk, name: str, size: int, lost: str) -> Iterator[doctor.Finding]:
+    if not disk.exists(name):
+        why = f"the file is missing, of which {size} bytes had been synced: {lost} that lay in it are lost"
+        yield doctor.Finding(disk.path(name), 0, size, True, why)
 
 
 def dump_manifest(disk: Disk, name: str) -> Iterator[doctor.Row]:
@@ -106,6 +140,7 @@ def claims_number(suffix: str) -> doctor.Claims:
     return lambda name: number_of(name, suffix) is not None
 
 
+doctor.register_list(missing_files)
 for title, suffix in SUFFIXES.items():
     doctor.register(doctor.Format(title, claims_number(suffix), doctor.dump_records, verify_records))
 doctor.register(doctor.Format("manifest", lambda name: name == MANIFEST_NAME, dump_manifest, verify_manifest))

@@ -1,7 +1,8 @@
 """Dumps and verifies any file of ours, without changing it. The CLI, the tests and whoever analyses logs use this.
 
 `dump` tells what is in a file, `verify` what is wrong with it; for the data directory of a stopped node, verify looks at
-everything in it. Formats of other folders are added with `register`; what no format claims is not ours, and is not judged.
+everything in it, and what is not there. Formats of other folders are added with `register`, and lists of files that must be
+there with `register_list`; what no format claims is not ours, and is not judged.
 """
 
 from __future__ import annotations
@@ -74,7 +75,10 @@ class Format:
     verify: Callable[[Disk, str], Iterator[Finding]]
 
 
+Looks = Callable[[OsDisk], Iterator[Finding]]
+
 _formats: list[Format] = []
+_lists: list[Looks] = []
 _described: dict[int, Describe] = {}  # by kind of record
 
 
@@ -82,6 +86,12 @@ def register(new: Format) -> None:
     """Add a format. Each file belongs to the first format that claims it."""
     assert all(known.name != new.name for known in _formats), f"there is a format {new.name} already"
     _formats.append(new)
+
+
+def register_list(missing: Looks) -> None:
+    """Have a data directory looked at for files that its own lists name, and that are missing or of another size. `missing`
+    gets the directory, and passes over a list that cannot be read: it is found as a file of its own."""
+    _lists.append(missing)
 
 
 def describe(kind: Kind, what: Describe) -> None:
@@ -148,9 +158,12 @@ def _verify_file(known: Format, path: str) -> Iterator[Finding]:
 
 
 def _verify_directory(root: str) -> Iterator[Finding]:
-    """The log as a whole, since its files know of each other, and every other file by itself, also those of the archive."""
+    """The log as a whole, since its files know of each other, what lists name, and every other file by itself, also those of
+    the archive."""
     disk = OsDisk(root, read_only=True)
     yield from _verify_log(disk)
+    for missing in _lists:
+        yield from missing(disk)
     for directory, below, names in os.walk(root):
         below.sort()
         for name in sorted(names):

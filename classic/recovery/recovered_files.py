@@ -59,7 +59,7 @@ class RecoveredFiles:
     def _load_manifest(self) -> Manifest:
         """The first start saves one before there is any file, so files without a manifest mean that it was lost."""
         try:
-            if self._disk.exists(names.CLASSIC_FILES) or not self._has_files():
+            if self._disk.exists(names.CLASSIC_FILES) or not manifest.has_files(self._disk):
                 return manifest.load(self._disk)
             self._storage.found(f"{names.CLASSIC_FILES} is missing: all files that are there are taken as they are")
         except Corrupt as error:
@@ -67,14 +67,6 @@ class RecoveredFiles:
             self._storage.keep_copy(names.CLASSIC_FILES, what)
         self.clean = None
         return manifest_from_files(self._disk, self._records.values())
-
-    def _has_files(self) -> bool:
-        """Whether there are files that a manifest would name."""
-        disk = self._disk
-        directories = [name for name in disk.list(names.CLASSIC_DIRECTORY) if names.is_queue_directory(name)]
-        return any(disk.list(f"{names.CLASSIC_DIRECTORY}/{name}") for name in directories) or bool(
-            disk.list(names.STORE_PERSISTENT)
-        )
 
     def _compare_sizes(self) -> None:
         """The summary of a clean stop is of no use when a file is shorter now. Files are not read: there are many. Damage to an

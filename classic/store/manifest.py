@@ -20,7 +20,7 @@ from classic.store.store import MessageStore
 from storage import fact_file
 from storage.disk import Disk
 from storage.errors import Corrupt
-from storage.names import CLASSIC_FILES
+from storage.names import CLASSIC_DIRECTORY, CLASSIC_FILES, STORE_PERSISTENT, is_queue_directory
 
 
 @dataclass(slots=True)
@@ -88,6 +88,12 @@ class Manifest:
             rows = [[s.number, s.index_size, s.body_size, s.first, s.end, s.in_store] for s in segments.values()]
             encoded = self._encoded[queue_id] = msgspec.Raw(msgspec.json.encode([directory, rows]))
         return encoded
+
+
+def has_files(disk: Disk) -> bool:
+    """Whether there are files that a manifest would name. The first start saves one before there is any."""
+    directories = [name for name in disk.list(CLASSIC_DIRECTORY) if is_queue_directory(name)]
+    return any(disk.list(f"{CLASSIC_DIRECTORY}/{name}") for name in directories) or bool(disk.list(STORE_PERSISTENT))
 
 
 def load(disk: Disk) -> Manifest:

@@ -1,5 +1,5 @@
 """How the doctor (storage/doctor.py) reads the files of groups. All of them are replaced or written as a whole, so whatever is
-wrong with one is damage."""
+wrong with one is damage. Which must be there is looked at by raft/store/missing_files.py."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from raft.store import groups_file, snapshots
 from raft.store.group_log import GroupLog
 from raft.store.group_records import decode_member, read_identity
 from raft.store.kept_logs import verify_entries
+from raft.store.missing_files import missing_files
 from storage import doctor, snapshot_file
 from storage.disk import Disk
+from storage.errors import Corrupt, TornTail
 from storage.names import KEPT_SUFFIX, RAFT_GROUPS, SEGMENT_SUFFIX, SNAPSHOT_SUFFIX, group_file_of
 from storage.record import Kind
 from storage.segment import Segment
@@ -54,7 +56,10 @@ def verify_groups(disk: Disk, name: str) -> Iterator[doctor.Finding]:
 
 def verify_segment(disk: Disk, name: str) -> Iterator[doctor.Finding]:
     group = group_of(name, SEGMENT_SUFFIX)
-    segment = Segment(disk, name)
+    try:
+        segment = Segment(disk, name)
+    except TornTail as error:  # it took its name when it was sealed
+        raise Corrupt(name, error.whole, error.size - error.whole, "its end is not what was written") from error
     try:
         kept = name.removesuffix(SEGMENT_SUFFIX) + KEPT_SUFFIX
         verify_entries(disk, group, (name, kept), segment.records())
@@ -99,6 +104,7 @@ def group_of(name: str, suffix: str) -> int:
     return found[0]
 
 
+doctor.register_list(missing_files)
 doctor.register(doctor.Format("groups", lambda name: name in GROUPS_NAMES, dump_groups, verify_groups))
 doctor.register(
     doctor.Format(

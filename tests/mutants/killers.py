@@ -97,7 +97,12 @@ KILLERS = (
         blind_to=(*NODE, *BROKERS),
     ),
     Killer("large entries", ("tests/unit/raft/test_entry_files.py",), blind_to=(*NODE, *BROKERS)),
-    Killer("damage", ("tests/unit/raft/test_store_damage.py",), only="not flipped", blind_to=(*NODE, *BROKERS)),
+    Killer(
+        "damage",
+        ("tests/unit/raft/test_store_damage.py", "tests/unit/raft/test_group_formats.py"),
+        only="not flipped",
+        blind_to=(*NODE, *BROKERS),
+    ),
     Killer("every bit", ("tests/unit/raft/test_store_damage.py",), only="flipped", blind_to=(*NODE, *BROKERS)),
     Killer("random lives", ("tests/unit/raft/test_log_replay.py",), blind_to=(*NODE, *BROKERS), at_random=True),
     Killer(
@@ -110,6 +115,7 @@ KILLERS = (
                 "driver",
                 "compaction",
                 "damage",
+                "file_formats",
                 "out_of_reach",
                 "disk_failures",
                 "noting",

@@ -55,6 +55,34 @@ def test_whole_files_have_nothing_wrong_and_show_their_records(root: Path) -> No
     assert next(doctor.dump(str(root / CLASSIC_FILES)))["store"] == {"1": len(records(Kind.CLASSIC_STORED))}
 
 
+def test_files_that_the_manifest_names_and_that_are_missing_are_damage(root: Path) -> None:
+    sizes = {str(root / name): (root / name).stat().st_size for name in FILES}
+    for name in FILES:
+        (root / name).unlink()
+    missing = doctor.verify(str(root))
+    assert {one.path: one.length for one in missing} == sizes
+    assert all(one.damage and "the file is missing" in one.reason and "lost" in one.reason for one in missing)
+
+
+def test_a_manifest_that_is_missing_is_damage_once_there_are_files(root: Path) -> None:
+    (root / CLASSIC_FILES).unlink()
+    missing = doctor.verify(str(root))
+    assert [(one.path, one.damage) for one in missing] == [(str(root / CLASSIC_FILES), True)]
+    assert "it is missing" in missing[0].reason
+    for name in FILES:
+        (root / name).unlink()
+    assert doctor.verify(str(root)) == []
+
+
+def test_a_file_that_the_manifest_does_not_name_is_not_missed(root: Path) -> None:
+    index, body, store = FILES
+    noted = {"queues": {"7": [DIRECTORY, [[0, (root / index).stat().st_size, 0, 0, 3, 0]]]}, "store": {}}
+    fact_file.save(OsDisk(str(root)), CLASSIC_FILES, noted)
+    for name in (body, store):
+        (root / name).unlink()
+    assert found(root) == []
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_a_changed_byte_in_what_was_synced_is_damage(root: Path, name: str) -> None:
     flip(root / name, 50)

@@ -139,6 +139,14 @@ def test_files_of_others_are_not_judged(directory: Path) -> None:
         list(doctor.dump(str(directory / "notes.txt")))
 
 
+def test_other_folders_say_which_files_their_lists_name(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_lists", [])
+    doctor.register_list(lambda disk: iter([doctor.Finding(disk.path("x/1.seg"), 0, 0, True, "the file is missing")]))
+    found = doctor.verify(str(directory))
+    assert found == [doctor.Finding(str(directory / "x" / "1.seg"), 0, 0, True, "the file is missing")]
+    assert doctor.verify(str(directory / log_file(1))) == [], "a file alone has no list"
+
+
 def test_other_folders_add_their_formats(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_formats", list(doctor._formats))
 
