@@ -25,8 +25,8 @@ class DiskLosses:
         self.cut.append((record, kept))
         left = f"goes on with entries up to {kept}" if kept else "begins empty"
         return (
-            f"{record.label} had its only copy on this node, and a part of that is lost: it {left}. Confirmed messages behind "
-            f"that are lost, and messages that were acknowledged there come again"
+            f"{record.label} had its only copy on this node, and a part of that is damaged or gone: it {left}. Confirmed "
+            f"messages behind that, if there were any, are lost, and messages that were acknowledged there come again"
         )
 
     def sentences(self) -> tuple[str, ...]:
@@ -43,7 +43,7 @@ class DiskLosses:
         if self.cut:
             record, _ = self.cut[0]
             found.append(
-                f"has lost messages of {count_of(len(self.cut), 'quorum queue')}, such as "
+                f"may have lost messages of {count_of(len(self.cut), 'quorum queue')}, such as "
                 f"{record.label}: it had the only copy"
             )
         return tuple(found)

@@ -225,9 +225,9 @@ def test_a_node_alone_goes_on_with_what_is_left_of_its_quorum_queues_and_says_wh
         (data / "log").mkdir()
     with running_node(data_dir=data) as node:
         target = f"{node.grpc[0]}:{node.grpc[1]}"
-        (problem,) = [one for one in status(target).problems if "has lost messages of 1 quorum queue" in one]
+        (problem,) = [one for one in status(target).problems if "may have lost messages of 1 quorum queue" in one]
         assert "such as queue 'payments' in vhost '/': it had the only copy" in problem
-        assert "queue 'payments' in vhost '/' had its only copy on this node, and a part of that is lost" in (
+        assert "queue 'payments' in vhost '/' had its only copy on this node, and a part of that is damaged" in (
             node.log.read_text()
         )
         group_when(target, "payments", lambda group: len(voters(group)) == 1 and bool(group.leader))

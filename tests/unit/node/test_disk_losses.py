@@ -21,7 +21,7 @@ def test_damage_is_told_with_what_others_repair_and_what_nobody_can() -> None:
     said = losses.queue_cut(QUEUE, 40)
     assert "queue 'orders' in vhost '/' had its only copy on this node" in said and "entries up to 40" in said
     assert losses.sentences()[2:] == (
-        "has lost messages of 1 quorum queue, such as queue 'orders' in vhost '/': it had the only copy",
+        "may have lost messages of 1 quorum queue, such as queue 'orders' in vhost '/': it had the only copy",
     )
 
 
