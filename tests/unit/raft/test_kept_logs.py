@@ -226,6 +226,27 @@ def test_a_start_without_one_of_the_two_files_makes_another_member_of_this_group
     assert found.last == row.first - 1 and found.entries == run.now(LARGE).entries[: found.last]
 
 
+@pytest.mark.parametrize("live", [False, True])
+def test_a_damaged_end_of_what_says_where_packs_lie_costs_no_entry(live: bool) -> None:
+    """What it still counts of the kept file is copied to a segment, and both of them go."""
+    run = world()
+    publish(run, 20)
+    if live:
+        snapshot(run, since=1)
+    run.log.close()
+    now = run.now(LARGE)
+    for name in files(run, SEGMENT_SUFFIX):
+        disk = run.disk.copy()
+        disk.overwrite(name, disk.content(name)[:-1])
+        opened = replace(run, disk=disk, findings=[]).open()
+        assert opened.store.renumbered == [LARGE]
+        found = digest_of(opened.store.group(LARGE))
+        assert (found.entries, found.live, found.state) == (now.entries, now.live, now.state)
+        kept = name.removesuffix(SEGMENT_SUFFIX) + KEPT_SUFFIX
+        assert not {name, kept} & set(opened.disk.files())
+        assert opened.reopened().store.renumbered == []
+
+
 def test_a_flipped_bit_in_a_kept_file_is_damage_or_changes_nothing() -> None:
     run = world()
     publish(run, 12)
