@@ -90,6 +90,7 @@ class ScriptedStore:
     durability = NOWHERE
 
     def __init__(self) -> None:
+        self.founders = FIRST
         self.saved: list[tuple[SnapshotMeta, Any, Any]] = []
         self.done: list[Any] = []
 
@@ -97,7 +98,7 @@ class ScriptedStore:
         return SnapshotMeta(0, 0, FIRST, 0)
 
     def memberships(self) -> Sequence[tuple[int, Membership]]:
-        return [(0, FIRST), (4, Membership((ME,)))]
+        return [(0, self.founders), (4, Membership((ME,)))]
 
     def term(self, index: int) -> int:
         return 3
@@ -632,3 +633,13 @@ def test_a_snapshot_carries_the_membership_of_its_index_and_not_a_later_one() ->
     world = World(SnapshotRules(entries_max=3))
     world.turn(committed=[entry(1), entry(2), entry(3)])
     assert [(meta.index, meta.membership) for meta, _, _ in world.store.saved] == [(3, FIRST)]
+
+
+def test_a_member_that_has_yet_to_hear_who_belongs_to_its_group_takes_no_snapshot() -> None:
+    """A log that begins there would never say it."""
+    world = World(SnapshotRules(entries_max=3))
+    world.store.founders = Membership(())
+    world.turn(committed=[entry(1), entry(2), entry(3)])
+    assert world.store.saved == []
+    world.turn(committed=[entry(4, kind=EntryKind.MEMBERSHIP)])
+    assert [(meta.index, meta.membership) for meta, _, _ in world.store.saved] == [(4, Membership((ME,)))]
