@@ -324,8 +324,8 @@ def founders_agree(book: Book, member: MemberId, membership: Membership) -> None
 
 @invariant
 def membership_in_force_is_committed(book: Book, member: MemberId, commit: int, membership: Membership) -> None:
-    """`membership`: the newest up to `commit` that the member knows of. Who was taken in later, and has not heard of it yet, knows
-    of none: founders are in no log."""
+    """`membership`: the newest up to `commit` that the member knows of. Who was taken in later, and has not heard of it yet,
+    knows of none: founders are in no log."""
     if membership != NOBODY or book.membership_at(commit)[0]:
         _is_committed(book, commit, membership, f"{member} goes by")
 

@@ -524,7 +524,7 @@ def test_a_node_goes_on_as_what_it_is_when_whoever_asked_it_for_something_else_g
             await asking
 
     asyncio.run(asked())
-    assert (world.upkeep.leaving, world.upkeep.changing_kind, world.process.said) == (False, False, [])
+    assert (world.upkeep.parting, world.process.said) == ("", [])
 
 
 @pytest.mark.usefixtures("at_once")

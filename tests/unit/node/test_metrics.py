@@ -36,6 +36,7 @@ class FakeBroker:
         self.totals = Totals(connections_opened=5, connections_closed=3, queues_deleted=1)
         self.raised: list[Any] = []
         self.counted: dict[str, Counters] = {}
+        self.dead_letters_too_large = 2
         self.audit = Audit(note=lambda line: None, warn=lambda line: None)
         self.alarms = SimpleNamespace(raised=lambda: self.raised)
         amqp = SimpleNamespace(protocol="AMQP 0-9-1", publishes=True)
@@ -131,7 +132,7 @@ def test_messages_are_counted_by_protocol_and_reason() -> None:
     labels = ("amqp091", "rabbit_classic_queue")
     assert found["rabbitmq_global_messages_delivered_consume_manual_ack_total", labels] == 4
     dead = found["rabbitmq_global_messages_dead_lettered_rejected_total", ("at_most_once", "rabbit_classic_queue")]
-    assert dead == 2
+    assert (dead, found["leveret_dead_letters_too_large_total", ()]) == (2, 2)
     assert (found["rabbitmq_global_publishers", ("amqp091",)], found["rabbitmq_global_consumers", ("grpc",)]) == (1, 2)
 
 
