@@ -476,11 +476,11 @@ class Driver:
         begun. `keeps_recent`: what lies right below it stays for slow followers."""
         if self._snapshotting or self.installing is not None or self.applied == self.snapshot_index or self.halted:
             return False
-        index, membership = self.applied, self._membership_at(self.applied)
+        membership = self._membership_at(self.applied)
         if not membership.voters:  # it was taken in later than that, and has yet to hear who belongs to the group
             return False
         self._snapshotting = True
-        held = self.machine.held_bytes
+        index, held = self.applied, self.machine.held_bytes
         room = self._growth.room_bytes(held)
         self._growth.begin(index, held, kept_bytes=self._growth.entry_bytes if keeps_recent else 0)
         self._store.save_snapshot(
