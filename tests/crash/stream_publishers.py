@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.crash.workload import SIZES, WINDOW, Address, PublisherHistory
+from tests.crash.workload import SIZES, WINDOW, Address, PublisherHistory, payload
 from wire.stream import stream_commands as commands
 from wire.stream.command_frames import decode_frame, encode_frame, frame_end
 from wire.stream.command_keys import ResponseCode
@@ -140,8 +140,7 @@ class StreamPublisher(threading.Thread):
         node.send(commands.PublishFrame(1, _PUBLISHER, len(numbers), entries))
 
     def _item(self, number: int) -> bytes:
-        head = f"{self._history.name}:{number}:".encode()
-        body = head.ljust(self._random.choice(SIZES), b".")
+        body = payload(self._history.name, number, self._random.choice(SIZES))
         message = _BODY + len(body).to_bytes(4, "big") + body
         return len(message).to_bytes(4, "big") + message
 

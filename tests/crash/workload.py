@@ -1,8 +1,9 @@
 """Publishers that remember what was confirmed, a consumer that remembers what it took, and the judge of what is found later.
 
-Every message says who published it and its number: `publisher:number:` and filler. A publisher counts up and never sends a
-number twice, so what is found in a queue must be strictly increasing for each publisher, must hold every number that was
-confirmed and not acknowledged, and may hold numbers that were sent but not answered. Anything else is a failure.
+Every message says who published it, its number and its size: `publisher:number:size:`, again and again up to that size. A
+publisher counts up and never sends a number twice, so what is found in a queue must be whole, strictly increasing for each
+publisher, must hold every number that was confirmed and not acknowledged, and may hold numbers that were sent but not answered.
+Anything else is a failure.
 """
 
 from __future__ import annotations
@@ -100,8 +101,7 @@ class Publisher(threading.Thread):
                 self.progress.set()
 
     def _payload(self, number: int) -> bytes:
-        head = f"{self._history.name}:{number}:".encode()
-        return head.ljust(self._random.choice(SIZES), b".")
+        return payload(self._history.name, number, self._random.choice(SIZES))
 
 
 @dataclass
@@ -115,8 +115,19 @@ class QueueHistory:
     perhaps_acknowledged: dict[str, set[int]] = field(default_factory=dict)
 
 
-def identity(payload: bytes) -> tuple[str, int]:
-    name, number, _ = payload.split(b":", 2)
+def payload(name: str, number: int, size: int) -> bytes:
+    """At least its head, however small it is to be."""
+    head = f"{name}:{number}:{size}:".encode()
+    return (head * (size // len(head) + 1))[: max(size, len(head))]
+
+
+def identity(found: bytes) -> tuple[str, int]:
+    """Who published it, and its number. A body that is not as it was published is a failure."""
+    name, number, size, _ = found.split(b":", 3)
+    published = payload(name.decode(), int(number), int(size))
+    assert found == published, (
+        f"message {number!r} of {name!r}: {len(found)} bytes, and they are not what was published"
+    )
     return name.decode(), int(number)
 
 
