@@ -181,3 +181,8 @@ def test_records_of_one_queue_are_shown_and_nothing_of_what_they_hold(tmp_path: 
         assert "RAFT_ENTRIES" not in kinds
         assert SECRET.decode() not in done.stdout
         assert "dump records of queue 'classic.q' of the log" in node.log.read_text()
+        none = subprocess.run(
+            ctl(node, "wal", "dump", "--queue", "nope"), capture_output=True, text=True, timeout=PATIENCE_S, cwd=ROOT
+        )
+        assert (none.returncode, none.stdout) == (0, "")
+        assert none.stderr == "no record here is about a queue 'nope'\n"

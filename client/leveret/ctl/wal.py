@@ -63,12 +63,16 @@ def dump(
     """Show the records of the log; --json prints an object a line. Contents of messages are not shown."""
     from_us = _microseconds("--from", since)
 
-    async def work(node: leveret.Node) -> None:
+    async def work(node: leveret.Node) -> int:
+        shown = 0
         async with aclosing(node.log.rows(from_us=from_us, queue=queue, follow=follow)) as rows:
             async for row in rows:
                 _show(row)
+                shown += 1
+        return shown
 
-    with_node(work)
+    if not with_node(work) and queue:
+        typer.echo(f"no record here is about a queue '{render.printable(queue)}'", err=True)
 
 
 @app.command("export")
