@@ -31,6 +31,7 @@ REFUSED_S_MAX = (
 )
 REMIND_S = 30.0
 JOINER_BYTES = 16
+NOT_FOUND = OSError, TimeoutError, UnicodeError  # of a name: the last where it can be none
 
 logger = logging.getLogger("leveret")
 
@@ -193,7 +194,7 @@ class FirstBoot:
         self._look_up_at = loop.time() + LOOK_UP_S / 10
         try:
             found = await addresses_of(self._settings.dns)
-        except (OSError, TimeoutError) as error:
+        except NOT_FOUND as error:
             logger.warning("cluster.dns: the addresses of %s cannot be found: %s", self._settings.dns, error)
             return
         self._discovery.looked_up(found, loop.time())
@@ -270,7 +271,7 @@ def _answer(greeted: peer_pb2.Greeted) -> GreetingReply:
 
 
 async def addresses_of(dns: str) -> set[Address]:
-    """Where a name leads to. Raises OSError and TimeoutError."""
+    """Where a name leads to. Raises NOT_FOUND."""
     host, port = host_and_port(dns)
     async with asyncio.timeout(LOOK_UP_S):
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -281,7 +282,7 @@ async def configured_places(settings: BootSettings) -> set[Address]:
     """Where the configuration says that there are nodes of this one's cluster, as far as that is known now."""
     found: set[Address] = set()
     if settings.dns:
-        with suppress(OSError, TimeoutError):  # it is asked again, while a node is missed
+        with suppress(*NOT_FOUND):  # it is asked again, while a node is missed
             found = await addresses_of(settings.dns)
     return found | settings.addresses
 

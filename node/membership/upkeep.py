@@ -161,11 +161,11 @@ class Upkeep:
 
     def drain(self) -> Pending[None]:
         """Lead nothing until `revive`. Answered when others lead, or cannot."""
-        self.drained = True
+        before, self.drained = self.drained, True
         answer: Pending[None] = Pending()
 
         def refused(error: BrokerError) -> None:
-            self.drained = False
+            self.drained = before
             answer.fail(error)
 
         def taken(_: Any) -> None:  # in the midst of what the catalog tells

@@ -125,6 +125,15 @@ def test_a_node_that_becomes_another_kind_is_not_drained_or_revived_meanwhile(sa
     assert world.metadata.submitted == [] and not world.upkeep.drained
 
 
+def test_a_node_that_is_drained_stays_so_though_it_is_told_again_and_that_is_refused() -> None:
+    world = World()
+    world.upkeep.drained = True
+    world.metadata.missing = ("n2",)
+    with pytest.raises(ResourceExhausted, match="no majority"):
+        asyncio.run(world.cluster.drain())
+    assert world.upkeep.drained
+
+
 class Stranger:
     """Another node, which says that it is of this cluster."""
 

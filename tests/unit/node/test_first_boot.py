@@ -367,3 +367,4 @@ def test_places_of_other_nodes_are_what_is_written_down_and_what_a_name_leads_to
     assert asyncio.run(look_up("")) == written
     assert asyncio.run(look_up("127.0.0.1:5681")) == written | {"127.0.0.1:5681"}
     assert asyncio.run(look_up("no-such-host.invalid:5681")) == written
+    assert asyncio.run(look_up("no..name:5681")) == written
