@@ -40,6 +40,13 @@ def first_deliveries_are_in_order(about: About, lane: object, before: int, now: 
 
 
 @invariant
+def next_active_consumer_overtakes_nothing(about: About, lane: object, number: int, newest: int) -> None:
+    assert number > newest, (
+        f"{lane}: message {number} was never seen, and its queue has given {newest} to another single active consumer before it"
+    )
+
+
+@invariant
 def limit_of_deliveries_holds(about: About, failures: int, limit: int) -> None:
     assert failures <= limit + 1, f"a message has failed {failures} times, and {limit} is the limit"
 

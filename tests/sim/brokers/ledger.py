@@ -14,13 +14,16 @@ from typing import Any
 
 from broker.queue_type import DeathReason, Outcome
 from native.content import messages
-from quorum.fifo.commands import ConsumerKey, DeadSettled, Enqueue, Get, Op, Result, ResultCode, TakenMessage
+from quorum.fifo import versions
+from quorum.fifo.commands import ConsumerKey, DeadSettled, Enqueue, Get, NodeDown, Op, Result, ResultCode, TakenMessage
 from quorum.fifo.machine import QueueMachine
 from quorum.fifo.movement import UNBOUNDED
+from quorum.fifo.rules import Retry
 from raft.core.messages import Entry
 from raft.machine import ReadEntry
 from storage.disk import Buffer
 from tests.sim.brokers import invariants
+from tests.sim.brokers.active_consumers import ActiveConsumers
 from tests.sim.brokers.invariants import About
 from tests.sim.brokers.plan import ALL_PROFILES
 from tests.unit.quorum.dumb_queue import DumbQueue, Event, Message
@@ -88,6 +91,8 @@ class Twin(DumbQueue):
         dead = dict(self.dead) if isinstance(op, DeadSettled) else {}
         out = self._out() if isinstance(op, Get) else []
         result = super().do(index, offset, op)
+        if isinstance(op, NodeDown):
+            ledger.active_consumers.doubt(op.key)
         if isinstance(op, Enqueue) and result is ResultCode.ACCEPTED:
             ledger.enqueued(op, self.ready[before:])
         elif isinstance(op, Enqueue) and result is ResultCode.REJECTED:
@@ -117,6 +122,8 @@ class Twin(DumbQueue):
                 self._ledger.hand_out((key, number), where, failures, acquired)
                 if self.rules.single_active:
                     invariants.one_consumer_is_active(self._ledger.about, self.active, key)
+            elif event[0] == "late":
+                self._ledger.active_consumers.excuse(event[1])
         self.followed = len(self.events)
 
     def _out(self) -> list[Where]:
@@ -200,6 +207,7 @@ class Ledger:
         self._data = b""
         self._lasting: dict[Said, Hold] = {}
         self._lanes: dict[tuple[bytes, int], int] = {}
+        self.active_consumers = ActiveConsumers(about)
         self._numbers: dict[bytes, dict[int, bytes]] = {}  # of producers: the body of each message that has one
 
     # Reference
@@ -317,8 +325,21 @@ class Ledger:
             known = self.known[where]
             if known.was_handed_out and not acquired:
                 self._on_unseen(known.body)
+            self._watch_active(said[0], known, acquired)
             self.holds[said] = self._lasting[said] = Hold(known, failures, acquired, self.last)
             self._handed_out(known)
+
+    def _watch_active(self, consumer: ConsumerKey, known: Known, acquired: int) -> None:
+        twin, watched = self.twin, self.active_consumers
+        if not twin.rules.single_active or twin.rules.retry is not Retry.DISABLED or self.is_target:
+            watched.forget()
+            return
+        if twin.version < versions.WINDOWS_CHANGE:
+            watched.excuse(consumer)
+        publisher, _, rest = known.body.partition(b":")
+        number = int(rest.partition(b":")[0] or 0)
+        unseen = known.was_handed_out and not acquired
+        watched.hand_out(known.where, (publisher, known.priority), number, consumer, unseen=unseen)
 
     def _handed_out(self, known: Known) -> None:
         """Each publisher's messages of one priority come out in the order in which they went in."""
