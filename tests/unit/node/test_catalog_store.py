@@ -209,6 +209,19 @@ def test_a_full_disk_is_tried_again_and_who_waits_is_told_in_order() -> None:
     assert [queue.name for queue in Kept(CountingStore(store.content)).catalog.queues("/")] == ["b"]
 
 
+def replace_without_room(store: CountingStore, kept: Kept, held: Held, wanted: Kept, after: Command) -> None:
+    """Another catalog comes, and one more command behind it, while the disk is full; then there is room again."""
+    kept.position, kept.catalog = wanted.position, wanted.catalog
+    kept.replace(list(wanted.catalog.records()))
+    wanted.catalog.observer = kept.keeper.note
+    kept.submit(after)
+    held.release()
+    store.broken = None
+    kept.keeper.tick()
+    while held.waiting:
+        held.release()
+
+
 def test_another_catalog_takes_the_place_of_all_that_is_stored_also_on_a_disk_that_was_full() -> None:
     store, other = CountingStore(), CountingStore()
     kept, wanted = first_boot(store), first_boot(other)
@@ -220,15 +233,7 @@ def test_another_catalog_takes_the_place_of_all_that_is_stored_also_on_a_disk_th
     kept = Kept(store, held)
     store.broken = DiskFull("no room")
     kept.submit(DeclareQueue("v", "behind"))
-    kept.position, kept.catalog = wanted.position, wanted.catalog
-    kept.replace(list(wanted.catalog.records()))
-    wanted.catalog.observer = kept.keeper.note
-    kept.submit(DeclareQueue("w", "after"))
-    held.release()
-    store.broken = None
-    kept.keeper.tick()
-    while held.waiting:
-        held.release()
+    replace_without_room(store, kept, held, wanted, DeclareQueue("w", "after"))
     assert described(Kept(CountingStore(store.content)).catalog) == described(wanted.catalog)
     assert kept.keeper.idle and kept.told[-1] == kept.position.applied
 
@@ -243,15 +248,7 @@ def test_another_catalog_that_found_no_room_goes_to_the_disk_as_a_whole_though_m
     held = Held()
     kept = Kept(store, held)
     store.broken = DiskFull("no room")
-    kept.position, kept.catalog = wanted.position, wanted.catalog
-    kept.replace(list(wanted.catalog.records()))
-    wanted.catalog.observer = kept.keeper.note
-    kept.submit(DeclareQueue("/", "after"))
-    held.release()
-    store.broken = None
-    kept.keeper.tick()
-    while held.waiting:
-        held.release()
+    replace_without_room(store, kept, held, wanted, DeclareQueue("/", "after"))
     assert described(Kept(CountingStore(store.content)).catalog) == described(wanted.catalog)
 
 

@@ -240,6 +240,15 @@ def test_a_node_that_asks_no_more_is_served_no_more() -> None:
     assert clients.of(1, record)[1].leading is leading
 
 
+def processes_sent_to(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows by the incarnation of whose consumer each delivery is for."""
+    sent: list[int] = []
+    monkeypatch.setattr(
+        Leading, "_send", lambda leading, node, attendant, effect: sent.append(effect.consumer.incarnation)
+    )
+    return sent
+
+
 def test_a_node_that_asks_again_as_another_process_is_served_as_that_and_told_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -247,10 +256,7 @@ def test_a_node_that_asks_again_as_another_process_is_served_as_that_and_told_al
     clients, record = led_by_node_1(3, nodes=4)
     leading = clients.of(1, record)[1].leading
     assert leading is not None
-    sent: list[int] = []
-    monkeypatch.setattr(
-        Leading, "_send", lambda leading, node, attendant, effect: sent.append(effect.consumer.incarnation)
-    )
+    sent = processes_sent_to(monkeypatch)
     told: list[int] = []
     monkeypatch.setattr(leading._ports.calls, "tell", lambda node, topic, letter: told.append(node))
     for incarnation in (7, 8):
@@ -267,10 +273,7 @@ def test_what_is_out_to_an_earlier_process_is_not_sent_to_the_one_that_runs_now(
     clients, record = led_by_node_1(3, nodes=4)
     leading = clients.of(1, record)[1].leading
     assert leading is not None
-    sent: list[int] = []
-    monkeypatch.setattr(
-        Leading, "_send", lambda leading, node, attendant, effect: sent.append(effect.consumer.incarnation)
-    )
+    sent = processes_sent_to(monkeypatch)
     leading.attend(4, 7, [])
     for incarnation in (6, 7):
         leading.deliver(Deliver(ConsumerKey(4, incarnation, 1), 1, Piece(1, 0, 0, 1), 0, 0))
