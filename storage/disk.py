@@ -95,3 +95,12 @@ class Disk(Protocol):
 
     def free_bytes(self) -> int:
         """Bytes that can still be written."""
+
+
+def size_of(disk: Disk, name: str) -> int:
+    """Of a file that is there. Raises FileNotFoundError."""
+    file = disk.open(name)
+    try:
+        return file.size()
+    finally:
+        file.close()

@@ -20,7 +20,7 @@ from classic.recovery import clean_stop
 from classic.store import manifest
 from node.catalog import catalog_store
 from storage import names
-from storage.disk import Disk
+from storage.disk import Disk, size_of
 from storage.lmdb_store import LmdbStore
 from storage.os_disk import OsDisk
 
@@ -111,14 +111,6 @@ def leftovers_of(disk: Disk, catalog: Catalog) -> list[Leftover]:
             files = tuple(f"{directory}/{file}" for file in disk.list(directory))
             found.append(Leftover(ids.get(directory, 0), directory, files, sum(size_of(disk, one) for one in files)))
     return found
-
-
-def size_of(disk: Disk, name: str) -> int:
-    file = disk.open(name)
-    try:
-        return file.size()
-    finally:
-        file.close()
 
 
 def delete(disk: Disk, found: Sequence[Leftover]) -> None:

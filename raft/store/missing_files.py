@@ -15,6 +15,7 @@ from raft.store.group_log import GroupLog
 from raft.store.group_records import SegmentRow
 from raft.store.groups_file import GroupsFile
 from storage import fact_file
+from storage.disk import size_of
 from storage.doctor import Finding
 from storage.errors import Corrupt
 from storage.names import (
@@ -82,19 +83,11 @@ def _segment(disk: OsDisk, group: int, title: str, row: SegmentRow) -> Iterator[
         if not disk.exists(name):
             why = f"the file is missing: {entries} that were in it are lost on this node"
             yield Finding(disk.path(name), 0, 0, True, why)
-        elif name == group_segment(group, row.number) and (size := _size(disk, name)) != row.file_size:
+        elif name == group_segment(group, row.number) and (size := size_of(disk, name)) != row.file_size:
             offset, length = min(size, row.file_size), abs(size - row.file_size)
             sizes = f"{row.file_size} bytes were written, {size} are there"
             why = f"{sizes}: {entries} that are damaged in it are lost on this node"
             yield Finding(disk.path(name), offset, length, True, why)
-
-
-def _size(disk: OsDisk, name: str) -> int:
-    file = disk.open(name)
-    try:
-        return file.size()
-    finally:
-        file.close()
 
 
 def _snapshot(disk: OsDisk, group: int, title: str, number: int) -> Iterator[Finding]:
