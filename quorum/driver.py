@@ -209,9 +209,10 @@ class QuorumQueues:
     @staticmethod
     def _browsed(queue: QuorumQueue | None, letter: bytes) -> Payload:
         skip, limit = letters.decode_browse(letter)
-        if queue is None or queue.member is None:
+        member = queue.readable_member if queue is not None else None
+        if queue is None or member is None:
             return refusal(AnswerStatus.NO_GROUP, 0)
-        return letters.browsed(queue.route.leader(), browse_member(queue.member, skip, limit))
+        return letters.browsed(queue.route.leader(), browse_member(member, skip, limit))
 
     def _delivered(self, queue: QuorumQueue, node: NodeId, letter: bytes) -> None:
         found = letters.decode_deliver(letter)

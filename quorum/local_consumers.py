@@ -53,6 +53,9 @@ class ConsumedQueue(Queue, Protocol):
     def member(self) -> QueueMember | None: ...
 
     @property
+    def readable_member(self) -> QueueMember | None: ...
+
+    @property
     def leading(self) -> Leading | None: ...
 
     @property
@@ -357,13 +360,15 @@ class LocalConsumers:
         return not member.holds(self._queue.session.consumer_key(subscription.number), delivery.first_id)
 
     def _body(self, delivery: WaitingDelivery) -> Body | None:
-        """None: it cannot be read here. The member is given up then, and what is out is looked up in its successor."""
+        """None: it cannot be read here, or not now. A damaged member is given up then, and what is out is looked up in its
+        successor; one that is sent a snapshot looks it up when it stands on that."""
         if isinstance(delivery.source, Body):
             return delivery.source
-        if self._queue.member is None:
+        member = self._queue.readable_member
+        if member is None:
             return None
         try:
-            return self._queue.member.bodies.get(delivery.source)
+            return member.bodies.get(delivery.source)
         except Damaged as damage:
             self._ports.groups.damaged(self._queue.group, damage)
             return None

@@ -127,6 +127,11 @@ class QuorumQueue(Owner):
             self.remote_serving = None
         self.consumers.resync()
 
+    @property
+    def readable_member(self) -> QueueMember | None:
+        """The one here, when what its machine names can be read."""
+        return self.member if self.route.can_read_here else None
+
     def left(self) -> None:
         """This node has none any more, or none that is of use to clients."""
         self._lead(False)

@@ -458,6 +458,12 @@ class Driver:
         """Of the newest snapshot that is kept."""
         return self._store.snapshot().index
 
+    @property
+    def stands_on_its_log(self) -> bool:
+        """Whether the log has what the machine names. Not from where a snapshot is installed until that is durable: the machine
+        is still the one from before it, whose entries the log has let go of."""
+        return self.applied >= self.snapshot_index
+
     def take_snapshot_for_room(self) -> None:
         """The machine refers to fewer entries than the newest snapshot, and room is to be had by that. Not while it would send
         a follower back: ask again."""

@@ -57,6 +57,11 @@ class LeaderRoute:
     def leads(self) -> bool:
         return self.driver is not None and self.driver.leads
 
+    @property
+    def can_read_here(self) -> bool:
+        """Whether this node's member has what its machine names. Not for a moment while it is sent a snapshot."""
+        return self.driver is not None and self.driver.stands_on_its_log
+
     def leader(self) -> NodeId:
         """The node to ask; 0: none can be asked now."""
         driver = self.driver

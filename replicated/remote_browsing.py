@@ -30,7 +30,7 @@ class BrowsedQueue(Protocol[M]):
     def group(self) -> int: ...
 
     @property
-    def member(self) -> M | None: ...
+    def readable_member(self) -> M | None: ...
 
     def member_nodes(self) -> Sequence[NodeId]: ...
 
@@ -46,9 +46,10 @@ def browse_somewhere(
     decode: Decode,
 ) -> Pending[list[Browsed]]:
     """As the member here has it, leader or not; else as another one does that can be reached. `here` may raise Damaged."""
-    if queue.member is not None:
+    member = queue.readable_member
+    if member is not None:
         try:
-            return Pending.of(here(queue.member))
+            return Pending.of(here(member))
         except Damaged as damage:
             ports.groups.damaged(queue.group, damage)
     nodes = [node for node in queue.member_nodes() if node != ports.node and ports.calls.connected(node)]

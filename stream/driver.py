@@ -227,6 +227,7 @@ class StreamQueues:
     @staticmethod
     def _browsed(queue: StreamQueue | None, letter: bytes) -> Payload:
         begin, limit = decode_browse(letter)
-        if queue is None or queue.member is None:
+        member = queue.readable_member if queue is not None else None
+        if queue is None or member is None:
             return refusal(AnswerStatus.NO_GROUP, 0)
-        return browsed(queue.route.leader(), browse_member(queue.member, queue.record.name, begin, limit))
+        return browsed(queue.route.leader(), browse_member(member, queue.record.name, begin, limit))

@@ -152,6 +152,11 @@ class StreamQueue:
         self.quarantined = None
         self._news()
 
+    @property
+    def readable_member(self) -> StreamMember | None:
+        """The one here, when what its machine names can be read."""
+        return self.member if self.route.can_read_here else None
+
     def left(self) -> None:
         """Those who read here go on at another node's member."""
         self._lead(False)
@@ -268,7 +273,7 @@ class StreamQueue:
         self._read()
 
     def _reading_at(self, place: StreamPlace) -> StreamReading:
-        member = self.member
+        member = self.readable_member
         if member is not None and place.entry_index <= member.machine.applied + BEHIND_ENTRIES_MAX:
             return member.reading
         self._busy.ask(self)
@@ -483,7 +488,7 @@ class StreamQueue:
     # ReadStream, of those that wait to begin
 
     def place_here(self, spec: OffsetSpec) -> FoundPlace | None:
-        member = self.member
+        member = self.readable_member
         return self._place_in(member, spec) if member is not None and member.places.knows(spec) else None
 
     def place_as_leader(self, spec: OffsetSpec, found: Callable[[FoundPlace | None], None]) -> None:

@@ -38,6 +38,9 @@ class ServedStream(Protocol):
     @property
     def member(self) -> StreamMember | None: ...
 
+    @property
+    def readable_member(self) -> StreamMember | None: ...
+
 
 class _Waiting(NamedTuple):
     node: NodeId
@@ -110,8 +113,9 @@ class ChunkServing:
 
     def _entries(self, one: _Waiting) -> tuple[list[tuple[int, Buffer]], int]:
         """Raises Damaged."""
-        member = self._stream.member
-        assert member is not None, f"group {self._stream.group} is read without a member"
+        member = self._stream.readable_member
+        if member is None:
+            return [], 0
         found: list[tuple[int, Buffer]] = []
         index, size = one.entry_index, 0
         while (next_one := member.reading.next_stored(index)) is not None:

@@ -159,6 +159,7 @@ KILLERS = (
                 "quorum/test_taken_away",
                 "replicated/test_queue_time",
                 "quorum/test_unreadable",
+                "replicated/test_sent_a_snapshot",
             )
         ),
         blind_to=ALL_BUT_QUEUES,

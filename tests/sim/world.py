@@ -31,7 +31,7 @@ from tests.sim.trace import Trace
 from tests.sim.watch import Watch, model_of
 
 CONVERGE_WITHIN_S = 30.0  # after the last question of a client
-SNAPSHOTS_PROLONG_TIMES = 10  # it at most: one that begins anew for ever is a fault, not progress
+PROGRESS_PROLONGS_TIMES = 10  # it at most: a snapshot that begins anew for ever is a fault, not progress
 STEP_S = 0.5
 STORM_EVENTS = 20_000  # busy worlds have a tenth of that in a second, besides what is delivered
 SERVED_EVENTS = 10  # what a delivery takes, from the commit that gives it out to the one that settles it; or a publish
@@ -397,7 +397,7 @@ class World:
 
     def _converge(self) -> None:
         until = self.loop.time() + CONVERGE_WITHIN_S
-        latest = self.loop.time() + CONVERGE_WITHIN_S * SNAPSHOTS_PROLONG_TIMES
+        latest = self.loop.time() + CONVERGE_WITHIN_S * PROGRESS_PROLONGS_TIMES
         sent: dict[tuple[int, int], int] = {}
         while True:
             why = self._unsettled()
@@ -416,13 +416,23 @@ class World:
                 self.watch.judge_end(site.process)
 
     def _come_to_rest(self) -> None:
-        """Until all jobs are done, and what nobody needs is deleted. Brokers may have said something more meanwhile."""
-        until = self.loop.time() + CONVERGE_WITHIN_S
+        """Until all jobs are done, and what nobody needs is deleted. Brokers may have said something more meanwhile, and who
+        empties a long queue does so for long."""
         stores = [site.process.store for site in self.sites.values() if site.process is not None]
-        while self.loop.time() < until:
+        latest = self.loop.time() + CONVERGE_WITHIN_S * PROGRESS_PROLONGS_TIMES
+        applied, until = -1, latest
+        while self.loop.time() < min(until, latest):
+            before, applied = applied, self._applied()
+            if applied != before:
+                until = self.loop.time() + CONVERGE_WITHIN_S
             self.loop.run_for(self.shape.compaction_interval_ms / 1000 + 2 * self.shape.tick_s)
             if all(store.idle and not store.dead_files for store in stores) and not self._unsettled():
                 return
+
+    def _applied(self) -> int:
+        """Entries, by all members."""
+        drivers = [self.driver(site, group) for group in self.living() for site in self.sites.values()]
+        return sum([driver.applied for driver in drivers if driver is not None])
 
     def _snapshot_bytes_sent(self) -> dict[tuple[int, int], int]:
         """To each member of each group that receives one. Not the sum: that falls when one of several has ended."""
