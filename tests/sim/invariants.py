@@ -34,6 +34,9 @@ from tests.sim.references import Reference
 from tests.sim.twin import LogModel, Row, Twin
 
 NOBODY = Membership(())
+WALKED_BACK_MAX = (
+    4  # to the end of what it has acknowledged, and to what it says that it has; both twice, as letters cross
+)
 
 
 class Violation(AssertionError):
@@ -452,6 +455,14 @@ def nothing_is_deleted_unasked(book: Book, node: int, is_there: bool, why_not: s
 @invariant
 def who_was_deleted_stays_away(book: Book, node: int, member: MemberId, is_known: bool) -> None:
     assert is_known, f"node {node} begins with member {member} of group {book.group}, which had deleted itself durably"
+
+
+@invariant
+def who_installs_is_not_walked_back(book: Book, member: MemberId, leader: MemberId, steps: int) -> None:
+    """A leader goes back to where the logs agree, and asks there until the snapshot is installed."""
+    assert steps <= WALKED_BACK_MAX, (
+        f"{leader} goes back {steps} times through its log for {member}, which takes nothing now"
+    )
 
 
 def _show(model: LogModel) -> str:

@@ -305,7 +305,7 @@ class Site:
         self.world.trace.letter(letter)
         self.process.groups.receive(sender, letter)
         if messages:
-            self.world.watch.heard(messages)
+            self.world.watch.heard(self.process, messages)
 
     def _connected(self, node: int) -> None:
         assert self.process is not None, f"node {self.number} is down"

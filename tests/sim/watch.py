@@ -64,6 +64,14 @@ class View(NamedTuple):
     matches: tuple[int, ...] = ()
 
 
+class Walk(NamedTuple):
+    """Of a leader, back through its log, as a follower hears of it."""
+
+    term: int
+    at: int  # how far back
+    steps: int
+
+
 class Glance:
     """What was seen of a member: as long as all of it stays, a look has nothing to find."""
 
@@ -98,6 +106,7 @@ class Watch:
             tuple[int, MemberId, MemberId], int
         ] = {}  # group, leader, voter: the moment of its last answer
         self._acknowledged: dict[tuple[int, MemberId], tuple[int, int]] = {}  # group, member: index, term
+        self._walks: dict[tuple[int, MemberId], Walk] = {}  # group, and who installs a snapshot
         self._leaving: dict[tuple[int, int], int] = {}  # the ticket that makes the end of a member durable
         self._predecessors: dict[tuple[int, int], Twin] = {}  # of members whose creation is not durable yet
         self._unborn: dict[tuple[int, int], int] = {}  # the ticket that makes a new group durable
@@ -244,11 +253,28 @@ class Watch:
             self.count("loss found by the leader")
             invariants.who_is_told_of_a_loss_has_lost(self.book(group), member, damage.acknowledged)
 
-    def heard(self, messages: Sequence[tuple[int, Message]]) -> None:
+    def heard(self, process: Process, messages: Sequence[tuple[int, Message]]) -> None:
         """These have arrived, each with its group."""
         for group, message in messages:
             if isinstance(message, AppendReply):
                 self._heard[group, message.to, message.sender] = self.moment
+            elif isinstance(message, Append):
+                self._heard_while_installing(process, group, message)
+
+    def _heard_while_installing(self, process: Process, group: int, append: Append) -> None:
+        """An append to a member that takes nothing until its snapshot is installed."""
+        driver = process.site.world.driver(process.site, group)
+        if driver is None or driver.me != append.to or driver.installing is None:
+            self._walks.pop((group, append.to), None)
+            return
+        self.count("append to who installs a snapshot")
+        walk = self._walks.get((group, append.to))
+        if walk is None or walk.term != append.term:
+            walk = Walk(append.term, append.prev_index, 0)
+        elif append.prev_index < walk.at:
+            walk = Walk(append.term, append.prev_index, walk.steps + 1)
+        self._walks[group, append.to] = walk
+        invariants.who_installs_is_not_walked_back(self.book(group), append.to, append.sender, walk.steps)
 
     def snapshot_taken(self, process: Process, group: int, meta: SnapshotMeta, state: Sequence[Buffer]) -> None:
         book, twin = self.book(group), self._twins[process.site.number, group]
