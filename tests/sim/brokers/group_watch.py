@@ -2,12 +2,11 @@
 
 That two never read at the same time is promised only as long as the node that decides can hear of both: who comes to lead the
 stream, and cannot reach a node, does not know whom that node's clients were told to be. So it is asked for after a while in
-which no connection between nodes has come or gone, and otherwise counted.
+which no connection between nodes has come or gone, and the same member has led the stream. Otherwise it is counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from tests.sim.brokers.invariants import About
 
 if TYPE_CHECKING:
     from tests.sim.brokers.stream_connection import StreamConnection
+    from tests.sim.brokers.world import BrokerWorld
 
 CALM_S = AGAIN_MS / 1000 + 5.0  # by then each node has said what it has to the one that decides
 
@@ -34,7 +34,7 @@ class WatchedConsumer:
         if active:
             self.group.begins(self)
         else:
-            self.group.count("group consumer told to stop")
+            self.group.world.watch.count("group consumer told to stop")
             self.reads = True  # until it has answered
 
     def stopped(self) -> None:
@@ -52,10 +52,10 @@ class WatchedGroup:
 
     about: About
     key: GroupKey
-    count: Callable[[str], None]
-    is_calm_for_s: Callable[[], float]
+    world: BrokerWorld
     consumers: dict[WatchedConsumer, None] = field(default_factory=dict)
-    _coordinator: str = ""
+    _led: tuple[int, int] = (0, 0)  # the stream's group and how many leaders it has had, when that was looked at last
+    _led_since: float = 0.0  # since when the same was seen
 
     def join(self, connection: StreamConnection) -> WatchedConsumer:
         consumer = WatchedConsumer(connection, self)
@@ -65,13 +65,12 @@ class WatchedGroup:
 
     def begins(self, consumer: WatchedConsumer) -> None:
         """It is told so by its node."""
-        others = [one for one in self.reading() if one is not consumer]
-        if others and self._is_known_to_all(consumer):
-            who = [one.connection.name for one in others]
-            invariants.one_of_a_group_reads(self.about, self.key.name, consumer.connection.name, who)
+        others = [one.connection.name for one in self.reading() if one is not consumer]
+        if self._is_known_to_all():
+            invariants.one_of_a_group_reads(self.about, self.key.name, consumer.connection.name, others)
         elif others:
-            self.count("two of a group read at a time")
-        self.count("group consumer told to begin")
+            self.world.watch.count("two of a group read at a time")
+        self.world.watch.count("group consumer told to begin")
         consumer.reads = True
 
     def reading(self) -> list[WatchedConsumer]:
@@ -80,10 +79,9 @@ class WatchedGroup:
     def served(self) -> list[WatchedConsumer]:
         return [one for one in self.consumers if one.connection.is_served]
 
-    def _is_known_to_all(self, consumer: WatchedConsumer) -> bool:
-        """Whether the node that decides has decided for long, and has heard of everybody."""
-        process = consumer.connection.process
-        assert process is not None, f"{consumer.connection.name} is connected to no node"
-        found = process.broker.streams.groups._groups.get(self.key)
-        before, self._coordinator = self._coordinator, found.coordinator if found is not None else ""
-        return before == self._coordinator and self.is_calm_for_s() > CALM_S
+    def _is_known_to_all(self) -> bool:
+        """Whether the node that decides has done so for long, and has heard of everybody."""
+        before, self._led = self._led, self.world.leaders_so_far(self.key.stream)
+        if before != self._led:
+            self._led_since = self.world.loop.time()
+        return min(self.world.calm_for_s(), self.world.loop.time() - self._led_since) > CALM_S

@@ -44,8 +44,7 @@ class StreamClients:
         world, about = self._world, self._world.streams.books[stream].about
         known = self._groups.get((stream, name))
         if known is None:
-            key = GroupKey("/", stream, name)
-            known = self._groups[stream, name] = WatchedGroup(about, key, world.watch.count, world.calm_for_s)
+            known = self._groups[stream, name] = WatchedGroup(about, GroupKey("/", stream, name), world)
         return known
 
     def stored(self, stream: str, name: str) -> StoredName:

@@ -524,6 +524,12 @@ class BrokerWorld(World):
         """Since a connection between nodes came or went."""
         return self.loop.time() - self.network.changed_at
 
+    def leaders_so_far(self, label: str) -> tuple[int, int]:
+        """The group of the last queue of this name, and of how many terms it has had a leader."""
+        record = self.lives.last(label)
+        group = QUEUE_GROUPS + record.id if record is not None else 0
+        return group, len(self.watch.book(group).leaders) if group else 0
+
     def a_queue(self, random: Random) -> tuple[BrokerProcess, QuorumQueue | StreamQueue] | None:
         """One of the queues that have members, as some node that runs sees it."""
         sites = [site for site in self.sites.values() if site.process is not None and not site.stopped]
