@@ -30,7 +30,7 @@ from broker.pending import Pending, ignore
 from broker.queue_type import Arrival, DeadMessage, DeathReason, Queue, QueueType
 from broker.records import BindingRecord, QueueRecord
 from broker.routing.asked import Asked
-from broker.routing.burials import Burial, Burials
+from broker.routing.burials import Burial, Burials, DeadLetterReceipt
 from broker.routing.dead_letter import REASON_WORDS
 from broker.routing.fan_out import QUEUES_PER_STEP
 from broker.routing.reply_to import Replies
@@ -108,9 +108,17 @@ class NodeQueues:
         self._burials.bury(Burial(queue, self._told(queue), reason, messages, now, None))
 
     def dead_letter_confirmed(
-        self, queue: Queue, reason: DeathReason, message: DeadMessage, now: int, on_answer: Callable[[Arrival], None]
+        self,
+        queue: Queue,
+        reason: DeathReason,
+        message: DeadMessage,
+        now: int,
+        reached: set[int],
+        on_answer: Callable[[Arrival], None],
     ) -> None:
-        self._burials.bury(Burial(queue, self._told(queue), reason, (message,), now, on_answer))
+        self._burials.bury(
+            Burial(queue, self._told(queue), reason, (message,), now, DeadLetterReceipt(reached, on_answer))
+        )
 
     def delete_queue(self, queue: Queue, reason: str) -> None:
         """What is refused now is tried again, as long as there is a reason to. A queue that expires is asked for anew by its

@@ -224,10 +224,11 @@ class QueueHost(Protocol):
         reason: DeathReason,
         message: DeadMessage,
         now: int,
+        reached: set[int],
         on_answer: Callable[[Arrival], None],
     ) -> None:
         """Route one dead message onward, for a queue that keeps it until it has arrived. Told what became of it, now or
-        later."""
+        later. `reached`: numbers of queues that have it, and are not given it again; those that take it are added."""
 
     def delete_queue(self, queue: Queue, reason: str) -> None:
         """The queue is to go by its own rules (auto-delete, expires): delete it as a client would have."""

@@ -1,9 +1,10 @@
 """Dead letters at least once: the leader's node publishes what the machine holds, and has it forgotten when it has arrived.
 
-At most IN_FLIGHT_MAX messages are on their way. One that its new queues refuse is tried again after RETRY_MS, and those behind
-it wait. One that has nowhere to go, because nothing is bound or all ways lead back to where it died unrejected, holds nobody
-up: it is tried again later and later, up to every NOWHERE_RETRY_MS_MAX, until somebody changes what is declared. Nothing that
-died here is dropped, however long that takes. A new leader begins with the oldest again, so a message may arrive twice.
+At most IN_FLIGHT_MAX messages are on their way. One that some of its new queues refuse is tried again after RETRY_MS with those
+that do not have it yet, and those behind it wait. One that has nowhere to go, because nothing is bound or all ways lead back to
+where it died unrejected, holds nobody up: it is tried again later and later, up to every NOWHERE_RETRY_MS_MAX, until somebody
+changes what is declared. Nothing that died here is dropped, however long that takes. A new leader begins with the oldest again,
+and does not know who has it, so a message may arrive twice.
 
 When to try again is counted by the monotonic clock: a wall clock that is set back must not hold up anybody.
 """
@@ -48,6 +49,7 @@ class DeadLetterWorker:
         self._member = member
         self._propose = propose
         self._in_flight: set[int] = set()  # ids that were published, or whose settling was proposed
+        self._reached: dict[int, set[int]] = {}  # by id of one that was published: numbers of queues that have it
         # Ids of those with nowhere to go: when to try again, after how long. All are held, or were at the last look: what an
         # earlier leader settled may leave now.
         self._nowhere: dict[int, tuple[int, int]] = {}
@@ -68,6 +70,7 @@ class DeadLetterWorker:
         """There may be more than before."""
         if not self._member.machine.state.dead.count:
             self._nowhere.clear()
+            self._reached.clear()
             return
         now = self._now_ms()
         if self._ended or (self._retry_at is not None and now < self._retry_at):
@@ -122,6 +125,7 @@ class DeadLetterWorker:
             dead.reason,
             DeadMessage(body.exchange, body.routing_key, content, body.persistent, place_of(dead.piece, offset)),
             self._ports.wall_ms(),
+            self._reached.setdefault(number, set()),
             partial(self._published, number),
         )
 
@@ -130,6 +134,8 @@ class DeadLetterWorker:
         if self._ended:
             return
         now = self._now_ms()
+        if arrived is not Arrival.REFUSED:
+            self._reached.pop(number, None)
         if arrived is Arrival.ARRIVED:
             self._nowhere.pop(number, None)
             self._arrived.append(number)

@@ -76,7 +76,8 @@ class TopicTree(Generic[T]):
 
     def match(self, key: str) -> Iterator[T]:
         """Values whose pattern matches. One that was added with several such patterns may come several times."""
-        reached = _closed({self._root: None})
+        final: dict[_Node[T], None] = {}
+        reached = _closed({self._root: None}, final)
         for word in words_of(key):
             following: dict[_Node[T], None] = {}
             for node in reached:
@@ -87,19 +88,20 @@ class TopicTree(Generic[T]):
                     following[children["*"]] = None
                 if node.eats_words:
                     following[node] = None
-            if not following:
-                return
-            reached = _closed(following)
-        for node in reached:
+            reached = _closed(following, final)
+            if not reached:
+                break
+        for node in (*reached, *final):
             yield from node.values
 
 
-def _closed(nodes: dict[_Node[T], None]) -> dict[_Node[T], None]:
-    """These nodes, and those that a `#` standing for no word leads to from them."""
+def _closed(nodes: dict[_Node[T], None], final: dict[_Node[T], None]) -> dict[_Node[T], None]:
+    """These nodes, and those that a `#` standing for no word leads to from them. A `#` with which patterns end goes to `final`:
+    it matches whatever follows, and nobody walks on from there."""
     reached = dict(nodes)
     for node in nodes:
         child = node.children.get("#")
         while child is not None:
-            reached[child] = None
+            (reached if child.children else final)[child] = None
             child = child.children.get("#")
     return reached

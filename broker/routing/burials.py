@@ -52,7 +52,9 @@ class Burial:
     reason: DeathReason
     messages: Sequence[DeadMessage]
     died_at: int
-    on_answer: Callable[[Arrival], None] | None  # told whether the one message has arrived; None: nobody asks
+    receipt: (
+        DeadLetterReceipt | None
+    )  # of the one message, whose queue keeps it until it has arrived; None: nobody asks
 
 
 class Burials:
@@ -93,7 +95,7 @@ class Burials:
         effective = burial.effective
         exchange = effective.dead_letter_exchange
         if exchange is None or (exchange and broker.catalog.exchange(record.vhost, exchange) is None):
-            _answer(burial, Arrival.NOWHERE)
+            _went_nowhere(burial)
             return
         for message in burial.messages:
             try:
@@ -102,13 +104,13 @@ class Burials:
                 )
             except HistoryTooLong:
                 self.too_large += 1
-                _answer(burial, Arrival.NOWHERE)
+                _went_nowhere(burial)
                 continue
-            if burial.on_answer is None:
+            if burial.receipt is None:
                 self.counted[burial.reason] += 1
                 yield from self._pass_on(record.vhost, targets, run)
             else:
-                yield from self._pass_on_confirmed(burial, burial.on_answer, targets, run)
+                yield from self._pass_on_confirmed(burial, burial.receipt, targets, run)
 
     def _pass_on(self, vhost: str, targets: Sequence[str], run: Run) -> Iterator[int]:
         for name in targets:
@@ -119,46 +121,74 @@ class Burials:
             yield 1
 
     def _pass_on_confirmed(
-        self, burial: Burial, on_answer: Callable[[Arrival], None], targets: Sequence[str], run: Run
+        self, burial: Burial, receipt: DeadLetterReceipt, targets: Sequence[str], run: Run
     ) -> Iterator[int]:
+        """To those that do not have it yet: who has taken it is not given it again for one that refuses."""
         vhost = burial.queue.record.vhost
-        there = [name for name in targets if self._broker.find_queue(vhost, name) is not None]
-        if not there:
-            on_answer(Arrival.NOWHERE)
+        there = [found for name in targets if (found := self._broker.find_queue(vhost, name)) is not None]
+        if not there and not receipt.reached:
+            receipt.went_nowhere()
             return
-        self.counted[burial.reason] += 1
-        receipt = Receipt(DeadLetterReceipt(on_answer), 1, 1, len(there))
-        for name in there:
-            found = self._broker.find_queue(vhost, name)
-            if found is None:
-                receipt.accepted()  # it was deleted meanwhile, as with any other publish
+        if not receipt.reached:
+            self.counted[burial.reason] += 1
+        owed = [found.queue.record for found in there if found.queue.record.id not in receipt.reached]
+        receipt.begin(len(owed))
+        for record in owed:
+            found = self._broker.find_queue(vhost, record.name)
+            if found is None or found.queue.record.id != record.id:
+                receipt.told(record.id, took=True)  # it was deleted meanwhile, as with any other publish
                 continue
+            answer = Receipt(QueueAnswer(receipt, record.id), 1, 1, 1)
             try:
-                found.kind.publish((found.queue,), run, receipt, self._broker.turns.now)
+                found.kind.publish((found.queue,), run, answer, self._broker.turns.now)
             except ResourceExhausted:
-                receipt.give_up()
-                return
+                answer.give_up()
             yield 1
 
 
 class DeadLetterReceipt:
-    """Tells once what became of a message. Fulfils AnswersTo."""
+    """Tells once what became of a message, when all queues that were given it have answered."""
 
-    def __init__(self, on_answer: Callable[[Arrival], None]) -> None:
-        self._on_answer: Callable[[Arrival], None] | None = on_answer
+    def __init__(self, reached: set[int], on_answer: Callable[[Arrival], None]) -> None:
+        """`reached`: see QueueHost.dead_letter_confirmed."""
+        self.reached = reached
+        self._on_answer = on_answer
+        self._owed = 0
+        self._is_refused = False
+
+    def begin(self, queues: int) -> None:
+        """So many are given it."""
+        self._owed = queues
+        if not queues:
+            self._on_answer(Arrival.ARRIVED)
+
+    def told(self, queue: int, *, took: bool) -> None:
+        if took:
+            self.reached.add(queue)
+        else:
+            self._is_refused = True
+        self._owed -= 1
+        if not self._owed:
+            self._on_answer(Arrival.REFUSED if self._is_refused else Arrival.ARRIVED)
+
+    def went_nowhere(self) -> None:
+        self._on_answer(Arrival.NOWHERE)
+
+
+class QueueAnswer:
+    """What one queue says of a message. Fulfils AnswersTo."""
+
+    def __init__(self, receipt: DeadLetterReceipt, queue: int) -> None:
+        self._receipt = receipt
+        self._queue = queue
 
     def answered(self, receipt: Receipt) -> None:
-        self._tell(Arrival.ARRIVED if receipt.taken else Arrival.REFUSED)
+        self._receipt.told(self._queue, took=receipt.taken)
 
     def given_up(self, receipt: Receipt) -> None:
-        self._tell(Arrival.REFUSED)
-
-    def _tell(self, arrived: Arrival) -> None:
-        on_answer, self._on_answer = self._on_answer, None
-        if on_answer is not None:
-            on_answer(arrived)
+        self._receipt.told(self._queue, took=False)
 
 
-def _answer(burial: Burial, arrival: Arrival) -> None:
-    if burial.on_answer is not None:
-        burial.on_answer(arrival)
+def _went_nowhere(burial: Burial) -> None:
+    if burial.receipt is not None:
+        burial.receipt.went_nowhere()

@@ -117,13 +117,19 @@ class BuryingBroker(Broker):
         self._note = count
 
     def dead_letter_confirmed(
-        self, queue: Queue, reason: DeathReason, message: DeadMessage, now: int, on_answer: Callable[[Arrival], None]
+        self,
+        queue: Queue,
+        reason: DeathReason,
+        message: DeadMessage,
+        now: int,
+        reached: set[int],
+        on_answer: Callable[[Arrival], None],
     ) -> None:
         def answered(arrival: Arrival) -> None:
             self._note(f"dead letter {arrival.name.lower()}")
             on_answer(arrival)
 
-        super().dead_letter_confirmed(queue, reason, message, now, answered)
+        super().dead_letter_confirmed(queue, reason, message, now, reached, answered)
 
 
 def parts_of(process: BrokerProcess) -> Parts:

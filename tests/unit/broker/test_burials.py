@@ -74,7 +74,7 @@ def test_a_queue_that_is_deleted_before_it_got_a_dead_letter_has_taken_it(graves
     heard: list[Arrival] = []
     queue = graves.world.broker.queue("/", "src")
     dead = DeadMessage("", "src", encode(encode_properties({}), b"1"), True)
-    graves.world.broker.dead_letter_confirmed(queue, DeathReason.REJECTED, dead, graves.world.now, heard.append)
+    graves.world.broker.dead_letter_confirmed(queue, DeathReason.REJECTED, dead, graves.world.now, set(), heard.append)
     assert (sum(graves.holding()), heard) == (4, [])
     graves.client.delete(TARGETS[-1])
     while graves.turn():

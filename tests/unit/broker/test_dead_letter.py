@@ -373,12 +373,13 @@ def test_dead_letters_are_counted_by_reason(client: Client) -> None:
 # ------------------------------------------------------------------------- kept until they have arrived
 
 
-def kept(client: Client, body: bytes = b"a") -> list[Arrival]:
+def kept(client: Client, body: bytes = b"a", reached: set[int] | None = None) -> list[Arrival]:
     """What a queue is told that keeps its dead letter until it has arrived."""
     told: list[Arrival] = []
     broker = client.world.broker
+    reached = set() if reached is None else reached
     message = DeadMessage("", "src", encode(b"\0\0", body), True)
-    broker.dead_letter_confirmed(broker.queue("/", "src"), DeathReason.REJECTED, message, NOW, told.append)
+    broker.dead_letter_confirmed(broker.queue("/", "src"), DeathReason.REJECTED, message, NOW, reached, told.append)
     return told
 
 
@@ -409,6 +410,32 @@ def test_a_dead_letter_for_several_queues_has_arrived_when_all_have_confirmed_it
     assert told == [Arrival.ARRIVED]
 
 
+def test_a_dead_letter_that_one_queue_refuses_is_given_again_to_that_one_only(client: Client) -> None:
+    """All of its queues got it with each attempt, for as long as one of them was full."""
+    client.declare("dead")
+    client.declare("full", max_length=1, overflow="reject-publish")
+    client.declare_exchange("all", "fanout")
+    for queue in ("dead", "full"):
+        client.bind(queue, "all", "")
+    client.declare("src", dead_letter_exchange="all")
+    client.publish("", "full", b"in the way")
+    reached: set[int] = set()
+    assert [kept(client, b"a", reached) for _ in range(3)] == [[Arrival.REFUSED]] * 3
+    assert client.bodies_of("dead") == [b"a"]
+    assert client.world.broker.dead_lettered()["rejected"] == 1
+    client.get("full", no_ack=True)
+    assert kept(client, b"a", reached) == [Arrival.ARRIVED]
+    assert (client.bodies_of("dead"), client.bodies_of("full")) == ([], [b"a"])
+    assert kept(client, b"a", reached) == [Arrival.ARRIVED], "all that are bound have it"
+    client.delete("dead")
+    client.delete("full")
+    assert kept(client, b"a", reached) == [Arrival.ARRIVED], "it has been somewhere"
+    client.declare("dead")
+    client.bind("dead", "all", "")
+    assert kept(client, b"a", reached) == [Arrival.ARRIVED]
+    assert client.bodies_of("dead") == [b"a"], "this is another queue"
+
+
 def test_a_dead_letter_whose_target_has_no_disk_any_more_has_not_arrived(client: Client) -> None:
     failed = FailedQueues(client.world.broker)
     failed.name = "stream"
@@ -428,7 +455,7 @@ def test_a_dead_letter_whose_only_way_leads_back_has_nowhere_to_go(client: Clien
     client.declare("src", dead_letter_exchange="", dead_letter_routing_key="src")
     broker, told = client.world.broker, []
     message = DeadMessage("", "src", encode(b"\0\0", b"a"), True)
-    broker.dead_letter_confirmed(broker.queue("/", "src"), DeathReason.EXPIRED, message, NOW, told.append)
+    broker.dead_letter_confirmed(broker.queue("/", "src"), DeathReason.EXPIRED, message, NOW, set(), told.append)
     assert told == [Arrival.NOWHERE]
     assert kept(client) == [Arrival.ARRIVED], "a rejection is a consumer's loop, and its to end"
 
@@ -450,7 +477,7 @@ def test_a_dead_letter_that_is_kept_until_it_has_arrived_goes_nowhere_with_too_l
     broker, told = client.world.broker, list[Arrival]()
     props = encode_properties({"headers": {"h": "x" * (PROPERTIES_BYTES_MAX - 200)}})
     message = DeadMessage("", "src", encode(props, b"a"), True)
-    broker.dead_letter_confirmed(broker.queue("/", "src"), DeathReason.REJECTED, message, NOW, told.append)
+    broker.dead_letter_confirmed(broker.queue("/", "src"), DeathReason.REJECTED, message, NOW, set(), told.append)
     assert told == [Arrival.NOWHERE] and broker.dead_letters_too_large == 1
 
 

@@ -113,7 +113,7 @@ def test_a_queue_dead_letters_by_the_policy_it_goes_by_until_it_hears_of_another
     assert late.effective.dead_letter_exchange == "", "it has not heard of it yet"
     dead = DeadMessage("", QUEUES[-1], encode(b"\0\0", b"body"), True)
     if confirmed:
-        world.broker.dead_letter_confirmed(late.queue, DeathReason.REJECTED, dead, world.now, lambda _: None)
+        world.broker.dead_letter_confirmed(late.queue, DeathReason.REJECTED, dead, world.now, set(), lambda _: None)
     else:
         world.broker.dead_letter(late.queue, DeathReason.MAXLEN, [dead], world.now)
     assert world.broker.queue("/", "dead").ready_count == 1

@@ -27,14 +27,18 @@ class Target:
     def __init__(self) -> None:
         self.accepts: Arrival | None = Arrival.ARRIVED  # None: it answers later
         self.nowhere: set[bytes] = set()  # messages that have no way
+        self.reaches: set[int] = set()  # queues that take what others may refuse
+        self.reached: list[set[int]] = []  # queues that had it, at each attempt
         self.arrived: list[tuple[DeathReason, bytes]] = []
         self.refused = 0
         self.waiting: list[Callable[[Arrival], None]] = []
 
     def dead_letter_confirmed(
-        self, queue: Queue, reason: DeathReason, message: DeadMessage, now: int,
+        self, queue: Queue, reason: DeathReason, message: DeadMessage, now: int, reached: set[int],
         on_answer: Callable[[Arrival], None],
     ) -> None:  # fmt: skip
+        self.reached.append(set(reached))
+        reached |= self.reaches
         if self.accepts is None:
             self.waiting.append(on_answer)
             return
@@ -95,6 +99,20 @@ def test_what_is_refused_is_tried_again_until_it_arrives(world: World) -> None:
     world.cluster.run(2 * RETRY_MS / 1000)
     assert [body for _, body in world.target.arrived] == bodies
     assert world.kept(2) == 0
+
+
+def test_queues_that_took_what_another_one_refused_are_remembered_until_it_has_arrived(world: World) -> None:
+    world.target.accepts = Arrival.REFUSED
+    world.target.reaches = {7}
+    world.reject(1)
+    world.target.reaches = {8}
+    world.cluster.run(RETRY_MS / 1000 + 0.5)
+    world.target.accepts = Arrival.ARRIVED
+    world.cluster.run(RETRY_MS / 1000 + 1)
+    assert world.target.reached == [set(), {7}, {7, 8}]
+    assert world.kept(2) == 0
+    worker = world.cluster.leader(world.record).queue(world.record).leading._worker
+    assert worker._reached == {}
 
 
 def test_only_so_many_are_on_their_way(world: World) -> None:
