@@ -28,6 +28,8 @@ from leveret.v1 import message_pb2, publish_pb2, publish_pb2_grpc
 # Answers that may wait for a client that does not read them before it is not read from either.
 WAITING_ANSWERS_MAX = 10_000
 
+STEP_MESSAGES = 1_000  # of a batch in one turn: 1 to 5 ms, and a request may have millions of small ones
+
 REFERENCE_BYTES_MAX = 255
 NUMBER_MAX = (1 << 63) - 1  # that a publisher with a name may give a message
 
@@ -77,14 +79,12 @@ class PublishStream(Stream):
                 return
             if request.WhichOneof("kind") != "batch":
                 raise InvalidRequest(f"after `open` a publisher sends `batch`, not `{request.WhichOneof('kind')}`")
-            published = self._publish(request.batch)
-            self.front.broker.end_turn()
-            if published is not None:
-                await self.front.answer(published)
+            await self._publish(request.batch)
 
-    def _publish(self, batch: publish_pb2.PublishBatch) -> Pending[None] | None:
-        """When the next batch may follow, if not at once."""
-        sequence = first = self._take_numbers(batch)
+    async def _publish(self, batch: publish_pb2.PublishBatch) -> None:
+        """A step at a time: others have their turns in between. Until the next batch may follow."""
+        sequence = step_end = first = self._take_numbers(batch)
+        step_end += STEP_MESSAGES
         published: Pending[None] | None = None
         for piece in pieces_of(batch, self.front.message_bytes_max):
             if isinstance(piece, Run):
@@ -94,7 +94,17 @@ class PublishStream(Stream):
             else:
                 self._refuse(sequence, 1, piece)
                 sequence += 1
-        return published
+            if sequence >= step_end:
+                step_end, ended, published = sequence + STEP_MESSAGES, published, None
+                await self._end_step(ended)
+                await asyncio.sleep(0)
+                await self._may_read.wait()
+        await self._end_step(published)
+
+    async def _end_step(self, published: Pending[None] | None) -> None:
+        self.front.broker.end_turn()
+        if published is not None:
+            await self.front.answer(published)
 
     def _take_numbers(self, batch: publish_pb2.PublishBatch) -> int:
         first = batch.first_sequence

@@ -10,7 +10,9 @@ from front.grpc import convert
 from front.grpc.convert import DEFAULT_SHAPE, Shape
 from leveret.v1 import message_pb2, publish_pb2
 from native import content
-from native.frame_split import RUN_CONTENT_BYTES_MAX, RUN_MESSAGES_MAX
+from native.frame_split import RUN_CONTENT_BYTES_MAX
+
+RUN_MESSAGES_MAX = 4_096  # where a queue looks at each by itself that is 16 ms of one turn
 
 
 def pieces_of(batch: publish_pb2.PublishBatch, message_bytes_max: int) -> Iterator[Run | BrokerError]:

@@ -11,6 +11,7 @@ import pytest
 
 import leveret
 from broker.pending import Pending
+from front.grpc.runs import RUN_MESSAGES_MAX
 from leveret.channels import Stubs
 from leveret.v1 import message_pb2, publish_pb2
 from tests.unit.front.grpc.fakes import Running, bounded, running, until
@@ -100,6 +101,27 @@ def test_after_the_last_request_owed_confirms_come_and_then_the_end() -> None:
         assert (await answer).confirms.accepted == [message_pb2.Range(first=1, last=1)]
         assert await raw.answer() is grpc.aio.EOF
         assert await raw.call.code() is grpc.StatusCode.OK
+
+    with_stream(work)
+
+
+def test_a_batch_of_very_many_messages_is_published_a_run_at_a_time() -> None:
+    """Seven million empty ones, 14 MB, held a node for 4 seconds."""
+
+    async def work(server: Running, raw: Raw) -> None:
+        await raw.opened()
+        first = server.broker.under_way = Pending()
+        await raw.send(batch=batch(*[body(b"")] * (RUN_MESSAGES_MAX + 1)))
+        assert (await raw.answer()).confirms.accepted == [message_pb2.Range(first=1, last=RUN_MESSAGES_MAX)]
+        server.broker.under_way = None
+        async with leveret.connect(server.target) as node:
+            await node.admin.connections()
+        assert [run.count for run in server.broker.runs] == [RUN_MESSAGES_MAX]
+        first.resolve(None)
+        last = RUN_MESSAGES_MAX + 1
+        assert (await raw.answer()).confirms.accepted == [message_pb2.Range(first=last, last=last)]
+        await raw.send(batch=batch(body(b"next"), first=last + 1))
+        assert (await raw.answer()).confirms.accepted == [message_pb2.Range(first=last + 1, last=last + 1)]
 
     with_stream(work)
 

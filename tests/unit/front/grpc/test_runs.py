@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from broker.errors import BrokerError
 from broker.message import Run
-from front.grpc.runs import pieces_of
+from front.grpc.runs import RUN_MESSAGES_MAX, pieces_of
 from leveret.v1 import message_pb2, publish_pb2
 from native import content
-from native.frame_split import RUN_CONTENT_BYTES_MAX, RUN_MESSAGES_MAX
+from native.frame_split import RUN_CONTENT_BYTES_MAX
 
 MESSAGE_BYTES_MAX = 16_777_216
 
