@@ -46,7 +46,7 @@ LOOK_HEADERS: Final = 4
 LOOK_ALONE: Final = LOOK_CC | LOOK_REPLY_TO
 
 # A run is one queue operation and one log record, so it is kept at a size that a commit and a credit window digest.
-RUN_MESSAGES_MAX: Final = 16384
+RUN_MESSAGES_MAX: Final = 8192  # where a queue looks at each by itself that is 30 ms of one turn
 RUN_CONTENT_BYTES_MAX: Final = 1 << 20
 
 NO_FRAME_MAX: Final = 2**31 - 1  # what frame_max 0, "no limit", means here

@@ -30,7 +30,13 @@ from broker.routing.sender_selected import further_keys, raw_headers, without_he
 from broker.routing.targets import Router, Target, TargetCache
 from broker.run_parts import part
 from broker.session.session_sink import SessionSink
-from broker.session.transactions import CARRIED_OUT_PER_STEP, Completion, Transaction, Transactions
+from broker.session.transactions import (
+    CARRIED_OUT_PER_STEP,
+    MESSAGES_AS_A_PUBLISH,
+    Completion,
+    Transaction,
+    Transactions,
+)
 from broker.stream_contract import StreamContract
 from native.content import encode, one
 from native.frame_split import parse_publish
@@ -310,9 +316,12 @@ class Publisher:
 
     def hand_over_all(self, transaction: Transaction, completion: Completion) -> Iterator[None]:
         """Hand its publishes over to their queues, some with each step."""
-        for count, (run, target) in enumerate(transaction.publishes, 1):
+        carried_out = 0
+        for run, target in transaction.publishes:
             self._hand_over(run, self._router.up_to_date(target), completion, self._broker.turns.now)
-            if count % CARRIED_OUT_PER_STEP == 0:
+            carried_out += 1 + run.count // MESSAGES_AS_A_PUBLISH
+            if carried_out >= CARRIED_OUT_PER_STEP:
+                carried_out = 0
                 yield
 
     # called by the session
