@@ -52,9 +52,7 @@ class Burial:
     reason: DeathReason
     messages: Sequence[DeadMessage]
     died_at: int
-    receipt: (
-        DeadLetterReceipt | None
-    )  # of the one message, whose queue keeps it until it has arrived; None: nobody asks
+    receipt: DeadLetterReceipt | None  # of the one message, if its queue keeps it until it has arrived
 
 
 class Burials:

@@ -158,7 +158,7 @@ class Publisher:
         if transaction is None:
             self._hand_over(run, target, None, now)
         else:
-            transaction.publishes.append((run, target))
+            transaction.add(run, target)
 
     def _hand_over(self, run: Run, target: Target, completion: Completion | None, now: int) -> None:
         """To the queues; confirmed when all of them have it."""

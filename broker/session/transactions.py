@@ -9,24 +9,38 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from broker.confirms import Receipt
-from broker.errors import PreconditionFailed
+from broker.errors import PreconditionFailed, ResourceExhausted
 from broker.message import Run
 from broker.queue_type import Outcome
 from broker.routing.targets import Target
 from broker.session.deliveries import Held
 
 CARRIED_OUT_PER_STEP = 50  # publishes or settlements: some 20 us each
+TRANSACTION_BYTES_MAX = (
+    128 << 20
+)  # a client whose own messages raise the alarm of memory is not read, and never commits
+RUN_BYTES = 500  # of memory, besides its content
 MESSAGES_AS_A_PUBLISH = 8  # of a run: where a queue looks at each by itself
 
 
 class Transaction:
     """What waits for commit. Who may publish where was checked when it was published."""
 
-    __slots__ = ("publishes", "settlements")
+    __slots__ = ("_bytes", "publishes", "settlements")
 
     def __init__(self) -> None:
         self.publishes: list[tuple[Run, Target]] = []
         self.settlements: list[tuple[list[Held], Outcome]] = []
+        self._bytes = 0
+
+    def add(self, run: Run, target: Target) -> None:
+        """Raises ResourceExhausted."""
+        self._bytes += RUN_BYTES + len(run.content)
+        if self._bytes > TRANSACTION_BYTES_MAX and self.publishes:  # one message may be larger
+            raise ResourceExhausted(
+                f"a transaction of more than {TRANSACTION_BYTES_MAX >> 20} MiB: what it holds is in memory. Commit more often"
+            )
+        self.publishes.append((run, target))
 
 
 class Transactions:

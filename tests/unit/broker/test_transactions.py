@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from broker.catalog.catalog_commands import DeleteExchange, DeletePermission
-from broker.errors import NotFound, PreconditionFailed
-from broker.session.transactions import CARRIED_OUT_PER_STEP, MESSAGES_AS_A_PUBLISH, Completion
+from broker.errors import NotFound, PreconditionFailed, ResourceExhausted
+from broker.session import transactions
+from broker.session.transactions import CARRIED_OUT_PER_STEP, MESSAGES_AS_A_PUBLISH, RUN_BYTES, Completion
 from tests.unit.broker.broker_world import Client, World, refused
 from tests.unit.broker.later_turns import LaterTurns
 
@@ -211,6 +212,31 @@ def test_a_run_of_many_messages_counts_as_many_publishes(world: World, client: C
         later.one()
         stored.append(world.ready("q"))
     assert stored[:3] == [count, 2 * count, 3 * count]
+
+
+def test_what_was_not_committed_goes_with_its_session(client: Client) -> None:
+    """A session is part of a cycle: the 128 MB of one that had gone stayed, and publishers were held by the alarm of memory."""
+    content = bytes(1000)
+    client.publish("", "q", content)
+    transaction = client.session._transactions.current
+    client.close()
+    assert client.session._transactions.current is not transaction
+    assert client.session.statistics()["uncommitted"] == 0
+
+
+def test_a_transaction_holds_so_much_and_no_more(world: World, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transactions, "TRANSACTION_BYTES_MAX", 1 << 20)
+    client.publish("", "q", bytes(2 << 20))
+    with pytest.raises(ResourceExhausted, match="more than 1 MiB: what it holds is in memory. Commit more often"):
+        client.publish("", "q", b"x")
+    commit(client)
+    assert world.ready("q") == 1
+    for _ in range((1 << 20) // (RUN_BYTES + 30)):
+        client.publish("", "q", b"x")
+    rollback(client)
+    client.publish("", "q", b"y")
+    commit(client)
+    assert world.ready("q") == 2
 
 
 def test_what_a_client_has_committed_is_done_though_it_has_gone(world: World, client: Client) -> None:
