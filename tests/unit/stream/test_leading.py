@@ -71,6 +71,23 @@ def test_nothing_is_sealed_before_all_of_earlier_leaders_is_applied() -> None:
     assert machine.state.stored["r"].offset == 50
 
 
+def test_after_an_entry_out_of_place_nothing_is_sealed_before_all_that_was_on_its_way_is_applied() -> None:
+    """What of that counts is not known before: a reference that is stored again could go back behind it."""
+    leader = Leader(StreamMachine())
+    first = leader.leading.seal([encode_storing([Storing("r", 50)])], 0)
+    assert first is not None
+    leader.driver.core = SimpleNamespace(status=lambda: SimpleNamespace(last=2, term=2))
+    leader.leading.out_of_place()
+    again = [encode_storing([Storing("r", 10, again=True)])]
+    assert leader.leading.seal(again, 0) is None and not leader.leading.knows_end()
+    leader.machine.apply(2, first)
+    leader.driver.applied = 2
+    stored = leader.leading.seal(again, 0)
+    assert stored is not None
+    leader.machine.apply(3, stored)
+    assert leader.machine.state.stored["r"].offset == 50
+
+
 def test_retention_cuts_once_at_a_time_and_again_whatever_became_of_it() -> None:
     leader = Leader(segments(5), last=5)
     leader.queue.rules = StreamRules(max_length_bytes=3 * leader.machine.state.segments[0].size)
@@ -102,6 +119,18 @@ def test_names_that_nobody_has_used_for_long_are_forgotten_by_an_entry() -> None
     ((entry, _),) = leader.proposed
     leader.machine.apply(3, entry)
     assert leader.machine.state.stored == {}
+
+
+def test_an_offset_is_not_forgotten_while_the_stream_has_its_message() -> None:
+    leader = Leader(segments(3))
+    stored = leader.leading.seal([encode_storing([Storing("r", 1)])], 0)
+    assert stored is not None
+    leader.machine.apply(4, stored)
+    leader.leading.check(NAMES_KEPT_MS + FORGET_MS)
+    assert leader.proposed == []
+    leader.machine.state.first_offset = 2
+    leader.leading.check(NAMES_KEPT_MS + 2 * FORGET_MS)
+    assert len(leader.proposed) == 1
 
 
 def test_names_are_looked_for_once_an_hour_also_when_the_clock_was_set_back() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,15 +13,16 @@ from broker.pending import Pending
 from broker.records import QueueRecord
 from broker.stream_contract import StreamContract, StreamFigures
 from raft.core.errors import RaftError, Unknown
+from raft.core.messages import NodeId
 from replicated.peer_letters import RefusedProposal
 from replicated.reply_timeout import WAIT_MS
 from stream.chunks.entries import ChunkEntry, StoredOffsets, decode
 from stream.chunks.store_ops import Storing, encode_storing, read_storing
-from stream.group.machine import StreamMachine
+from stream.group.machine import StreamMachine, Written
 from stream.group.stream_state import STORED_MAX
 from stream.group.tail import NAMES_KEPT_MS, StreamTail
 from stream.publishing.node_publishing import ALL_WAITING_BYTES_MAX, WAITING_BYTES_MAX
-from stream.publishing.offset_stores import WAITING_MAX
+from stream.publishing.offset_stores import IN_FLIGHT_MAX, WAITING_MAX, OffsetStores
 from stream.publishing.publish_entries import check_said
 from stream.queue import StreamQueue
 from tests.unit.stream.named_publisher import NamedPublisher, run_of
@@ -291,3 +293,118 @@ def test_a_leader_that_is_cut_off_does_not_say_what_was_the_last_id_or_the_offse
     clients.cluster.heal()
     clients.cluster.run(3.0)
     assert (last_id.value, offset.value) == (7, 8)
+
+
+class Route:
+    """To the node that leads, if one does, which answers when the test says so. Has the stores that go there."""
+
+    node = 1
+
+    def __init__(self) -> None:
+        self.leads: NodeId = 2
+        self.said: list[tuple[dict[str, Storing], Callable[[Sequence[Any] | None], None]]] = []
+        ports: Any = SimpleNamespace(node=1, groups=SimpleNamespace(trusts=lambda node: True))
+        self.stores = OffsetStores(self, ports)  # type: ignore[arg-type]
+
+    def leader(self) -> NodeId:
+        return self.leads
+
+    look_for = leader
+
+    def propose(self, ops: Sequence[bytes], on_answer: Callable[[Sequence[Any] | None], None]) -> None:
+        self.said.append(({one.reference: one for one in read_storing(b"".join(ops))}, on_answer))
+
+    def store(self, **offsets: int) -> None:
+        """In one turn."""
+        for reference, offset in offsets.items():
+            self.stores.store(reference, offset)
+        self.stores.flush()
+
+    def answer(self, at: int, results: Sequence[Any] | None = (Written.DONE,)) -> None:
+        """To the batch that was said so many before. No results: nobody knows what became of it."""
+        self.said[at][1](results)
+
+
+def test_each_of_several_batches_that_get_lost_is_said_again() -> None:
+    """The one before the last was forgotten when another reference was stored behind it."""
+    route = Route()
+    route.store(first=1)
+    route.store(second=2)
+    route.answer(0, None)
+    route.answer(1, None)
+    route.stores.flush()
+    assert route.said[2:] != [] and route.said[2][0] == {
+        "first": Storing("first", 1, again=True),
+        "second": Storing("second", 2, again=True),
+    }
+
+
+def test_of_a_batch_that_gets_lost_nothing_is_said_again_that_was_stored_later() -> None:
+    """On its way already, or waiting: an offset that is older does not come behind it."""
+    route = Route()
+    route.store(moved=1, waits=1, stays=1)
+    route.store(moved=5)
+    route.leads = 0
+    route.store(waits=7)
+    route.answer(0, None)
+    route.leads = 2
+    route.stores.flush()
+    assert route.said[2][0] == {"stays": Storing("stays", 1, again=True), "waits": Storing("waits", 7, again=True)}
+
+
+def test_what_was_stored_counts_as_done_when_all_before_it_is_too() -> None:
+    """A question that is asked earlier may be answered with what was stored before."""
+    route = Route()
+    stores = route.stores
+    stores.store("r", 1)
+    assert stores.done == 0, "it has not left"
+    stores.store("r", 2)
+    assert stores.done == 0, "nor has the one before"
+    stores.flush()
+    assert stores.done == 0
+    route.store(other=1)
+    route.answer(1)
+    assert stores.done == 0, "what came later is there, and what was first is not"
+    stores.store("third", 1)
+    route.answer(0, None)
+    assert stores.done == 0, "it waits again, together with what was stored since"
+    stores.flush()
+    route.answer(2)
+    assert stores.done == stores.stored == 4
+
+
+def test_what_waits_for_a_leader_is_bounded_and_of_each_reference_the_latest() -> None:
+    route = Route()
+    route.leads = 0
+    for number in range(WAITING_MAX + 1):
+        route.stores.store(f"r{number}", 1)
+    route.store(r0=9)
+    route.leads = 2
+    route.stores.flush()
+    said = route.said[0][0]
+    assert len(said) == WAITING_MAX and said["r0"].offset == 9
+
+
+def test_so_many_batches_are_on_their_way_and_what_is_stored_then_waits_for_one_of_them() -> None:
+    route = Route()
+    for number in range(IN_FLIGHT_MAX + 3):
+        route.store(r=number)
+    assert len(route.said) == IN_FLIGHT_MAX
+    route.answer(0)
+    route.stores.flush()
+    assert len(route.said) == IN_FLIGHT_MAX + 1
+    assert route.said[-1][0] == {"r": Storing("r", IN_FLIGHT_MAX + 2, again=True)}, (
+        "others may have stored more meanwhile"
+    )
+
+
+def test_what_was_said_to_a_leader_of_old_is_said_again_to_the_next_and_its_late_answer_counts_for_nothing() -> None:
+    route = Route()
+    route.store(r=5)
+    assert route.stores.go_on() and len(route.said) == 1, "it is waited for"
+    route.leads = 3
+    assert route.stores.go_on() and route.said[1][0] == {"r": Storing("r", 5, again=True)}
+    route.answer(0)
+    assert route.stores.done == 0
+    route.answer(1)
+    assert route.stores.done == 1 and not route.stores.go_on()

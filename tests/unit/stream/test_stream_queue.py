@@ -111,6 +111,25 @@ def test_a_node_without_a_member_publishes() -> None:
     assert consume_all(clients, record) == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("node", [1, 2, 3, 4])
+def test_what_was_published_to_a_leader_that_stands_still_is_stored_by_the_next_one(node: NodeId) -> None:
+    """Its links live, so nobody says that it will not answer."""
+    clients, record = world(4, (1, 2, 3))
+    leader = clients.cluster.leader(record).number
+    publisher = Publisher(clients, node, record, name="p-")
+    publisher.publish(1)
+    clients.cluster.run(1)
+    assert publisher.confirmed == publisher.all
+    clients.cluster.silent.add(leader)
+    publisher.publish(1)
+    clients.cluster.run(8)
+    assert publisher.confirmed == (publisher.all[:1] if node == leader else publisher.all)
+    clients.cluster.silent.clear()
+    clients.cluster.run(3)
+    assert publisher.confirmed == publisher.all
+    assert consume_all(clients, record) == [0, 1]
+
+
 def test_readers_of_a_member_that_is_removed_go_on_elsewhere() -> None:
     clients, record = world()
     node = next(node for node in (1, 2, 3) if node != clients.cluster.leader(record).number)
