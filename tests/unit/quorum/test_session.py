@@ -327,6 +327,21 @@ def test_a_gap_means_that_something_before_it_is_missing() -> None:
     assert [bodies_of(portion) for portion, _ in line.sent[2:]] == [[b"1"], [b"2"]]
 
 
+@pytest.mark.parametrize("results", [[], [ResultCode.ACCEPTED] * 3], ids=["fewer", "more"])
+def test_an_answer_with_other_results_than_were_asked_for_answers_nobody(results: list[ResultCode]) -> None:
+    """It was made by a node that knows something else, and is worth as much as none."""
+    line = Line()
+    line.publish(b"a", joined=False)
+    line.publish(b"b", tag=2, joined=False)
+    line.session.flush()
+    portion, attempt = line.sent[0]
+    line.session.answered(portion, attempt, results)
+    assert (line.publisher.answers, line.lost, line.session.open) == ([], 1, False)
+    line.open_again()
+    line.answer(1)
+    assert line.publisher.answers == [(1, True), (2, True)]
+
+
 @pytest.mark.usefixtures("pipelined")
 def test_without_a_leader_everything_gathers() -> None:
     line = Line()
@@ -400,8 +415,9 @@ def test_a_closed_session_names_who_still_waited_and_hears_nothing_more() -> Non
     waiting = line.session.close()
     assert len(waiting) == 2
     line.answer(0)
+    line.session.failed(line.sent[0][1])
     line.session.flush()
-    assert (line.publisher.answers, told, len(line.sent)) == ([], [], 1)
+    assert (line.publisher.answers, told, len(line.sent), line.lost) == ([], [], 1, 0)
 
 
 def test_ranges_of_a_settle_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

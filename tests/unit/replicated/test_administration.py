@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,8 +16,8 @@ from quorum.fifo.effects import Deliver
 from quorum.leading import ATTENDED_MS, Leading
 from raft.core.errors import Damaged
 from raft.core.membership import RemoveMember
-from raft.core.messages import MemberId
-from replicated.letters import AnswerStatus
+from raft.core.messages import MemberId, member_id
+from replicated.letters import AnswerStatus, admin_answer
 from replicated.roll_call import WITHIN_S
 from tests.unit.quorum.clients import Clients, Publisher
 
@@ -70,6 +71,73 @@ def test_a_node_without_a_member_that_asks_the_wrong_one_asks_the_leader_next() 
     clients.cluster.run(2)
     assert done == [None]
     assert clients.cluster.leader(record).number == 3
+
+
+def test_a_leader_that_does_not_answer_is_not_asked_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    clients, record = led_by_node_1(3, nodes=4)
+    kind, queue = clients.of(4, record)
+    queue.route.refused(AnswerStatus.NOT_LEADER, 1)
+    asked: list[int] = []
+
+    def silence(node: int, topic: int, letter: Any, on_answer: Callable[[bytes | None], None]) -> None:
+        asked.append(node)
+        on_answer(None)
+
+    monkeypatch.setattr(kind.administration._ports.calls, "ask", silence)
+    for _ in range(2):
+        error = failure_of(clients, kind.administration.transfer(queue, 3))
+        assert error.text == "the leader of queue 'q' in vhost '/' did not answer: try again"
+    assert asked[0] == 1 and asked[1] != 1
+
+
+def promised_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> tuple[Clients, QueueRecord, list[BrokerError], Callable[[MemberId], None]]:
+    """A member for node 3 is asked for, and the node says under which number when the test does."""
+    clients, record = led_by_node_1(2, nodes=3)
+    kind, queue = clients.of(1, record)
+    asked: list[Callable[[bytes | None], None]] = []
+    ask = kind.administration._ports.calls.ask
+    with monkeypatch.context() as patch:
+        patch.setattr(kind.administration._ports.calls, "ask", lambda *arguments: asked.append(arguments[-1]))
+        told: list[BrokerError] = []
+        kind.administration.add_member(queue, 3).then(lambda _: pytest.fail("it was added"), told.append)
+    assert kind.administration._ports.calls.ask == ask
+    (answer,) = asked
+    return clients, record, told, lambda member: answer(admin_answer(AnswerStatus.DONE, 1, str(member)))
+
+
+def test_a_queue_that_is_deleted_while_a_node_is_asked_for_a_number_gets_no_member(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clients, record, told, promise = promised_late(monkeypatch)
+    kind, queue = clients.of(1, record)
+    kind.delete(queue, clients.now)
+    promise(member_id(3, 9))
+    clients.cluster.run(1)
+    assert [(type(error), error.text) for error in told] == [(NotFound, "no queue 'q' in vhost '/'")]
+
+
+def test_a_number_of_another_node_than_the_one_that_gave_it_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The group would have waited for a member that nobody has."""
+    clients, record, told, promise = promised_late(monkeypatch)
+    promise(member_id(2, 9))
+    clients.cluster.run(1)
+    assert [type(error) for error in told] == [ResourceExhausted]
+    assert "node '3' does not say which member of queue 'q' in vhost '/' it will have" in told[0].text
+    driver = clients.of(1, record)[1].route.driver
+    assert driver is not None and not driver.core.status().membership.promotable
+
+
+def test_a_member_that_its_node_had_before_is_not_there_though_the_node_is() -> None:
+    clients, record = led_by_node_1(3)
+    kind, queue = clients.of(1, record)
+    driver = queue.route.driver
+    assert driver is not None
+    there: list[bool] = []
+    for member in (driver.me, member_id(1, 10_000)):
+        kind.administration._is_there(queue, driver, member).then(there.append, pytest.fail)
+    assert there == [True, False]
 
 
 def test_status_has_the_figures_of_member_and_machine() -> None:

@@ -533,3 +533,11 @@ def test_the_leader_is_given_up_first_where_it_is_one_of_several() -> None:
         leader.answer(node, digest=8 if node == 2 else 7)
     assert leader.comparison.diverged == Odd((2, 5), 9)
     assert [node_of(verdict.member) for verdict in leader.given_up] == [5]
+
+
+def test_a_learner_in_another_state_is_no_voter_that_is_given_up() -> None:
+    """What it has come to says nothing of the voters, and none of them is it."""
+    leader = LeadersComparison(Membership((ONE, TWO, THREE), (FOUR,), ()))
+    for node in leader.look(COMPARE_MS):
+        leader.answer(node, digest=8 if node == 4 else 7)
+    assert leader.comparison.diverged is None and leader.given_up == []

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from broker.pending import Pending
 from broker.records import QueueRecord
 from raft.core.membership import members_of
-from raft.core.messages import NodeId, member_id, node_of
-from replicated.departures import goes_on_without
+from raft.core.messages import Membership, NodeId, member_id, node_of
+from replicated.departures import Departures, goes_on_without
 from replicated.local_members import QUEUE_GROUPS
 from tests.unit.quorum.clients import Clients, Publisher
 from tests.unit.quorum.nodes import Cluster
@@ -162,3 +164,74 @@ def test_what_a_node_says_of_itself_is_what_is_read() -> None:
     assert not goes_on_without(told[0], 2, told[0]["raft"]["term"])
     status = leader.queue(record).route.driver.core.status()  # type: ignore[union-attr]
     assert members_of(status.membership) == record.members
+
+
+class Node3:
+    """It has a log of a queue whose record names nodes 1 and 2; figures come when the test says so. It is that queue, too."""
+
+    deleted = False
+
+    def __init__(self) -> None:
+        self.linked = {1, 2}
+        self.asked: list[NodeId] = []
+        self.answers: list[Pending[dict[str, Any] | None]] = []
+        self.dropped: list[Any] = []
+        self.has = True
+        self.named: list[NodeId] = [1, 2]
+        core = SimpleNamespace(status=lambda: SimpleNamespace(membership=Membership((ONE, TWO, THREE))))
+        self.driver = SimpleNamespace(core=core, leader_node=1)
+        self.route = SimpleNamespace(driver=self.driver)
+        ports: Any = SimpleNamespace(
+            node=3, incarnation=4, calls=SimpleNamespace(connected=lambda node: node in self.linked)
+        )
+        members: Any = SimpleNamespace(
+            has_log=lambda queue: self.has, term_on_disk=lambda queue: 5, drop=self.dropped.append
+        )
+        self.departures: Departures[Any] = Departures(ports, members, lambda node: 4, self.figures)
+        self.departures.begin(self)
+
+    def member_nodes(self) -> list[NodeId]:
+        return self.named
+
+    def figures(self, queue: Any, node: NodeId) -> Pending[dict[str, Any] | None]:
+        self.asked.append(node)
+        self.answers.append(Pending())
+        return self.answers[-1]
+
+
+def test_the_log_goes_with_the_answer_and_only_once() -> None:
+    node = Node3()
+    node.departures.begin(node)
+    assert node.asked == [1], "that it is not named is heard with each change of the record"
+    node.departures.tick()
+    for answer in node.answers:
+        answer.resolve(figures())
+    assert node.dropped == [node]
+
+
+@pytest.mark.parametrize("change", ["named again", "deleted", "no log"])
+def test_what_changes_while_a_leader_is_asked_counts_more_than_its_answer(change: str) -> None:
+    """A member that was added again lost the log that it had acknowledged."""
+    node = Node3()
+    if change == "named again":
+        node.named = [1, 2, 3]
+    node.deleted = change == "deleted"
+    node.has = change != "no log"
+    node.answers[0].resolve(figures())
+    assert node.dropped == []
+    node.departures.tick()
+    assert len(node.asked) == 1, "it is not asked any more"
+
+
+def test_where_the_leader_cannot_be_reached_the_others_are_asked_in_turn() -> None:
+    node = Node3()
+    node.driver.leader_node = 2
+    node.departures.tick()
+    node.linked = {1, 4}
+    node.named = [1, 4]
+    for _ in range(3):
+        node.departures.tick()
+    assert node.asked[:2] == [1, 2] and sorted(node.asked[2:4]) == [1, 4] and node.asked[4] == node.asked[2]
+    node.linked = set()
+    node.departures.tick()
+    assert len(node.asked) == 5

@@ -56,6 +56,7 @@ class Queue:
         self.route = LeaderRoute(1, ports, lambda: MEMBERS, entries)
         self.looks = 0
         self.consumers: list[tuple[int, int]] = []
+        self.departed: list[int] = []
 
     def has_member(self) -> bool:
         return False
@@ -64,10 +65,10 @@ class Queue:
         return self.consumers
 
     def departed_here(self) -> list[int]:
-        return []
+        return list(self.departed)
 
     def forget_departed(self, numbers: Sequence[int]) -> None:
-        pass
+        self.departed = [one for one in self.departed if one not in numbers]
 
     def look_for_leader(self) -> None:
         """The real one has `ask` called again, a moment later."""
@@ -123,15 +124,14 @@ def test_two_nodes_that_name_each_other_are_not_asked_in_turn_without_a_pause(
 def test_a_leader_that_is_found_is_followed_to_the_next_one_at_once_again(
     serving: RemoteServing, others: Others, queue: Queue
 ) -> None:
-    others.names, others.leads = {1: 2, 2: 3, 3: 2}, 2
+    others.names, others.leads = {1: 3, 2: 3, 3: 1}, 3
     serving.want()
     others.answer()
-    asked = len(others.asked)
-    assert serving.answered
-    others.leads = 3
+    assert (len(others.asked), others.asked[-1], serving.answered) == (2, 3, True), "it was named by another one"
+    others.leads = 1
     serving.ask()
     others.answer()
-    assert (others.asked[asked:], queue.looks, serving.answered) == ([2, 3], 0, True)
+    assert (others.asked[2:], queue.looks, serving.answered) == ([3, 1], 0, True)
 
 
 def test_a_queue_is_served_as_long_as_it_has_consumers_or_was_used_lately(
@@ -163,3 +163,67 @@ def test_a_node_that_hangs_is_left_and_what_it_answers_later_does_not_count(
     serving.ask()
     others.answer()
     assert serving.answered and hanging not in others.asked[1:]
+
+
+def test_consumers_that_left_are_forgotten_when_a_node_serves_us_that_was_asked_behind_that(
+    serving: RemoteServing, others: Others, queue: Queue
+) -> None:
+    """What was out to them has come before its answer. Those that left since it was asked are for the next answer."""
+    queue.departed = [1, 2]
+    serving.want()
+    others.answer()
+    assert (serving.answered, queue.departed) == (False, [1, 2])
+    others.leads = 3
+    queue.route.refused(AnswerStatus.NOT_LEADER, 3)
+    serving.ask()
+    queue.departed.append(3)
+    others.answer()
+    assert serving.answered and queue.departed == [3]
+
+
+def test_what_is_missed_while_an_answer_is_on_its_way_is_asked_for_behind_it(
+    serving: RemoteServing, others: Others, queue: Queue
+) -> None:
+    """That answer says up to where all was sent when it was asked for."""
+    others.leads = 3
+    queue.route.refused(AnswerStatus.NOT_LEADER, 3)
+    serving.want()
+    serving.missed()
+    assert others.asked == [3], "one at a time"
+    others.answer()
+    assert others.asked == [3, 3]
+    serving.missed()
+    others.answer()
+    assert others.asked == [3, 3, 3], "nothing was on its way: once is enough"
+
+
+def test_a_node_that_serves_us_is_left_when_it_is_suspected_or_says_so_and_once(
+    serving: RemoteServing, others: Others, queue: Queue, ports: QueuePorts
+) -> None:
+    groups: Any = ports.groups
+    others.leads = 3
+    queue.route.refused(AnswerStatus.NOT_LEADER, 3)
+    serving.want()
+    others.answer()
+    serving.lost(2)
+    assert serving.answered and not queue.looks
+    groups.trusts = lambda node: node != 3
+    assert serving.go_on(ports.wall_ms())
+    assert (serving.answered, queue.looks) == (False, 1)
+    assert others.asked[-1] != 3
+    serving.lost(3)
+    assert queue.looks == 1, "it serves nobody here since"
+
+
+@pytest.mark.parametrize("why", ["a member is here", "it is deleted"])
+def test_an_answer_for_a_queue_that_needs_it_no_more_changes_nothing(
+    why: str, serving: RemoteServing, others: Others, queue: Queue
+) -> None:
+    serving.want()
+    queue.departed = [1]
+    if why == "it is deleted":
+        queue.deleted = True
+    else:
+        serving.end()
+    others.answer()
+    assert (serving.answered, queue.looks, queue.departed, len(others.asked)) == (False, 0, [1], 1)
