@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from broker.queue_type import Outcome
 from broker.records import QueueRecord
-from quorum.ahead import AHEAD_MS, AHEAD_TIMES
+from quorum.ahead import AHEAD_MS, AHEAD_TIMES, Ahead
 from quorum.fifo.consumers import MachineConsumer
+from quorum.fifo.rules import Retry
 from quorum.fifo.versions import VERSION_NEWEST, WINDOWS_CHANGE
 from tests.unit.quorum.clients import Clients, Publisher, Taker
 
@@ -302,3 +304,97 @@ def test_whatever_happens_meanwhile_all_come_in_order_and_once(seed: int) -> Non
     cluster.run(1)
     assert world.taker.bodies == numbered(world.publisher.next)
     cluster.close()
+
+
+# One consumer's, alone.
+
+NOW = 10_000
+
+
+def state_with(ready: int = BACKLOG, alike: bool = True, consumers: int = 1, **rules: Any) -> Any:
+    none = {"message_ttl_ms": None, "max_length": None, "max_length_bytes": None}
+    all_rules = SimpleNamespace(**{**none, "retry": Retry.DISABLED, "single_active": False, **rules})
+    ready_ones = SimpleNamespace(count=ready, alike=alike)
+    return SimpleNamespace(ready=ready_ones, consumers=SimpleNamespace(count=consumers), rules=all_rules)
+
+
+def begins(ahead: Ahead, state: Any, now: int = NOW) -> bool:
+    """Its client takes all that it would be handed out within a millisecond."""
+    ahead.keep(PREFETCH, state, waits=False, now=now - 1)
+    ahead.given(HANDED_OUT, now - 1)
+    ahead.keep(PREFETCH, state, waits=False, now=now - 1)
+    ahead.given(HANDED_OUT, now)
+    ahead.keep(PREFETCH, state, waits=False, now=now)
+    return ahead.messages > 0
+
+
+@pytest.mark.parametrize(
+    ("different", "is_ahead"),
+    [
+        ({}, True),
+        ({"ready": HANDED_OUT - PREFETCH - 1}, False),
+        ({"alike": False}, False),
+        ({"consumers": 2}, False),
+        ({"message_ttl_ms": 1}, False),
+        ({"max_length": 1}, False),
+        ({"max_length_bytes": 1}, False),
+        ({"retry": Retry.ALL}, False),
+        ({"single_active": True}, False),
+    ],
+)
+def test_a_consumer_is_ahead_only_where_nobody_sees_a_difference(different: dict[str, Any], is_ahead: bool) -> None:
+    ahead = Ahead()
+    assert begins(ahead, state_with(**different)) is is_ahead
+    if not is_ahead and "ready" not in different:
+        ahead = Ahead()
+        assert begins(ahead, state_with())
+        ahead.keep(PREFETCH, state_with(**different), waits=False, now=NOW)
+        assert not ahead.messages, "and no longer"
+
+
+def test_what_has_waited_too_long_goes_back_once_and_when_the_group_hands_out_no_more() -> None:
+    ahead, slow = Ahead(), NOW + AHEAD_MS
+    assert begins(ahead, state_with())
+    assert not ahead.gives_back(99, slow), "it is ahead yet"
+    ahead.keep(PREFETCH, state_with(), waits=True, now=slow)
+    assert not ahead.messages and not ahead.gives_back(99, slow), "the group has not heard of it"
+    ahead.ended(7)
+    assert not ahead.gives_back(6, slow), "what it handed out before may still come"
+    assert not ahead.gives_back(7, slow - 1)
+    assert ahead.gives_back(7, slow)
+    assert not ahead.gives_back(7, slow)
+
+
+def test_a_clock_that_was_set_back_does_not_keep_what_waits() -> None:
+    ahead = Ahead()
+    assert begins(ahead, state_with())
+    ahead.keep(PREFETCH, None, waits=True, now=NOW)
+    ahead.ended(7)
+    assert ahead.gives_back(7, NOW - 3_600_000)
+
+
+def test_nothing_goes_back_when_the_consumer_is_ahead_again() -> None:
+    ahead = Ahead()
+    assert begins(ahead, state_with())
+    ahead.keep(PREFETCH, None, waits=False, now=NOW)
+    ahead.ended(7)
+    assert begins(ahead, state_with(), NOW + 5)
+    assert not ahead.gives_back(7, NOW + 5 + AHEAD_MS)
+
+
+def test_what_waits_is_looked_at_each_time_that_it_may_have_waited_too_long() -> None:
+    ahead, looks, woken = Ahead(), list[tuple[int, Callable[[int], None]]](), list[int]()
+
+    def look_again(now: int) -> None:
+        ahead.look_again(now, lambda when, look: looks.append((when, look)), lambda: woken.append(now))
+
+    look_again(NOW)
+    assert not looks, "nobody is ahead"
+    assert begins(ahead, state_with())
+    look_again(NOW)
+    look_again(NOW + 1)
+    assert [when for when, _ in looks] == [NOW + AHEAD_MS]
+    looks[0][1](NOW + AHEAD_MS)
+    assert len(woken) == 1
+    look_again(NOW + AHEAD_MS)
+    assert len(looks) == 2

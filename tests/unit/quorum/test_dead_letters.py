@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from broker.queue_type import Arrival, DeadMessage, DeathReason, Outcome, Queue
-from native.content import messages
-from quorum.dead_letters import IN_FLIGHT_MAX, NOWHERE_MAX, NOWHERE_RETRY_MS_MAX, RETRY_MS
-from quorum.fifo.commands import FIRST_ID, DeadSettled, Op
+from native.content import encode, messages
+from quorum.dead_letters import IN_FLIGHT_MAX, NOWHERE_MAX, NOWHERE_RETRY_MS_MAX, RETRY_MS, DeadLetterWorker
+from quorum.fifo.commands import FIRST_ID, DeadSettled, Op, Piece
+from raft.core.errors import Damaged
 from raft.core.messages import NodeId
 from tests.unit.quorum.clients import Clients, Publisher, Taker
 
@@ -216,3 +218,76 @@ def test_what_has_arrived_is_forgotten_though_the_first_word_of_it_was_lost(worl
     world.cluster.run(2)
     assert world.target.arrived == [(DeathReason.REJECTED, body) for body in bodies]
     assert world.kept(1) == 0
+
+
+class Worker:
+    """One leadership's, alone: dead letters from 1 on; what becomes of them, and of what is proposed, the test says."""
+
+    def __init__(self, count: int) -> None:
+        self.now_s = 0.0
+        self.damaged: list[Damaged] = []
+        self.unreadable = False
+        self.published: list[Callable[[Arrival], None]] = []
+        self.proposed: list[tuple[list[tuple[int, int]], Callable[[bool], None]]] = []
+        dead = SimpleNamespace(
+            first_id=1, piece=Piece(1, 0, 0, count), reason=DeathReason.REJECTED, delivery_count=0, acquired_count=0
+        )
+        state = SimpleNamespace(dead=SimpleNamespace(count=count))
+        machine = SimpleNamespace(state=state, dead_letters=lambda limit: [dead])
+        content = b"".join([encode(b"\0\0", b"%d" % number) for number in range(count)])
+        self.body = SimpleNamespace(content=content, position=0, exchange="", routing_key="q", persistent=True)
+        member: Any = SimpleNamespace(machine=machine, bodies=SimpleNamespace(get=self.read))
+        groups = SimpleNamespace(damaged=lambda group, damage: self.damaged.append(damage))
+        ports: Any = SimpleNamespace(monotonic=lambda: self.now_s, wall_ms=lambda: 0, groups=groups)
+        host: Any = SimpleNamespace(dead_letter_confirmed=lambda *arguments: self.published.append(arguments[-1]))
+        self.worker = DeadLetterWorker(SimpleNamespace(), 1, member, ports, host, self.propose)  # type: ignore[arg-type]
+
+    def read(self, piece: Piece) -> Any:
+        if self.unreadable:
+            raise Damaged("entry 1 cannot be read")
+        return self.body
+
+    def propose(self, ops: Sequence[Op], on_done: Callable[[bool], None]) -> None:
+        ((settled,),) = ops
+        self.proposed.append((list(settled), on_done))
+
+    def pass_ms(self, ms: int) -> None:
+        self.now_s += ms / 1000
+        self.worker.look()
+
+
+def test_what_arrives_while_the_word_of_others_is_lost_is_said_with_them() -> None:
+    """They stayed in flight for ever, and when that was as many as may be, no dead letter left any more."""
+    world = Worker(4)
+    world.worker.look()
+    for published in world.published[:3]:
+        published(Arrival.ARRIVED)
+    ((first, done),) = world.proposed
+    assert first == [(1, 1)], "one word at a time"
+    done(False)
+    world.worker.look()
+    assert world.proposed[1][0] == [(1, 3)]
+    world.published[3](Arrival.ARRIVED)
+    world.proposed[1][1](True)
+    assert world.proposed[2][0] == [(4, 1)]
+
+
+def test_a_message_that_has_found_its_way_counts_no_more_among_those_that_have_none() -> None:
+    world = Worker(1)
+    world.worker.look()
+    world.published[0](Arrival.NOWHERE)
+    assert world.worker.nowhere == 1
+    world.pass_ms(RETRY_MS)
+    world.published[1](Arrival.ARRIVED)
+    assert world.worker.nowhere == 0
+
+
+def test_a_message_that_cannot_be_read_is_tried_again_after_a_while_and_those_behind_it_wait() -> None:
+    world = Worker(3)
+    world.unreadable = True
+    world.worker.look()
+    world.pass_ms(RETRY_MS - 1)
+    assert len(world.damaged) == 1
+    world.unreadable = False
+    world.pass_ms(1)
+    assert (len(world.damaged), len(world.published)) == (1, 3)
