@@ -127,6 +127,14 @@ def test_a_command_that_was_sent_once_goes_again_though_it_was_given_up_while_it
     assert client.numbers() == [1, 2, 1, 2, 3]
 
 
+def test_what_a_snapshot_brought_answers_all_up_to_the_last_command_that_it_has(client: Client) -> None:
+    client.group.leads = True
+    for number in range(3):
+        client.submit(b"declare %d" % number)
+    client.courier.overtaken(2)
+    assert (client.courier.waiting, len(client.told)) == (1, 2)
+
+
 def test_what_a_snapshot_brought_says_nothing_of_what_was_not_sent_yet(client: Client) -> None:
     client.submit(b"declare")
     client.courier.overtaken(7)

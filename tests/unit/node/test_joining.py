@@ -122,6 +122,10 @@ def greeting_of_n2(**changes: Any) -> dict[str, Any]:
     return {**me, "earlier_incarnation": 300} | changes
 
 
+def test_a_disk_that_is_one_older_than_the_catalog_has_is_an_old_one() -> None:
+    assert "an old one" in ClusterWorld().greet(**greeting_of_n2(disk_id=DISK_ID - 1)).removed
+
+
 def test_a_disk_that_is_newer_than_the_catalog_has_heard_is_not_an_old_one() -> None:
     assert ClusterWorld().greet(**greeting_of_n2(disk_id=DISK_ID + 1)).removed == ""
 

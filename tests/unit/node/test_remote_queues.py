@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from broker.actors import ActorKind
 from broker.catalog.policy import effective_arguments
+from broker.confirms import Receipt
 from broker.consumer import Consumer
 from broker.errors import AccessRefused, BrokerError, NotFound, ResourceExhausted
 from broker.message import Run
@@ -19,6 +21,7 @@ from broker.queue_type import BackReason, Outcome, Queue, Slice
 from broker.records import QueueRecord
 from node.anywhere import home_queues, remote_queues
 from node.anywhere import wire as words
+from node.anywhere.away_node import PublishedAway
 from node.anywhere.remote_queues import WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, RemoteQueue
 from node.peers.calls import CLASSIC
 from tests.contract.far_kind import HERE, HOME, FarClassic
@@ -345,6 +348,19 @@ def test_more_than_enough_for_queues_that_are_unknown_ends_the_link(monkeypatch:
     assert "for queues that this node has not heard of" in far.far.network.bad[0]
 
 
+def test_what_waited_for_a_queue_that_came_leaves_its_room_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The link ended when so much had waited since it came, however little of it at a time."""
+    monkeypatch.setattr(home_queues, "WAITING_BYTES_MAX", 10_000)
+    far = Late()
+    for _ in range(20):
+        queue = far.here_only()
+        far.publish(queue, bytes(1_000))
+        far.turn()
+        far.home_hears(queue)
+        assert far.drain(queue) == [bytes(1_000)]
+    assert far.far.network.bad == []
+
+
 # ------------------------------------------------------------------------- publishing
 
 
@@ -410,6 +426,13 @@ def test_publishers_are_told_when_a_home_takes_nothing_more(far: Far) -> None:
     assert not far.far.here.remote.congested
 
 
+def test_publishers_are_told_when_the_way_to_a_home_is_full(far: Far, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they publish would gather on this node without a bound."""
+    assert not far.far.here.remote.congested
+    monkeypatch.setattr(far.far.here.remote.calls, "writable", lambda node: node != HOME)
+    assert far.far.here.remote.congested
+
+
 # ------------------------------------------------------------------------- consuming
 
 
@@ -449,6 +472,20 @@ def test_messages_that_are_refused_in_part_are_those_of_the_run_that_is_meant(fa
     far.far.network.wires[HOME].ears.tell(HERE, CLASSIC, words.encode_partial(2, [1]))  # type: ignore[attr-defined]
     far.turn()
     assert far.answers.refused == [tags[1]]
+
+
+def test_what_one_queue_refuses_as_a_whole_and_another_in_part_is_refused_as_a_whole() -> None:
+    """The others of the run would have been confirmed, and one queue has none of them."""
+    told: list[tuple[Any, ...]] = []
+    peer: Any = SimpleNamespace(
+        answer=lambda *answer: told.append(answer), refuse_part=lambda *answer: told.append((*answer, "in part"))
+    )
+    for whole in (False, True):
+        receipt = Receipt(PublishedAway(peer, 7, in_part=True), 0, 2, 2)
+        receipt.refuse_tag(1)
+        receipt.accepted()
+        (receipt.refused if whole else receipt.accepted)()
+    assert told == [(7, [1], "in part"), (7, False)]
 
 
 def test_the_last_message_of_a_run_may_be_refused_and_one_behind_it_ends_the_link(far: Far) -> None:
@@ -581,6 +618,21 @@ def test_acknowledgements_one_by_one_leave_as_ranges(far: Far) -> None:
     assert queue.statistics().unacknowledged == 0
 
 
+def test_what_lies_between_two_acknowledged_messages_is_not_acknowledged(far: Far) -> None:
+    queue = far.queue()
+    consumer, taker = far.consumer(queue)
+    far.publish(queue, b"a", b"b", b"c")
+    far.turn()
+    (piece,) = taker.held
+    for number in (0, 2):
+        far.settle(consumer, replace(piece, sequence=piece.sequence + number, count=1), Outcome.ACKNOWLEDGED)
+    far.turn()
+    assert far.far.at_home(queue).statistics().unacknowledged == 1
+    far.disconnect()
+    far.connect()
+    assert far.drain(queue) == [b"b"]
+
+
 def test_a_consumer_learns_when_it_becomes_the_active_one(far: Far) -> None:
     queue = far.queue(x_single_active_consumer=True)
     first, _ = far.consumer(queue, "first")
@@ -648,6 +700,16 @@ def test_figures_that_changed_are_told_at_intervals_and_to_new_links(far: Far) -
     far.connect()
     far.turn()
     assert queue.figures.ready == 1
+
+
+def test_figures_of_deleted_queues_are_told_to_nobody(far: Far) -> None:
+    queue = far.queue()
+    home = far.far.home.home
+    home.tick(far.now)
+    far.turn()
+    assert list(home._told) == [queue.record.id]
+    far.far.home.delete(far.far.at_home(queue), far.now)
+    assert not home._told
 
 
 # ------------------------------------------------------------------------- letters that are none

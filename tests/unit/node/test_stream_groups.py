@@ -6,6 +6,7 @@ import pytest
 
 from broker.records import NodeRecord
 from broker.stream_clients.consumer_groups import GroupConsumer, GroupKey
+from broker.stream_clients.group_coordinator import KEPT_GONE_MS
 from broker.stream_clients.node_groups import NodeGroups
 from node.anywhere.stream_groups import RemoteGroups
 from node.peers.calls import GROUPS, PeerCalls
@@ -82,6 +83,19 @@ def test_what_a_link_has_lost_is_said_again(nodes: Nodes) -> None:
     nodes.network.connect_all()
     nodes.check()
     assert nodes.told == [("b", True)]
+
+
+def test_a_node_that_is_out_of_reach_for_long_leaves_its_place_to_others(nodes: Nodes) -> None:
+    old = nodes.join("b")
+    nodes.answer("b", old)
+    new = nodes.join("c")
+    assert nodes.told == [("b", True), ("b", False)]
+    nodes.network.disconnect(1, 2)
+    for _ in range(KEPT_GONE_MS // 1_000 + 1):
+        nodes.check()
+    assert nodes.told[2:] == [("c", True)]
+    nodes.answer("c", new)
+    assert len(nodes.told) == 3
 
 
 def test_a_leader_that_the_catalog_does_not_know_is_waited_for(nodes: Nodes) -> None:
