@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from broker.login import login_queue
 from broker.login.login_queue import SOURCES_MAX, Full, LoginLimits, LoginQueue
 
 CHECK_S = 0.025
@@ -126,3 +127,24 @@ def test_failures_of_ever_new_sources_cost_no_more_memory() -> None:
     for number in range(SOURCES_MAX + 10):
         queue.checked(str(number), False, 0.0, 0.0)
     assert len(queue._failures) == SOURCES_MAX
+
+
+def test_of_too_many_sources_that_fail_those_are_forgotten_that_failed_longest_ago(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The newest were, and whoever came behind so many others guessed as fast as it liked."""
+    monkeypatch.setattr(login_queue, "SOURCES_MAX", 2)
+    queue: LoginQueue[str] = LoginQueue(LoginLimits(failures_free=1, spacing_s=5.0))
+    for source in ("old", "other", "newest", "newest"):
+        queue.checked(source, False, 0.0, 0.0)
+    queue.offer("newest", "user", "guess")
+    assert queue.take(4.9) is None and queue.take(5.0) == ("newest", "guess")
+
+
+def test_a_full_queue_takes_nothing_from_a_source_that_would_then_wait_for_no_more_than_the_other() -> None:
+    queue: LoginQueue[str] = LoginQueue(LoginLimits(waiting=3))
+    for source, item in (("a", "1"), ("a", "2"), ("b", "3")):
+        queue.offer(source, "user", item)
+    with pytest.raises(Full):
+        queue.offer("b", "user", "4")
+    assert queue.offer("c", "user", "5") == "2"
