@@ -413,7 +413,7 @@ def test_a_closed_session_names_who_still_waited_and_hears_nothing_more() -> Non
     line.session.flush()
     line.session.say(Purge(), told.append)
     waiting = line.session.close()
-    assert len(waiting) == 2
+    assert len(waiting) == 2 and line.session.idle
     line.answer(0)
     line.session.failed(line.sent[0][1])
     line.session.flush()
