@@ -32,13 +32,13 @@ from stream.chunks.entries import (
 )
 from stream.group.stream_state import (
     MACHINE_VERSION,
-    STORED_MAX,
     PublisherPosition,
     StoredOffset,
     StreamSegmentSpan,
     StreamState,
     decode_state,
     encode_state,
+    forget_oldest,
     remember,
 )
 
@@ -169,8 +169,7 @@ class StreamMachine:
         for reference, offset in entry.offsets:
             stored.pop(reference, None)
             stored[reference] = StoredOffset(offset, entry.time_ms)
-        for reference in list(stored)[: max(0, len(stored) - STORED_MAX)]:
-            del stored[reference]
+        forget_oldest(stored)
 
     def _append(self, index: int, header: ChunkHeader) -> None:
         state = self.state

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from itertools import islice
 from struct import Struct
 from typing import NamedTuple
 
@@ -117,6 +118,12 @@ def remember(publishers: dict[str, PublisherPosition], name: str, position: Publ
     publishers[name] = position
     if len(publishers) > PUBLISHERS_MAX:
         del publishers[next(iter(publishers))]
+
+
+def forget_oldest(stored: dict[str, StoredOffset]) -> None:
+    """Where there are too many references, those that stored longest ago."""
+    for reference in list(islice(stored, max(0, len(stored) - STORED_MAX))):
+        del stored[reference]
 
 
 def encode_state(state: StreamState, *, begins_segment: bool) -> bytes:

@@ -15,7 +15,7 @@ from stream.chunks.publish_ops import Publishing
 from stream.chunks.store_ops import Storing
 from stream.group.dedup import NewItems, new_items
 from stream.group.machine import StreamMachine
-from stream.group.stream_state import PublisherPosition, StoredOffset, remember
+from stream.group.stream_state import PublisherPosition, StoredOffset, forget_oldest, remember
 
 SEGMENT_CHUNKS_MAX = 256_000
 NAMES_KEPT_MS = 30 * 86_400_000  # after their last use
@@ -83,6 +83,7 @@ class StreamTail:
             latest = max(offset, known.offset) if again and known is not None else offset
             stored[reference] = StoredOffset(latest, self._time_ms)
             new.append((reference, latest))
+        forget_oldest(stored)
         return encode(StoredOffsets(self._time_ms, new))
 
     def seal_forgotten(self, now_ms: int, first_offset: int) -> bytes | None:

@@ -182,6 +182,16 @@ def test_a_question_about_a_stream_that_is_deleted_is_answered() -> None:
     assert isinstance(answer.error, NotFound)
 
 
+def test_a_leader_remembers_no_more_references_than_the_machine() -> None:
+    """A client that stores offsets under ever new references let its memory grow for as long as it led."""
+    machine = StreamMachine()
+    tail = StreamTail(machine, 1)
+    for at in range(1, 4):
+        machine.apply(at, tail.seal_stored([Storing(f"{at}-{number}", 1) for number in range(STORED_MAX - 1)], 0))
+        assert list(tail._stored) == list(machine.state.stored)
+    assert len(tail._stored) == STORED_MAX
+
+
 def test_so_many_references_are_kept_those_that_stored_last() -> None:
     machine = StreamMachine()
     tail = StreamTail(machine, 1)
