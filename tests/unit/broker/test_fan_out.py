@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -89,10 +90,20 @@ def test_what_its_session_publishes_next_does_not_overtake_it(wide: Wide) -> Non
     assert wide.publish(wide.client, b"4", "", QUEUES[0]) is None, "nothing is under way any more"
 
 
-def test_a_queue_that_is_deleted_before_its_turn_owes_no_confirm(wide: Wide) -> None:
+def test_a_queue_that_is_deleted_before_its_turn_owes_no_confirm(wide: Wide, monkeypatch: pytest.MonkeyPatch) -> None:
     wide.client.session.publisher.select_confirms()
     said = over(wide.publish(wide.client, b"1"))
     other = wide.world.client()
+    opened = wide.world.broker.find_queue("/", QUEUES[0])
+    assert opened is not None
+    publish, given = opened.kind.publish, list[Any]()
+
+    def noting(queues: Sequence[Any], *what: Any) -> None:
+        given.extend(queues)
+        publish(queues, *what)
+
+    monkeypatch.setattr(opened.kind, "publish", noting)
+    gone = [wide.world.broker.queue("/", name) for name in QUEUES[-2:]]
     other.delete(QUEUES[-1])
     other.delete(QUEUES[-2])
     other.declare(QUEUES[-2])
@@ -100,6 +111,7 @@ def test_a_queue_that_is_deleted_before_its_turn_owes_no_confirm(wide: Wide) -> 
     assert (said, wide.client.take_confirms()) == (["over"], [(1, 1, True, True)])
     assert wide.holding() == len(QUEUES) - 2
     assert other.bodies_of(QUEUES[-2]) == [], "it has the same name, and is another queue"
+    assert given and not set(map(id, given)) & set(map(id, gone)), "what is deleted is given nothing"
 
 
 def test_a_time_to_live_counts_from_when_a_queue_gets_the_message(wide: Wide) -> None:
