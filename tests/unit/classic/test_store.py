@@ -99,3 +99,48 @@ def test_what_lives_in_a_file_of_an_earlier_life_is_known_to_who_compacts_it(aft
         again.scan(sizes, lambda *damage: pytest.fail(f"{damage}"))
         assert all(again.refer(one) for one in ids)
     assert [one for one, _ in again.living_in(1)] == ids
+
+
+def test_a_new_file_has_no_number_of_one_that_is_there() -> None:
+    """Those in between were deleted: their count is less than the highest number."""
+    disk = SimDisk()
+    disk.make_dir(names.STORE_PERSISTENT)
+    store = MessageStore(OpenFiles(disk), names.STORE_PERSISTENT, EACH * RECORD_BYTES)
+    store.restore({7: RECORD_BYTES}, {InStore(1, 0): Stored(7, HEADER_BYTES, len(CONTENT), 1)})
+    store.put(InStore(1, 1), CONTENT, 1)
+    assert (store.contents[InStore(1, 1)].file, sorted(store.files)) == (8, [7, 8])
+
+
+def test_a_content_that_is_stored_once_more_only_gets_references(store: MessageStore) -> None:
+    """A flush that a crash ended is repeated."""
+    once = InStore(1, 0)
+    store.put(once, CONTENT, 1)
+    store.put(once, CONTENT, 2)
+    assert (store.files[1].size, store.files[1].living) == (RECORD_BYTES, RECORD_BYTES)
+    store.release(once)
+    store.release(once)
+    assert store.read(once) == CONTENT
+    store.release(once)
+    assert (store.contents, store.files[1].living) == ({}, 0)
+
+
+def test_a_content_that_queues_share_lives_once(store: MessageStore) -> None:
+    """Counted for each of them, its file would never be taken for garbage."""
+    for index in range(EACH + 1):
+        store.put(InStore(1, index), CONTENT, 1)
+    assert store.refer(InStore(1, 0))
+    assert store.files[1].living == EACH * RECORD_BYTES
+    for index in (0, 0, 1, 2, 3):
+        store.release(InStore(1, index))
+    assert store.dead_files() == [1]
+
+
+def test_what_has_a_copy_elsewhere_does_not_live_where_it_was(store: MessageStore) -> None:
+    ids = [InStore(1, index) for index in range(EACH)]
+    for one in ids:
+        store.put(one, CONTENT, 1)
+    copy = store.next_number()
+    store.adopt(copy, RECORD_BYTES, RECORD_BYTES, ids[:1])
+    store.moved(ids[0], 1, copy, HEADER_BYTES)
+    assert [one for one, _ in store.living_in(1)] == ids[1:]
+    assert [one for one, _ in store.living_in(copy)] == ids[:1]
