@@ -99,6 +99,15 @@ def test_eviction_takes_the_oldest_of_the_greediest() -> None:
     assert [admission.evict() for _ in range(2)] == ["a1", "b1"]
 
 
+def test_nothing_stays_of_a_source_of_which_nobody_waits() -> None:
+    """Strangers have as many addresses as they like."""
+    admission: Admission[str] = Admission(0, 2, Clock())
+    for number in range(50):
+        admission.enter(f"c{number}", f"source {number}")
+        admission.leave(f"c{number}")
+    assert not admission._waiting and not admission._sources_by_count and not len(admission)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_counts_stay_right_whatever_happens(seed: int) -> None:
     chance, clock = random.Random(seed), Clock()
