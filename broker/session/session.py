@@ -445,10 +445,8 @@ class Session:
         if self.publisher.reply_queue is not None:
             self._broker.replies.close(self.publisher.reply_queue)
         if self._transactions.current is not None:
-            for (
-                held,
-                _,
-            ) in self._transactions.end().settlements:  # and its messages go: nobody else may look for them soon
+            left = self._transactions.end()  # its messages go now: the session may stay for long, being part of a cycle
+            for held, _ in left.settlements:
                 self._give_back(held, Outcome.REQUEUED, turns.now, back)
         self._give_back(self._unacknowledged.take_all(), Outcome.REQUEUED, turns.now, back)
         self.actor.gone(self._left)

@@ -16,9 +16,7 @@ from broker.routing.targets import Target
 from broker.session.deliveries import Held
 
 CARRIED_OUT_PER_STEP = 50  # publishes or settlements: some 20 us each
-TRANSACTION_BYTES_MAX = (
-    128 << 20
-)  # a client whose own messages raise the alarm of memory is not read, and never commits
+TRANSACTION_BYTES_MAX = 128 << 20  # who raises the alarm of memory with it is not read, and never commits
 RUN_BYTES = 500  # of memory, besides its content
 MESSAGES_AS_A_PUBLISH = 8  # of a run: where a queue looks at each by itself
 

@@ -83,8 +83,8 @@ class PublishStream(Stream):
 
     async def _publish(self, batch: publish_pb2.PublishBatch) -> None:
         """A step at a time: others have their turns in between. Until the next batch may follow."""
-        sequence = step_end = first = self._take_numbers(batch)
-        step_end += STEP_MESSAGES
+        sequence = first = self._take_numbers(batch)
+        step_end = first + STEP_MESSAGES
         published: Pending[None] | None = None
         for piece in pieces_of(batch, self.front.message_bytes_max):
             if isinstance(piece, Run):
@@ -95,8 +95,8 @@ class PublishStream(Stream):
                 self._refuse(sequence, 1, piece)
                 sequence += 1
             if sequence >= step_end:
-                step_end, ended, published = sequence + STEP_MESSAGES, published, None
-                await self._end_step(ended)
+                await self._end_step(published)
+                published, step_end = None, sequence + STEP_MESSAGES
                 await asyncio.sleep(0)
                 await self._may_read.wait()
         await self._end_step(published)
