@@ -95,6 +95,7 @@ class Flush:
         self._rows: list[tuple[SegmentRow, ...]] = []
         self._states: dict[int, bytes] = {}
         self._segments: Segments = {}
+        self._files: list[str] = []  # that this attempt has begun
         self._file = 0
 
     def plan(self) -> int | None:
@@ -117,7 +118,7 @@ class Flush:
 
     def work(self) -> None:
         node, disk = self._node, self._node.disk
-        self._rows = []
+        self._rows, self._files = [], []
         log_files = LogFilesByName(disk)
         try:
             for _, moved in self._moved:
@@ -131,6 +132,7 @@ class Flush:
                     raise GroupDamaged(group, error) from error
                 finally:
                     builder.close()
+                    self._files += builder.files
                 self._segments[group] = (*self._segments.get(group, ()), *self._rows[-1])
         finally:
             log_files.close()
@@ -157,8 +159,8 @@ class Flush:
 
     def full(self) -> bool:
         """The file of groups may name these already: they go with the next compaction."""
-        for (_, moved), rows in zip(self._moved, self._rows, strict=False):
-            self._node.dead_files += [name for row in rows for name in row.files(moved.wanted.group)]
+        self._node.dead_files += self._files
+        self._files = []
         return True
 
 
@@ -181,6 +183,7 @@ class Compact:
         self._rows: list[tuple[SegmentRow, ...]] = []
         self._segments: Segments = {}
         self._states: dict[int, bytes] = {}
+        self._files: list[str] = []  # that this attempt has begun
         self._dead: list[str] = []
 
     def plan(self) -> int | None:
@@ -216,7 +219,7 @@ class Compact:
 
     def work(self) -> None:
         node, disk = self._node, self._node.disk
-        self._tidied, self._rows, self._no_room = [], [], []
+        self._tidied, self._rows, self._no_room, self._files = [], [], [], []
         for tidied in self._planned:
             _, wanted, victims = tidied
             builder = SegmentBuilder(disk, wanted.group, node.next_number, node.limits.of_segments)
@@ -230,6 +233,7 @@ class Compact:
                 raise GroupDamaged(wanted.group, error) from error
             finally:
                 builder.close()
+                self._files += builder.files
             self._tidied.append(tidied)
             self._rows.append(rows)
             self._segments[wanted.group] = without(wanted.segments, victims) + rows
@@ -244,19 +248,19 @@ class Compact:
         dead = set(self._dead)
         node.dead_files = [name for name in node.dead_files if name not in dead]
         gone = [name for _, wanted, victims in self._tidied for row in victims for name in row.files(wanted.group)]
+        named: set[str] = set()
         for (store, wanted, victims), rows in zip(self._tidied, self._rows, strict=True):
             for row in victims:
                 node.open_segments.forget(wanted.group, row.number)
             if node.stores.get(wanted.group) is store:
                 store.log.segments = without(store.log.segments, victims) + rows
-            else:
-                node.dead_files += [name for row in rows for name in row.files(wanted.group)]
+                named.update(name for row in rows for name in row.files(wanted.group))
+        node.dead_files += [name for name in self._files if name not in named]
         self._leave_to_the_next(self._no_room)
         node.delete([*gone, *self._dead])
 
     def full(self) -> bool:
-        for tidied, rows in zip(self._tidied, self._rows, strict=False):
-            self._node.dead_files += [name for row in rows for name in row.files(tidied.wanted.group)]
+        self._node.dead_files += self._files
         self._leave_to_the_next(self._planned)
         return False
 
@@ -270,23 +274,25 @@ class Compact:
 class Delete:
     """Files that nothing names any more, in memory or on the disk. What a crash leaves of them goes at the next start."""
 
-    def __init__(self, disk: Disk, gone: Sequence[str]) -> None:
-        self._disk = disk
+    def __init__(self, node: StoreOfJobs, gone: Sequence[str]) -> None:
+        self._node = node
         self._gone = gone
 
     def plan(self) -> int | None:
         return 0
 
     def work(self) -> None:
+        disk = self._node.disk
         for name in self._gone:
             with suppress(FileNotFoundError):
-                self._disk.delete(name)
-        self._disk.sync_dir(names.RAFT_DIRECTORY)
+                disk.delete(name)
+        disk.sync_dir(names.RAFT_DIRECTORY)
 
     def end(self) -> None:
         """Nothing is left to be done."""
 
     def full(self) -> bool:
+        self._node.dead_files += self._gone  # the next compaction tries again
         return False
 
 
@@ -365,6 +371,7 @@ class Install:
         self._meta = meta
         self._done = done
         self._received: tuple[StoredSnapshot, LiveEntries, bytes] | None = None
+        self._files: list[str] = []  # that it has begun
         self._why = ""
 
     def plan(self) -> int | None:
@@ -372,24 +379,33 @@ class Install:
 
     def work(self) -> None:
         node, group = self._node, self._store.identity.group
+        number = node.next_number()
+        self._files = [names.group_snapshot(group, number)]
+        builder = SegmentBuilder(node.disk, group, node.next_number, node.limits.of_segments)
         try:
-            self._received = snapshots.install(node.disk, group, self._meta, node.next_number, node.limits.of_segments)
+            self._received = snapshots.install(node.disk, group, number, self._meta, builder)
         except Corrupt as error:
             self._why = str(error)
+        finally:
+            builder.close()
+            self._files += builder.files
 
     def end(self) -> None:
         if self._received is None:
-            self._node.not_installed(self._store, self._why)
-            self._done(None)
+            self._give_up(self._why)
             return
         stored, live, state = self._received
         if not self._node.snapshot_received(self._store, stored, live, lambda: self._done(state)):
             self._done(None)
 
     def full(self) -> bool:
-        self._node.not_installed(self._store, "there is no room")
-        self._done(None)
+        self._give_up("there is no room")
         return False
+
+    def _give_up(self, why: str) -> None:
+        self._node.dead_files += self._files
+        self._node.not_installed(self._store, why)
+        self._done(None)
 
 
 class Loss(NamedTuple):

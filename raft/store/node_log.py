@@ -419,7 +419,7 @@ class RaftStore:
 
     def delete(self, gone: Sequence[str]) -> None:
         """Soon: files that neither a group nor the file of groups names."""
-        self._jobs.add(Delete(self.disk, gone))
+        self._jobs.add(Delete(self, gone))
 
     def _let_go(self, group: int, before: Sequence[str], log: GroupLog | None) -> None:
         """Files of a group that it does not name any more. Open ones would keep their room on the disk without a name."""

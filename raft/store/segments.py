@@ -189,10 +189,12 @@ def unreadable(group: int, index: int, error: Exception) -> Damaged:
 
 class SegmentBuilder:
     """Writes the entries of one group to as many segments as they need. Their names are durable once the caller has synced
-    the directory."""
+    the directory. `files` are those that it has begun and that may be there: where they do not come to count, its caller sees
+    to it that they go."""
 
     def __init__(self, disk: Disk, group: int, next_number: Callable[[], int], bounds: SegmentBounds) -> None:
-        self.rows: list[SegmentRow] = []
+        self.files: list[str] = []
+        self._rows: list[SegmentRow] = []
         self._is_finished = False
         self._disk = disk
         self._group = group
@@ -220,19 +222,18 @@ class SegmentBuilder:
         self._write_gathered()
         self._seal()
         self._is_finished = True
-        return self.rows
+        return self._rows
 
     def keep_log(self, file_number: int, kept: Sequence[KeptPack]) -> bool:
         """These packs stay in the log file where they are, and have a segment of their own. False: the file system cannot give
         it a second name."""
         number = self._next_number()
-        if not self._disk.link(log_file(file_number), group_kept_log(self._group, number)):
+        beside = group_kept_log(self._group, number)
+        self.files.append(beside)
+        if not self._disk.link(log_file(file_number), beside):
+            self.files.remove(beside)
             return False
-        entry_count = sum(pack.entry_count for pack in kept)
-        last = kept[-1].first + kept[-1].entry_count - 1
-        self.rows.append(SegmentRow(number, kept[0].first, last, entry_count, KEPT_LOG))
-        name = group_segment(self._group, number)
-        writer = SegmentWriter(self._disk, temporary(name))
+        writer = self._create(number)
         try:
             for pack in kept:
                 place = [encode_place(pack)]
@@ -240,25 +241,30 @@ class SegmentBuilder:
             writer.seal()
         except StorageError:
             writer.close()
-            with suppress(StorageError, FileNotFoundError):
-                self._disk.delete(writer.name)
             raise
-        self._disk.rename(writer.name, name)
-        self.rows[-1] = self.rows[-1]._replace(size=writer.size | KEPT_LOG)
+        self._name(writer, number)
+        entry_count = sum(pack.entry_count for pack in kept)
+        last = kept[-1].first + kept[-1].entry_count - 1
+        self._rows.append(SegmentRow(number, kept[0].first, last, entry_count, writer.size | KEPT_LOG))
         return True
 
     def close(self) -> None:
-        """Also after a failure: let go of what is not finished. A full disk must not be filled further by each attempt."""
+        """Also after a failure: let go of what is not finished. A full disk must not be filled further by each attempt. What
+        cannot be deleted stays in `files`: the failure that the caller is about to hear of is the first one."""
         if self._writer is not None:
             self._writer.close()
-            with suppress(FileNotFoundError):
-                self._disk.delete(self._writer.name)
             self._writer = None
         if not self._is_finished:
-            for row in self.rows:
-                for name in row.files(self._group):
-                    with suppress(StorageError, FileNotFoundError):
-                        self._disk.delete(name)
+            self.files = [name for name in self.files if not self._is_deleted(name)]
+
+    def _is_deleted(self, name: str) -> bool:
+        try:
+            self._disk.delete(name)
+        except FileNotFoundError:
+            pass
+        except StorageError:
+            return False
+        return True
 
     def _write_gathered(self) -> None:
         gathered, self._gathered, self._gathered_bytes = self._gathered, [], 0
@@ -281,20 +287,30 @@ class SegmentBuilder:
     def _begin(self) -> SegmentWriter:
         self._number = self._next_number()
         self._entry_count = self._unwritten = 0
-        name = temporary(group_segment(self._group, self._number))
+        self._writer = self._create(self._number)
+        return self._writer
+
+    def _create(self, number: int) -> SegmentWriter:
+        """The file of a segment, under another name until it is whole."""
+        name = temporary(group_segment(self._group, number))
         with suppress(FileNotFoundError):  # of an attempt that a crash ended
             self._disk.delete(name)
-        self._writer = SegmentWriter(self._disk, name)
-        return self._writer
+        self.files.append(name)
+        return SegmentWriter(self._disk, name)
+
+    def _name(self, writer: SegmentWriter, number: int) -> None:
+        name = group_segment(self._group, number)
+        self._disk.rename(writer.name, name)
+        self.files[self.files.index(writer.name)] = name
 
     def _seal(self) -> None:
         writer = self._writer
         if writer is None:
             return
         writer.seal()
-        self._disk.rename(writer.name, group_segment(self._group, self._number))
+        self._name(writer, self._number)
         self._writer = None
-        self.rows.append(SegmentRow(self._number, writer.index.first, self._last, self._entry_count, writer.size))
+        self._rows.append(SegmentRow(self._number, writer.index.first, self._last, self._entry_count, writer.size))
 
 
 def rewrite(disk: Disk, wanted: Wanted, victims: Sequence[SegmentRow], builder: SegmentBuilder) -> None:

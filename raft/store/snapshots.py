@@ -29,7 +29,6 @@ from raft.core.messages import Entry, SnapshotMeta
 from raft.store.entry_records import entries_of
 from raft.store.group_records import SegmentRow, StoredSnapshot
 from raft.store.segments import SegmentBuilder
-from raft.store.store_limits import SegmentBounds
 from storage.disk import Buffer, Disk, File
 from storage.errors import Corrupt, StorageError
 from storage.names import RAFT_DIRECTORY, group_incoming, group_snapshot, temporary
@@ -340,13 +339,11 @@ class Incoming:
 
 
 def install(
-    disk: Disk, group: int, meta: SnapshotMeta, next_number: Callable[[], int], bounds: SegmentBounds
+    disk: Disk, group: int, number: int, meta: SnapshotMeta, builder: SegmentBuilder
 ) -> tuple[StoredSnapshot, LiveEntries, bytes]:
     """Make what was received a snapshot file and segments, durably, and return the machine's state with them. It does not count
     before the log says so. Raises Corrupt when it is not this snapshot as it was sent; DiskFull, DiskFailed."""
     name = group_incoming(group)
-    number = next_number()
-    builder = SegmentBuilder(disk, group, next_number, bounds)
     file = _open(disk, name)
     try:
         size = file.size()
@@ -360,7 +357,6 @@ def install(
         file.sync()
     finally:
         file.close()
-        builder.close()
     disk.rename(name, group_snapshot(group, number))
     disk.sync_dir(RAFT_DIRECTORY)
     stored = StoredSnapshot(meta, meta.index + 1, number, end, live.count, _sorted(segments))

@@ -20,6 +20,7 @@ from storage.errors import DiskFailed
 from storage.names import KEPT_SUFFIX, RAFT_DIRECTORY, SEGMENT_SUFFIX
 from storage.os_disk import OsDisk
 from tests.sim.disk import Call, Fault, SimDisk, fault_at, no_faults
+from tests.unit.raft.disks_without_room import NoRoomAtOnce
 from tests.unit.raft.store_world import TINY, PowerCut, World, digest_of
 
 LARGE, SMALL = 7, 8  # groups: one has most of the log
@@ -106,6 +107,20 @@ def test_where_the_file_system_has_no_second_names_entries_are_copied() -> None:
     assert files(run, SEGMENT_SUFFIX) and not files(run, KEPT_SUFFIX)
     run.check_now()
     run.check_recovered(run.log.durable, run.reopened())
+
+
+@pytest.mark.parametrize("operation", ["write", "rename"])
+def test_a_second_name_that_was_given_up_goes_later_if_it_could_not_be_deleted_at_once(operation: str) -> None:
+    """A file of the log is long, and nothing else would tell that it takes room. See also test_store_faults.py."""
+    run = world()
+    faults = run.disk.faults = NoRoomAtOnce(operation, ".seg.tmp", 1)
+    publish(run, 20)
+    assert [name for name in faults.undeleted if name.endswith(KEPT_SUFFIX)]
+    run.disk.faults = no_faults
+    compact(run)
+    kept = {name for row in run.store.group(LARGE).log.segments for name in row.files(LARGE)}
+    assert set(files(run, KEPT_SUFFIX)) <= kept and run.store.dead_files == []
+    run.check_now()
 
 
 def test_entries_that_were_overwritten_in_a_kept_file_stay_hidden() -> None:

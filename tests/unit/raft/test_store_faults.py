@@ -9,8 +9,11 @@ from random import Random
 
 import pytest
 
+from raft.store.log_replay import files_of
+from storage import names
 from storage.errors import DiskFailed, StorageError
 from tests.sim.disk import Call, Fault, SimDisk, fault_at, no_faults
+from tests.unit.raft.disks_without_room import NeedsRoomToDelete, NoRoomAtOnce
 from tests.unit.raft.store_world import PowerCut, World
 
 GROUPS = (7, 8)
@@ -157,13 +160,53 @@ def test_a_snapshot_that_was_given_up_goes_later_if_it_could_not_be_deleted_at_o
     assert not [name for name in world.disk.files() if ".snap" in name]
 
 
+@pytest.mark.parametrize("turn", range(1, 8))
+@pytest.mark.parametrize("operation", ["write", "rename"])
+def test_a_segment_that_was_given_up_goes_later_if_it_could_not_be_deleted_at_once(operation: str, turn: int) -> None:
+    """Found by the simulated brokers (seed 17957501550034): it lay around until the next start, in no list."""
+    world = World().open()
+    faults = world.disk.faults = NoRoomAtOnce(operation, ".seg.tmp", turn)
+    busy_life(world, donor())
+    assert faults.undeleted and world.store.failed is None
+    assert go_on(world) == []
+
+
+def test_what_an_installation_without_room_made_goes() -> None:
+    """Its segments were whole already, and then its snapshot could not have its name."""
+    world, source = World().open(), donor()
+    world.create(8)
+    world.disk.faults = NoRoomAtOnce("rename", ".incoming", 1)
+    assert not world.install(8, source)
+    assert [name for name in world.disk.files() if name.endswith(".seg")]
+    assert go_on(world) == []
+
+
+def test_what_could_not_be_deleted_for_lack_of_room_is_tried_again() -> None:
+    disk = NeedsRoomToDelete()
+    world = World(disk).open()
+    busy_life(world, donor())
+    assert disk.undeleted and world.store.failed is None
+    assert go_on(world) == []
+
+
+def go_on(world: World) -> list[str]:
+    """With a sound disk. Returns files that are there and that no group names."""
+    world.disk.faults = no_faults
+    for turn in range(4):
+        world.store.tick(10**9 * (turn + 1))
+        world.settle()
+    named = {name for store in world.store.stores.values() for name in files_of(store.log)}
+    named.update(names.RAFT_GROUPS, (names.group_incoming(group) for group in GROUPS))
+    return [name for name in world.disk.files() if name.startswith(names.RAFT_DIRECTORY) and name not in named]
+
+
 def test_the_world_of_these_tests_is_busy() -> None:
     """Segments, two kinds of snapshots, rewriting and releasing all happen in it."""
-    names: set[str] = set()
+    synced: set[str] = set()
     disk = SimDisk()
-    disk.on_sync = lambda name: names.add(name.partition("/")[0] + name[-9:])
+    disk.on_sync = lambda name: synced.add(name.partition("/")[0] + name[-9:])
     world = World(disk).open()
     busy_life(world, donor())
     assert world.log.files().start > 3
-    assert any(name.endswith(".seg.tmp") for name in names)
+    assert any(name.endswith(".seg.tmp") for name in synced)
     assert world.store.untidy == {} and world.store.dead_files == []
