@@ -43,6 +43,7 @@ class WalFiles:
         self._monotonic = monotonic
         self._open: dict[int, File] = {}
         self._new_file: NewLogFile | None = None
+        self._left_behind: int | None = None  # the number of one that was given up, and may be there
         self._undeleted: set[int] = set()
         self.ready = 0  # the highest file that can be written to
         self.short_of_room = False  # the next file could not be reserved
@@ -115,19 +116,37 @@ class WalFiles:
         """The file that is being made. Without `reserve` it may be one without room of its own, if there is none to be had."""
         if self._new_file is None:
             try:
-                self._new_file = NewLogFile(self._disk, number, self._file_bytes_max)
+                self._new_file = self._begin(number, self._file_bytes_max)
             except DiskFull:
                 if reserve:
                     raise
-                self._new_file = NewLogFile(self._disk, number, 0)
+                self._new_file = self._begin(number, 0)
                 self.short_of_room = True
         assert self._new_file.number == number, f"file {number} is needed, but {self._new_file.number} is being made"
         return self._new_file
 
+    def _begin(self, number: int, reserved_bytes: int) -> NewLogFile:
+        self._delete_left_behind()
+        try:
+            return NewLogFile(self._disk, number, reserved_bytes)
+        except StorageError:
+            self._left_behind = number
+            raise
+
     def abandon_new_file(self) -> None:
+        """Leave nothing behind, as far as the disk still lets us; the next attempt insists on it."""
         if self._new_file is not None:
-            self._new_file.abandon()
+            self._new_file.close()
+            self._left_behind = self._new_file.number
             self._new_file = None
+            with suppress(StorageError):
+                self._delete_left_behind()
+
+    def _delete_left_behind(self) -> None:
+        if self._left_behind is not None:
+            with suppress(FileNotFoundError):
+                self._disk.delete(log_file(self._left_behind))
+            self._left_behind = None
 
     def delete(self, facts: LogFacts, released: range) -> None:
         """These files, and those that could not be deleted before. First the facts say durably that they do not count any more,

@@ -8,10 +8,7 @@ before its last slice is used as it is, and one that large commits will fill get
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from storage.disk import Disk, File
-from storage.errors import StorageError
 from storage.names import LOG_DIRECTORY, log_file
 
 SLICE_BYTES = 1 << 20
@@ -19,7 +16,7 @@ ZEROS = bytes(SLICE_BYTES)
 
 
 class NewLogFile:
-    """One file, from its creation to `finish` or `abandon`. Any call may raise StorageError; then `abandon` it."""
+    """One file, from its creation to `finish` or `close`. Any call may raise StorageError; then it is given up."""
 
     def __init__(self, disk: Disk, number: int, size: int) -> None:
         self.number = number
@@ -42,8 +39,6 @@ class NewLogFile:
         self._disk.sync_dir(LOG_DIRECTORY)
         return self._file
 
-    def abandon(self) -> None:
-        """Leave nothing behind, as far as the disk still lets us."""
+    def close(self) -> None:
+        """It is given up, and can be deleted."""
         self._file.close()
-        with suppress(StorageError, FileNotFoundError):
-            self._disk.delete(log_file(self.number))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from storage.errors import DiskFull
 from storage.names import LOG_FACTS, log_file
 from storage.os_disk import OsDisk
 from storage.wal.facts import load_or_create
@@ -14,7 +15,7 @@ from storage.wal.log_core import LogCore
 from storage.wal.replay import Replay
 from storage.wal.writer import LogWriter
 from tests.sim.clock import SimLoop
-from tests.sim.disk import OPENING, Call, Fault, SimDisk, no_faults
+from tests.sim.disk import OPENING, Call, Fault, SimDisk, SimFile, no_faults
 from tests.unit.storage.log_world import KIND, LOG_ID, Log, log_files, open_log, recover
 
 
@@ -71,6 +72,59 @@ def test_who_blocks_for_a_commit_without_descriptors_is_told_in_the_end() -> Non
     log.loop.run_soon()
     log.writer.close()
     assert ["descriptor" in failure for failure in log.failures] == [True]
+
+
+def no_room_and_not_deleted(call: Call) -> Fault | None:
+    if call.name != log_file(2):
+        return None
+    return {"write": Fault.ENOSPC, "delete": Fault.EIO}.get(call.operation)
+
+
+def test_a_next_file_without_room_that_could_not_be_deleted_is_deleted_before_the_next_attempt() -> None:
+    """Found by the simulated brokers (seed 17957528810766): the attempt met the file, and the node ended."""
+    log = open_log(file_bytes_max=1000)
+    log.disk.faults = no_room_and_not_deleted
+    fill(log, 2)
+    assert (log_files(log.disk), log.failures) == ([log_file(1), log_file(2)], [])
+    log.disk.faults = no_faults
+    try:
+        tick(log)
+    except FileExistsError as error:
+        raise AssertionError(f"what was given up stands in the way: {error}") from error
+    fill(log, 4, first=2)
+    assert log.failures == []
+    log.disk.kill()
+    assert [index for _, index, _ in recover(log.disk).entries] == list(range(6))
+
+
+def test_a_file_that_cannot_be_deleted_at_all_ends_the_log() -> None:
+    log = open_log(file_bytes_max=1000)
+    log.disk.faults = no_room_and_not_deleted
+    fill(log, 2)
+    tick(log)
+    assert ["cannot delete" in failure for failure in log.failures] == [True]
+
+
+class LeavesWhatHadNoRoom(SimDisk):
+    """A file whose room cannot be reserved is there all the same, as where deleting it fails too. Once."""
+
+    left = ""
+
+    def create(self, name: str, preallocate: int = 0) -> SimFile:
+        file = super().create(name, preallocate)
+        if name == log_file(2) and not self.left:
+            self.left = name
+            raise DiskFull(f"cannot reserve {preallocate} bytes for {name}: simulated ENOSPC")
+        return file
+
+
+def test_a_file_whose_room_could_not_be_reserved_does_not_stand_in_the_way_of_the_next_attempt() -> None:
+    disk = LeavesWhatHadNoRoom()
+    log = open_log(disk, file_bytes_max=1000)
+    fill(log, 6)
+    assert (disk.left, log.failures) == (log_file(2), [])
+    log.disk.kill()
+    assert [index for _, index, _ in recover(log.disk).entries] == list(range(6))
 
 
 def test_files_whose_release_found_no_room_are_deleted_on_a_later_tick() -> None:
