@@ -35,6 +35,7 @@ from raft.store.group_records import GroupIdentity
 from raft.store.memory_log_store import MemoryLogStore
 from raft.store.node_log import RaftStore
 from raft.store.replicas import NewReplica, successor
+from storage.errors import StorageError
 
 EAGER = 50.0  # who votes alone need not wait for anybody; see Settings.eagerness
 # Somebody waits for each command, also on a node that does not lead: 100 declares there, one after the other, take 2.1 s with
@@ -131,7 +132,7 @@ class MetadataMember:
             self._found_on_catalog(successor(store.member, self._new_replica), store.facts().term + 1)
             self._add()
         else:
-            self._raft.repair(METADATA_GROUP, damage, lambda member: self._add())
+            self._raft.repair(METADATA_GROUP, damage, lambda member: self._add_again())
 
     def _stand_still(self, why: str) -> None:
         """The catalog cannot go on as the others' does: guessing would part it from theirs."""
@@ -154,6 +155,14 @@ class MetadataMember:
         else:
             if driver.halted is not None:
                 self._stand_still(driver.halted)
+
+    def _add_again(self) -> None:
+        """Raises what the disk does, and the node stops."""
+        try:
+            self._add()
+        except StorageError as error:
+            self._groups.fail(str(error))
+            raise
 
     def _add_in_memory(self, me: MemberId) -> None:
         memory = MemoryLogStore(METADATA_GROUP, logger.error)

@@ -96,6 +96,7 @@ class Cluster:
         self._clock = clock
         self._cluster_name = cluster_name
         self._holds_anything = holds_anything
+        self._doors = asyncio.Lock()  # of clients: closed by one drain or opened by one revive at a time
 
     def start(self) -> None:
         self._peers.answer_strangers(self)
@@ -232,18 +233,24 @@ class Cluster:
         self._process.restart(f"as a {kind} node")
 
     async def drain(self) -> None:
+        drain = self._upkeep.drain()
         try:
-            await answered(self._upkeep.drain())
+            await answered(drain.answer)
         except asyncio.CancelledError:
-            self._upkeep.drained = False
+            drain.give_up()
             raise
-        if self.maintenance is not None:
-            await self.maintenance.drain()
+        async with self._doors:
+            if not drain.stands:
+                raise PreconditionFailed(f"node '{self._identity.name}' was revived before it was drained")
+            if self.maintenance is not None:
+                await self.maintenance.drain()
 
     async def revive(self) -> None:
-        if self.maintenance is not None:
-            await self.maintenance.revive()
-        await answered(self._upkeep.revive())
+        async with self._doors:
+            if self.maintenance is not None:
+                await self.maintenance.revive()
+            revived = self._upkeep.revive()
+        await answered(revived)
 
     async def hand_over(self) -> None:
         """Let other nodes lead what this one leads, as far as one of them can."""

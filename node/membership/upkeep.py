@@ -112,6 +112,23 @@ class UpkeepLoop(Protocol):
     def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> object: ...
 
 
+class Drain:
+    """One order to lead nothing. It stands until it is given up or the node is revived, whatever becomes of other ones: several
+    operators may ask at a time, and the answer to an order may come after those to later ones."""
+
+    def __init__(self, standing: set[Drain]) -> None:
+        self.answer: Pending[None] = Pending()
+        self._standing = standing
+        standing.add(self)
+
+    @property
+    def stands(self) -> bool:
+        return self in self._standing
+
+    def give_up(self) -> None:
+        self._standing.discard(self)
+
+
 class Upkeep:
     """`start` it when the catalog is there, `stop` it before the links go."""
 
@@ -128,7 +145,7 @@ class Upkeep:
         zone: str,
     ) -> None:
         self.neighbours = Neighbours(identity.number, ways, groups, clock.monotonic, logger)
-        self.drained = False
+        self._drains: set[Drain] = set()  # that stand
         # How this process is about to end, as the sentence "this node ... already" says it. Then it must not announce again
         # what it still is.
         self.parting = ""
@@ -159,23 +176,27 @@ class Upkeep:
 
     # what operators ask
 
-    def drain(self) -> Pending[None]:
+    @property
+    def drained(self) -> bool:
+        """Whether this node is to lead nothing."""
+        return bool(self._drains)
+
+    def drain(self) -> Drain:
         """Lead nothing until `revive`. Answered when others lead, or cannot."""
-        before, self.drained = self.drained, True
-        answer: Pending[None] = Pending()
+        drain = Drain(self._drains)
 
         def refused(error: BrokerError) -> None:
-            self.drained = before
-            answer.fail(error)
+            drain.give_up()
+            drain.answer.fail(error)
 
         def taken(_: Any) -> None:  # in the midst of what the catalog tells
-            self._loop.call_soon(self._run, lambda: self.hand_over().then(answer.resolve, ignore))
+            self._loop.call_soon(self._run, lambda: self.hand_over().then(drain.answer.resolve, ignore))
 
         self._say(draining=True).then(taken, refused)
-        return answer
+        return drain
 
     def revive(self) -> Pending[Any]:
-        self.drained = False
+        self._drains.clear()
         return self._say(draining=False)
 
     def _say(self, *, draining: bool) -> Pending[Any]:

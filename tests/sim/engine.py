@@ -14,7 +14,7 @@ from raft.driver import Driver, SnapshotRules
 from raft.store.group_records import GroupIdentity
 from raft.store.wal_log_store import WalLogStore
 from storage import names
-from storage.errors import DiskFailed
+from storage.errors import DiskFailed, StorageError
 from storage.wal.file_reader import Chunk
 from tests.disk_numbers import begin_process
 from tests.raft_node.register import Register
@@ -112,7 +112,15 @@ class EngineProcess(Process):
     def _repair(self, group: int, damage: Damaged) -> None:
         """What a member reads is not what was written: it becomes another one."""
         self.excuse(damage)
-        self.store.repair(group, damage, lambda member: self.take_part(group))
+        self.store.repair(group, damage, lambda member: self._take_part_again(group))
+
+    def _take_part_again(self, group: int) -> None:
+        """As the owners of groups do: what the disk does then stops the node."""
+        try:
+            self.take_part(group)
+        except StorageError as error:
+            self.groups.fail(str(error))
+            raise
 
     def leave(self, group: int) -> None:
         """The group has taken this node out, for ever."""

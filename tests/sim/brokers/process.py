@@ -171,12 +171,14 @@ class BrokerProcess(Process):
     def drain(self, done: Callable[[], None]) -> None:
         """Before a maintenance: others lead, and clients go elsewhere."""
 
+        drain = self.kernel.upkeep.drain()
+
         def drained(_: None) -> None:
-            if self.is_drained:
+            if drain.stands:
                 self.broker.send_clients_away("this node is drained")
                 done()
 
-        self.kernel.upkeep.drain().then(drained, ignore)
+        drain.answer.then(drained, ignore)
 
     def revive(self) -> None:
         self.broker.let_clients_in()

@@ -127,7 +127,7 @@ def test_a_node_that_becomes_another_kind_is_not_drained_or_revived_meanwhile(sa
 
 def test_a_node_that_is_drained_stays_so_though_it_is_told_again_and_that_is_refused() -> None:
     world = World()
-    world.upkeep.drained = True
+    world.upkeep.drain()
     world.metadata.missing = ("n2",)
     with pytest.raises(ResourceExhausted, match="no majority"):
         asyncio.run(world.cluster.drain())
@@ -368,6 +368,51 @@ def test_clients_are_sent_away_by_a_drain_and_let_in_again_by_a_revive() -> None
 
     asyncio.run(ask())
     assert maintained.did == ["drain", "revive"] and not is_drained()
+
+
+def test_a_drain_that_is_answered_after_a_revive_sends_no_client_away() -> None:
+    world = World()
+    maintained = world.cluster.maintenance = Maintained()
+    world.metadata.answers = []
+
+    async def ask() -> None:
+        draining = asyncio.create_task(world.cluster.drain())
+        await asyncio.sleep(0)
+        reviving = asyncio.create_task(world.cluster.revive())
+        while not draining.done():
+            await asyncio.sleep(0)
+            for answer in drained(world.metadata.answers):
+                answer()
+            world.loop.run_for(0.1)
+        with pytest.raises(PreconditionFailed, match="node 'n1' was revived before it was drained"):
+            await draining
+        await reviving
+
+    asyncio.run(ask())
+    assert maintained.did == ["revive"] and not world.upkeep.drained
+
+
+def drained(answers: list[Callable[[], None]] | None) -> list[Callable[[], None]]:
+    """Those that are due, each once."""
+    assert answers is not None, "answers are given at once"
+    due, answers[:] = list(answers), []
+    return due
+
+
+def test_a_drain_that_is_refused_late_does_not_undo_a_later_one() -> None:
+    """Found by the simulated brokers (seed 17957528810804): the node led again, and let no client in until it was restarted."""
+    world = World()
+    world.metadata.answers = []
+    first = world.upkeep.drain()
+    world.upkeep.revive()
+    second = world.upkeep.drain()
+    of_first, of_revive, of_second = drained(world.metadata.answers)
+    of_second()
+    world.metadata.missing = ("n2",)
+    of_first()
+    of_revive()
+    assert isinstance(first.answer.error, ResourceExhausted)
+    assert second.stands and world.upkeep.drained
 
 
 def becoming_a_ram_node() -> tuple[World, FakeDriver]:

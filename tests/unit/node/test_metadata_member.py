@@ -28,6 +28,7 @@ from raft.core.messages import Entry, Membership, NodeId, VoteRequest, member_id
 from raft.core.ready import Role
 from raft.group_owners import GroupOwners
 from raft.transport import encode_batches
+from storage.errors import NoDescriptors
 from storage.lmdb_store import MemoryStore
 from storage.names import LOG_DIRECTORY, RAFT_DIRECTORY
 from tests.sim.disk import SimDisk
@@ -186,6 +187,20 @@ def test_a_member_that_is_damaged_while_it_runs_is_followed_by_another_at_once()
     world.declare("next")
     again = world.again()
     assert again.metadata.catalog.queue("/", "next") is not None
+
+
+def test_a_node_whose_repaired_member_cannot_begin_for_lack_of_descriptors_stops() -> None:
+    world = AloneWorld(replace(PLACE, founds=False, others=(OTHER,)))
+    groups = world.begun.groups
+
+    def lacks_descriptors(*_: Any) -> None:
+        raise NoDescriptors("cannot open a snapshot")
+
+    vars(groups)["add"] = lacks_descriptors
+    groups.damaged(METADATA_GROUP, Damaged("a segment cannot be read", 1))
+    with pytest.raises(NoDescriptors):
+        world.run(0.5)
+    assert groups.failed == "cannot open a snapshot"
 
 
 def test_a_catalog_from_before_there_were_clusters_is_founded_upon() -> None:

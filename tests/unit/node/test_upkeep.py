@@ -376,7 +376,7 @@ def test_a_drained_node_says_so_hands_over_and_hands_over_again_what_it_is_elect
     world.upkeep.start()
     world.loop.run_soon()
     answered: list[None] = []
-    world.upkeep.drain().then(answered.append, lambda _: None)
+    world.upkeep.drain().answer.then(answered.append, lambda _: None)
     assert world.metadata.catalog.nodes["n1"].draining
     world.loop.run_soon()
     assert driver.transferred == [THIRD]
@@ -397,14 +397,14 @@ def test_a_drained_node_says_so_hands_over_and_hands_over_again_what_it_is_elect
 def test_a_node_is_not_drained_when_the_others_cannot_hear_of_it() -> None:
     world, (driver,) = leading(7)
     world.metadata.missing = ("n2",)
-    assert isinstance(world.upkeep.drain().error, ResourceExhausted)
+    assert isinstance(world.upkeep.drain().answer.error, ResourceExhausted)
     world.loop.run_for(1.0)
     assert not world.upkeep.drained and driver.transferred == []
 
 
 def test_a_node_that_the_catalog_does_not_know_yet_is_not_drained() -> None:
     world = ClusterWorld(number=5)
-    assert isinstance(world.upkeep.drain().error, NotFound)
+    assert isinstance(world.upkeep.drain().answer.error, NotFound)
     assert not world.upkeep.drained
 
 
