@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -25,7 +26,7 @@ from storage import names
 from storage.errors import DiskFailed
 from storage.wal.log_core import Location
 from tests.sim.disk import Call, Fault, fault_on, no_faults
-from tests.unit.classic.classic_world import Sink, World, record_of
+from tests.unit.classic.classic_world import TINY, Sink, World, record_of
 
 LARGE = b"z" * 100  # TINY says that this goes to the shared store
 
@@ -156,6 +157,25 @@ def test_one_old_message_does_not_hold_the_log(world: World) -> None:
     assert world.waiting("a") == [(b"old", False)]
 
 
+def test_a_log_file_goes_when_whole_runs_of_it_are_done_with() -> None:
+    """However many files may wait for their messages to be consumed: it has none that lives."""
+    world = World([record_of("a", 1)], limits=replace(TINY, log_files_kept=100))
+    sink = Sink()
+    queue = world.queues["a"]
+    queue.consume(Consumer("c", queue, sink), world.now)
+    for _ in range(30):
+        world.publish(["a"], [b"consumed at once"] * 10)
+        world.loop.run_soon()
+        world.tick()
+        while sink.pieces:
+            piece = sink.pieces.pop()
+            assert piece.count > 1, "messages are settled one by one"
+            queue.settle(piece, Outcome.ACKNOWLEDGED, world.now)
+    world.tick(5)
+    assert world.log.files().stop > 4
+    assert len(world.log.files()) <= 2
+
+
 def test_a_log_file_stays_for_the_queue_that_still_has_what_another_one_is_done_with(world: World) -> None:
     """One record names both. The file was released when the first had acknowledged, and the other's message was gone."""
     world.publish(["a", "b"], [b"for both"])
@@ -271,6 +291,24 @@ def test_a_purge_is_answered_when_it_is_durable(world: World) -> None:
     world.disk.kill()
     world.start()
     assert world.waiting("a") == []
+
+
+def test_what_was_purged_stays_away_when_the_log_has_forgotten_the_purge(world: World) -> None:
+    """What a consumer still has keeps the segment, and that the others are done with has to be written down there."""
+    world.publish(["a"], [b"held"])
+    world.publish(["a"], [b"purged"] * 3)
+    world.loop.run_soon()
+    fill_log(world, "passing")
+    assert world.queues["a"].backing.index.segments, "all of it is in the log only"
+    assert world.get("a") is not None
+    world.queues["a"].purge(world.now)
+    world.loop.run_soon()
+    purged_in = world.log.files().stop
+    fill_log(world, "passing")
+    assert world.log.files().start > purged_in, "the log still tells of the purge"
+    world.disk.kill()
+    world.start()
+    assert world.waiting("a") == [(b"held", True)]
 
 
 def test_a_purge_waits_for_its_own_commit_and_not_for_the_one_before(world: World) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from classic.store.compaction import plan
 from classic.store.open_files import OpenFiles
 from classic.store.store import MessageStore, Stored
 from classic.stored_run import InStore
@@ -144,3 +145,15 @@ def test_what_has_a_copy_elsewhere_does_not_live_where_it_was(store: MessageStor
     store.moved(ids[0], 1, copy, HEADER_BYTES)
     assert [one for one, _ in store.living_in(1)] == ids[1:]
     assert [one for one, _ in store.living_in(copy)] == ids[:1]
+
+
+def test_what_is_compacted_together_fits_into_one_file(store: MessageStore) -> None:
+    """Sixteen sources made a file eight times too large: all of it had to be copied again when half of it was garbage."""
+    for index in range(10 * EACH + 1):
+        store.put(InStore(1, index), CONTENT, 1)
+    for index in range(10 * EACH):
+        if index % EACH:
+            store.release(InStore(1, index))
+    assert len(store.sparse_files()) == 10
+    planned = plan(store, 1)
+    assert planned is not None and len(planned.sources) == EACH
