@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import Protocol
@@ -365,7 +366,7 @@ class RaftStore:
     def receive(self, store: WalLogStore, chunk: SnapshotChunk) -> None:
         try:
             if chunk.offset == 0:
-                self._drop_incoming(store)
+                self._close_incoming(store)  # its file is begun anew
                 store.incoming = snapshots.Incoming(self.disk, store.identity.group)
             if store.incoming is not None:
                 store.incoming.add(chunk.offset, chunk.data)
@@ -377,7 +378,7 @@ class RaftStore:
         if store.incoming is None:
             done(None)
             return
-        store.incoming.close()
+        self._close_incoming(store)
         self._jobs.add(Install(self, store, meta, done))
 
     def snapshot_received(
@@ -386,7 +387,6 @@ class RaftStore:
         """Its files are durable. Returns whether it will count; then `done` is called when it does, durably, unless the group
         was removed meanwhile, also where it is here again by then."""
         log, group, meta = store.log, store.identity.group, stored.meta
-        store.incoming = None
         if self.stores.get(group) is not store or log.snapshot.meta.index >= meta.index:
             self.dead_files.append(names.group_snapshot(group, stored.file))
             self.dead_files += [name for row in stored.segments for name in row.files(group)]
@@ -401,7 +401,6 @@ class RaftStore:
         return True
 
     def not_installed(self, store: WalLogStore, why: str) -> None:
-        store.incoming = None
         self._found(f"a snapshot of group {store.identity.group} was received and cannot be used: {why}")
 
     def must_keep_segments(self, group: int) -> bool:
@@ -427,10 +426,18 @@ class RaftStore:
         self.dead_files += sorted(set(before) - set(named))
         self.open_segments.keep_only(group, {row.number for row in log.segments} if log is not None else ())
 
-    def _drop_incoming(self, store: WalLogStore) -> None:
+    def _close_incoming(self, store: WalLogStore) -> None:
         if store.incoming is not None:
             store.incoming.close()
             store.incoming = None
+
+    def _drop_incoming(self, store: WalLogStore) -> None:
+        """What was received is of no use. If its file stays, the next snapshot of the group or the next start deletes it."""
+        incoming = store.incoming
+        self._close_incoming(store)
+        if incoming is not None:
+            with suppress(StorageError, FileNotFoundError):
+                self.disk.delete(incoming.name)
 
     # durability
 
@@ -483,4 +490,4 @@ class RaftStore:
         self._jobs.stopped = True
         self.open_segments.close()
         for store in self.stores.values():
-            self._drop_incoming(store)
+            self._close_incoming(store)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -14,8 +14,10 @@ from raft.core.live_entries import LiveEntries
 from raft.core.messages import Entry, SnapshotChunk, SnapshotMeta
 from raft.store.group_records import SegmentRow
 from raft.store.wal_log_store import WalLogStore
-from storage.names import group_segment
+from storage.beside_loop import AtOnce
+from storage.names import group_incoming, group_segment
 from storage.segment import Segment
+from tests.sim.disk import Fault, fault_on, no_faults
 from tests.unit.raft.store_world import FIRST, TINY, World, digest_of, receive
 
 
@@ -142,6 +144,58 @@ def test_who_waited_for_a_snapshot_of_a_group_that_was_removed_is_told_nothing_w
     world.settle()
     assert told == [] and world.store.group(7) is not before
     world.check_now()
+
+
+def receiving() -> tuple[World, World]:
+    """A node that has the first part of a snapshot, and the node that has sent it."""
+    donor, world = world_with(30, World(node=2).open()), world_with(3)
+    donor.snapshot(7, 25, [1, 2, 9], b"state" * 20)
+    part = donor.store.group(7).read_snapshot(25, 0, 100)
+    assert part is not None
+    meta = donor.store.group(7).snapshot()
+    world.store.group(7).receive(SnapshotChunk(0, 0, 1, meta, 0, part[0], False))
+    assert world.disk.exists(group_incoming(7))
+    return world, donor
+
+
+def test_a_group_that_is_removed_while_it_receives_a_snapshot_leaves_nothing_of_it() -> None:
+    """It stayed until the next start, with all that had come of the snapshot."""
+    world, donor = receiving()
+    world.remove(7)
+    assert not world.disk.exists(group_incoming(7))
+    world.create(7)
+    world.settle()
+    assert world.install(7, donor), "it is here again, and receives another"
+    world.check_now()
+
+
+def test_a_snapshot_that_finds_no_room_gives_back_what_it_has_taken() -> None:
+    world, donor = receiving()
+    world.disk.faults = fault_on("write", Fault.ENOSPC)
+    world.store.group(7).receive(SnapshotChunk(0, 0, 1, donor.store.group(7).snapshot(), 100, b"more", False))
+    assert not world.disk.exists(group_incoming(7))
+    assert len(world.findings) == 1
+    world.disk.faults = no_faults
+    assert world.install(7, donor)
+    world.check_now()
+
+
+def test_a_group_that_is_removed_before_a_snapshot_is_installed_leaves_nothing_of_it() -> None:
+    """The work beside the loop may have its file open by then."""
+    donor, world = world_with(30, World(node=2).open()), world_with(3)
+    donor.snapshot(7, 25, [1, 2, 9], b"state" * 20)
+    store, works, told = world.store.group(7), list[Callable[[], None]](), list[bytes | None]()
+    receive(store, donor.store.group(7))
+    at_once = world.store._jobs._background
+    with patch.object(at_once, "run", lambda work, done: works.append(lambda: AtOnce.run(at_once, work, done))):
+        store.install(donor.store.group(7).snapshot(), told.append)
+        world.remove(7)
+    works.pop()()
+    world.settle()
+    world.store.tick(10**7)
+    world.settle()
+    assert (told, world.findings, world.store.failed) == ([None], [], None)
+    assert not [name for name in world.disk.files() if name.startswith("raft/7")]
 
 
 def test_an_installed_snapshot_leaves_nothing_of_the_log_before_it_in_memory() -> None:
@@ -305,6 +359,17 @@ def test_segments_that_came_with_a_snapshot_stay_while_a_start_would_look_for_th
     assert {row.number for row in world.store.group(7).log.segments} >= came
     world.disk.kill()
     world.check_recovered(world.log.durable, world.reopened())
+
+
+def test_segments_are_not_kept_for_a_snapshot_of_a_group_that_was_removed() -> None:
+    """Those of the group that is here under its number now waited for the log file with that snapshot to go."""
+    donor, world = world_with(30, World(node=2).open()), world_with(3)
+    donor.snapshot(7, 22, [1, 2, 21], b"state")
+    assert world.install(7, donor)
+    assert world.store.must_keep_segments(7)
+    world.remove(7)
+    world.create(7)
+    assert not world.store.must_keep_segments(7)
 
 
 def test_log_files_are_let_go_once_what_counts_is_elsewhere() -> None:
