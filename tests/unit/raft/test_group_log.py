@@ -30,3 +30,15 @@ def test_a_member_that_is_renumbered_has_voted_for_nobody_and_goes_back_to_no_ea
     log.facts = Facts(7, member_id(1, 1))
     log.renumbered(member_id(1, 2), 0)
     assert (log.identity.member, log.facts) == (member_id(1, 2), Facts(7, 0))
+
+
+def test_a_member_that_has_lost_what_stands_behind_its_snapshot_keeps_the_snapshot() -> None:
+    log = GroupLog(GroupIdentity(1, member_id(1, 1), "g", "register", FIRST))
+    for index in range(1, 6):
+        log.append(index, 1, 1, int(EntryKind.COMMAND), Location(1, 100 * index, 10))
+    taken = StoredSnapshot(SnapshotMeta(3, 1, FIRST, 1), 4, 1, 10, 0)
+    log.snapshot_taken(taken, NONE_LIVE)
+    log.renumbered(member_id(1, 2), 3)
+    assert (log.snapshot, log.first, log.last) == (taken, 4, 3)
+    log.renumbered(member_id(1, 3), 2)
+    assert (log.snapshot.file, log.first, log.last) == (0, 1, 0), "something that the snapshot stands for is lost"

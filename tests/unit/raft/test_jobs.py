@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from raft.store.jobs import Job, Jobs
 from raft.store.log_replay import files_of
 from storage.beside_loop import AtOnce
@@ -53,6 +55,14 @@ class Noted:
         return False
 
 
+class Patient(Noted):
+    """It is to be tried again when there may be room."""
+
+    def full(self) -> bool:
+        super().full()
+        return True
+
+
 def test_after_a_failed_job_nobody_waits_for_another() -> None:
     """A member whose snapshot is never installed, and never refused, would not take part in anything any more."""
     held = Held()
@@ -67,6 +77,19 @@ def test_after_a_failed_job_nobody_waits_for_another() -> None:
     held.end(DiskFailed("EIO"))
     jobs.add(third)
     assert (first.told, second.told, third.told) == (["full"], ["full"], ["full"])
+    assert jobs.idle
+
+
+def test_a_job_that_waits_for_room_is_told_when_no_job_is_done_any_more() -> None:
+    """Its next attempt, at a later tick, would never have come."""
+    held = Held()
+    jobs = Jobs(held, lambda: 0, lambda job, error: pytest.fail(f"{job} failed: {error}"))
+    job = Patient()
+    jobs.add(job)
+    held.end(DiskFull("ENOSPC"))
+    assert jobs.lacks_room
+    jobs.stop()
+    assert job.told == ["full", "full"]
     assert jobs.idle
 
 

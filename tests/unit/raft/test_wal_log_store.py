@@ -186,8 +186,8 @@ def test_a_group_that_is_removed_before_a_snapshot_is_installed_leaves_nothing_o
     donor.snapshot(7, 25, [1, 2, 9], b"state" * 20)
     store, works, told = world.store.group(7), list[Callable[[], None]](), list[bytes | None]()
     receive(store, donor.store.group(7))
-    at_once = world.store._jobs._background
-    with patch.object(at_once, "run", lambda work, done: works.append(lambda: AtOnce.run(at_once, work, done))):
+    background = world.store._jobs._background
+    with patch.object(background, "run", lambda work, done: works.append(lambda: AtOnce().run(work, done))):
         store.install(donor.store.group(7).snapshot(), told.append)
         world.remove(7)
     works.pop()()
