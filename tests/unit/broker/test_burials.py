@@ -83,6 +83,20 @@ def test_a_queue_that_is_deleted_before_it_got_a_dead_letter_has_taken_it(graves
     assert [graves.client.bodies_of(name) for name in TARGETS[:-1]] == [[b"1"]] * 4
 
 
+def test_a_dead_letter_that_no_queue_gets_is_not_said_to_have_arrived(graves: Graves) -> None:
+    """Its queue keeps it until it has, and would let go of the only copy."""
+    heard: list[Arrival] = []
+    for name in TARGETS:
+        graves.client.delete(name)
+    queue = graves.world.broker.queue("/", "src")
+    dead = DeadMessage("", "src", encode(encode_properties({}), b"1"), True)
+    graves.world.broker.dead_letter_confirmed(queue, DeathReason.REJECTED, dead, graves.world.now, set(), heard.append)
+    while graves.turn():
+        pass
+    assert heard == [Arrival.NOWHERE]
+    assert graves.world.broker.dead_lettered()["rejected"] == 0
+
+
 def test_a_node_that_stops_puts_nothing_off(graves: Graves) -> None:
     graves.kill(b"1")
     assert sum(graves.holding()) == 4
