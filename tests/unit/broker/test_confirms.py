@@ -85,6 +85,16 @@ def test_an_ack_beside_a_nack_does_not_speak_for_several() -> None:
     assert tracker.take() == [(1, 1, False, True), (2, 2, False, False), (3, 3, False, True)]
 
 
+@pytest.mark.parametrize("told", [False, True], ids=["not told yet", "told"])
+def test_what_all_queues_have_taken_is_not_refused_by_a_failure_behind_it(told: bool) -> None:
+    tracker, calls = tracker_and_calls()
+    receipt = tracker.expect(2, 1)
+    receipt.accepted()
+    taken = tracker.take() if told else []
+    receipt.give_up()
+    assert (calls.count, taken + tracker.take()) == (1, [(1, 2, True, True)])
+
+
 def test_an_answer_too_many_is_a_bug_of_the_queue_and_says_which_tags() -> None:
     receipt = ConfirmTracker(lambda: None).expect(2, 1)
     receipt.accepted()
