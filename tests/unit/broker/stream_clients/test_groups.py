@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.errors import PreconditionFailed
+from broker.errors import PreconditionFailed, ResourceExhausted
 from broker.stream_clients.client_terms import ReadOptions
 from tests.unit.broker.stream_clients.fake_streams import StreamUser, StreamWorld
 from wire.stream.command_fields import OffsetSpec
@@ -144,6 +144,22 @@ def test_a_stream_that_cannot_be_read_when_its_turn_comes_is_gone(world: StreamW
     world.stream("s").lose_readers()
     assert user.take() == [("gone", "s")]
     assert not user.streams.subscriptions
+
+
+def test_a_stream_that_is_found_unreadable_when_its_turn_comes_is_gone_and_the_client_stays(world: StreamWorld) -> None:
+    """The consumer has left its group by then, which was looked for all the same."""
+    user = world.stream_user()
+    user.create("t")
+    subscribe(user)
+    subscribe(user, 2, "t")
+    user.take()
+    world.stream("s").unreadable = ResourceExhausted("its node is away")
+    answer(user, active=True)
+    assert user.take() == [("gone", "s")]
+    assert list(user.streams.subscriptions) == [2]
+    world.stream("s").unreadable = None
+    subscribe(user)
+    assert user.take() == [("active", 1, True)], "it may come again"
 
 
 def test_a_client_with_several_consumers_in_a_group_goes_at_once_and_is_told_nothing_more(world: StreamWorld) -> None:

@@ -94,6 +94,20 @@ def test_what_was_answered_by_an_earlier_leader_counts_no_more(world: GroupWorld
     assert reading(members) == [0]
 
 
+def test_an_earlier_leader_that_never_answers_holds_up_no_group(world: GroupWorld, members: list[Member]) -> None:
+    """Nothing else was announced for as long as the link to it held."""
+    world.cut("a", "c")  # so the new leader does not ask it
+    come(world, members, "b")
+    unheard = ("b", "a")
+    assert world.ways[unheard]
+    world.lead("c")
+    world.pass_ms(2_000)
+    while ways := [way for way in world.busy_ways() if way != unheard]:
+        for way in ways:
+            world.deliver(way)
+    assert list(members[0].asked) == [True]
+
+
 def test_a_leader_that_was_another_one_for_a_moment_learns_again_what_it_forgot(
     world: GroupWorld, members: list[Member]
 ) -> None:
