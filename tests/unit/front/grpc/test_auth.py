@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from logging import getLogger
 from typing import Any
 
 import grpc
@@ -13,8 +14,12 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 import leveret
 from broker.catalog.catalog_commands import PutUser
+from broker.login.client_address import ClientAddress
+from broker.pending import Pending
 from broker.records import UserRecord
 from front.grpc import relay
+from front.grpc.auth import Authenticate
+from front.grpc.convert import Unauthenticated
 from leveret.v1 import admin_pb2, consume_pb2, publish_pb2, topology_pb2
 from tests.unit.front.grpc.fakes import bounded, running
 
@@ -123,3 +128,47 @@ def test_every_call_is_verified_so_a_changed_password_counts_at_once() -> None:
                 await node.topology.queues()
 
     bounded(run())
+
+
+class Presented:
+    """A call over TLS with this name in its certificate, which somebody has verified, or nobody."""
+
+    def __init__(self, name: str, verified: bool) -> None:
+        self._name = name.encode()
+        self._verified = verified
+
+    def auth_context(self) -> dict[str, tuple[bytes, ...]]:
+        return {"transport_security_type": (b"ssl",), "x509_common_name": (self._name,)}
+
+    def peer_identities(self) -> tuple[bytes, ...] | None:
+        return (self._name,) if self._verified else None
+
+
+class Known:
+    """Users whose certificates are believed. Fulfils GrpcLogins."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def authenticate(self, user: str, password: bytes, client: ClientAddress) -> Pending[UserRecord]:
+        raise AssertionError("there is no password")
+
+    def authenticate_external(self, user: str, client: ClientAddress) -> Pending[UserRecord]:
+        self.asked.append(user)
+        return Pending.of(UserRecord(user, "", ()))
+
+
+def test_the_name_in_a_certificate_that_nobody_has_verified_is_no_login() -> None:
+    """Everybody can write himself one."""
+    users, client = Known(), ClientAddress("192.0.2.1", 5, False, "gRPC")
+
+    async def run() -> None:
+        auth = Authenticate(users, relay.Relay(relay.RelayLimits(), getLogger("test")))
+        verified: Any = Presented("guest", verified=True)
+        assert (await auth._check_certificate(verified, client)).name == "guest"
+        unverified: Any = Presented("guest", verified=False)
+        with pytest.raises(Unauthenticated, match="no credentials"):
+            await auth._check_certificate(unverified, client)
+
+    bounded(run())
+    assert users.asked == ["guest"]
