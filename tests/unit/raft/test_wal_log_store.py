@@ -15,7 +15,7 @@ from raft.core.messages import Entry, SnapshotChunk, SnapshotMeta
 from raft.store.group_records import SegmentRow
 from raft.store.wal_log_store import WalLogStore
 from storage.beside_loop import AtOnce
-from storage.names import group_incoming, group_segment
+from storage.names import INCOMING_SUFFIX, group_incoming, group_segment
 from storage.segment import Segment
 from tests.sim.disk import Fault, fault_on, no_faults
 from tests.unit.raft.store_world import FIRST, TINY, World, digest_of, receive
@@ -169,6 +169,16 @@ def test_a_group_that_is_removed_while_it_receives_a_snapshot_leaves_nothing_of_
     world.check_now()
 
 
+def test_a_member_that_becomes_another_one_while_it_receives_a_snapshot_leaves_nothing_of_it() -> None:
+    """The leader may send the new one entries instead."""
+    world, _ = receiving()
+    members: list[int] = []
+    world.store.repair(7, Damaged("entry 2 cannot be read", 2), members.append)
+    world.settle()
+    assert members == [world.store.group(7).member]
+    assert not world.disk.exists(group_incoming(7))
+
+
 def test_a_snapshot_that_finds_no_room_gives_back_what_it_has_taken() -> None:
     world, donor = receiving()
     world.disk.faults = fault_on("write", Fault.ENOSPC)
@@ -195,7 +205,8 @@ def test_a_group_that_is_removed_before_a_snapshot_is_installed_leaves_nothing_o
     world.store.tick(10**7)
     world.settle()
     assert (told, world.findings, world.store.failed) == ([None], [], None)
-    assert not [name for name in world.disk.files() if name.startswith("raft/7")]
+    of_the_group = group_incoming(7).removesuffix(INCOMING_SUFFIX)
+    assert not [name for name in world.disk.files() if name.startswith(of_the_group)]
 
 
 def test_an_installed_snapshot_leaves_nothing_of_the_log_before_it_in_memory() -> None:
