@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -113,6 +114,25 @@ def test_what_a_client_settles_within_a_round_trip_is_one_entry() -> None:
         queue.pump(world.clients.now)
     world.cluster.run(0.02)
     assert queue.member.machine.applied == applied + 2, "the first is on its way while the others gather"
+    world.cluster.close()
+
+
+def test_when_a_fast_client_has_left_what_the_next_one_settles_makes_room_for_it_at_once_again() -> None:
+    """It waited for the entry before, though nothing lay on its node for it meanwhile."""
+    world = FastClient()
+    world.come_ahead()
+    world.taker.cancel()
+    world.taker.settle_all()
+    world.begin()
+    world.cluster.run(0.02)
+    _, queue = world.clients.of(1, world.record)
+    applied = queue.member.machine.applied
+    piece = world.taker.held[0]
+    for at in range(AHEAD_TIMES):
+        queue.settle(replace(piece, sequence=piece.sequence + at, count=1), Outcome.ACKNOWLEDGED, world.clients.now)
+        queue.pump(world.clients.now)
+    world.cluster.run(0.02)
+    assert queue.member.machine.applied == applied + AHEAD_TIMES
     world.cluster.close()
 
 
