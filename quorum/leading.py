@@ -12,7 +12,7 @@ What is proposed here and lost is proposed again by whoever leads then: the mach
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from broker.queue_type import Queue, QueueHost
@@ -230,8 +230,9 @@ class Leading:
     def serves(self, node: NodeId) -> bool:
         return node in self._attendants
 
-    def attend(self, node: NodeId, incarnation: int, consumers: Iterable[tuple[int, int]]) -> None:
-        """The node asks to be served, and says how far each of its consumers has come."""
+    def attend(self, node: NodeId, incarnation: int, consumers: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
+        """The node asks to be served, and says how far each of its consumers has come. Where what comes next was taken away
+        before it was there, it is told what comes instead: it would take that for lost, and ask again for ever."""
         attendant = self._attendants.get(node)
         if attendant is None or attendant.incarnation != incarnation:
             attendant = self._attendants[node] = Attendant(incarnation)
@@ -239,6 +240,11 @@ class Leading:
         attendant.until = self._ports.wall_ms() + ATTENDED_MS
         self._catch_up(node, attendant)
         self._tell_news(node, attendant)
+        found = [
+            (number, next_id, self._member.first_held(ConsumerKey(node, incarnation, number), next_id))
+            for number, next_id in consumers
+        ]
+        return [(number, first_id) for number, next_id, first_id in found if first_id > next_id]
 
     def link_went(self, node: NodeId) -> None:
         self._attendants.pop(node, None)

@@ -243,6 +243,13 @@ class LocalConsumers:
             departed.next_id = delivery.first_id + delivery.length
             self._give_back(number, without_first(delivery, missed) if missed else delivery)
 
+    def skip_to(self, firsts: Sequence[tuple[int, int]]) -> None:
+        """Consumers to which nothing is out before these ids: where something is missing, it was settled on its way here."""
+        for number, first_id in firsts:
+            subscription = self.subscriptions.get(number)
+            if subscription is not None:
+                subscription.skip_to(first_id)
+
     def _missed(self) -> None:
         """Something on the way was lost: what is out is looked up where it is known."""
         if self._queue.member is not None:

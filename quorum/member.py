@@ -56,9 +56,13 @@ class QueueMember:
 
     def holds(self, consumer: ConsumerKey, message_id: int) -> bool:
         """Whether this message is still out to the consumer. What is not may be gone from the log, too."""
+        return self.first_held(consumer, message_id) == message_id
+
+    def first_held(self, consumer: ConsumerKey, from_id: int) -> int:
+        """Id of the first message of this id and above that is out to the consumer; 0: there is none."""
         found = self.machine.state.consumers.all.get(consumer)
-        held = next(found.checked_out.from_id(message_id), None) if found is not None else None
-        return held is not None and held.first_id == message_id
+        held = next(found.checked_out.from_id(from_id), None) if found is not None else None
+        return held.first_id if held is not None else 0
 
     # raft/machine.py
 

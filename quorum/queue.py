@@ -431,6 +431,9 @@ class QuorumQueue(Owner):
         for number in numbers:
             self.consumers.departed.pop(number, None)
 
+    def skip_to(self, firsts: Sequence[tuple[int, int]]) -> None:
+        self.consumers.skip_to(firsts)
+
     # what the member asks (Performer)
 
     def wants(self, node: int, incarnation: int) -> bool:

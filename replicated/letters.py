@@ -7,8 +7,9 @@
 
     kind  name       what follows
        1  PROPOSE    commands as the kind of queue has them. An ask; see below for its answer
-       2  ATTEND     incarnation u64 | for each consumer of the asking node: number u64 | next id u64. An ask, answered by a
-                     status alone: the leader's node serves these consumers from these ids on, as long as it leads
+       2  ATTEND     incarnation u64 | for each consumer of the asking node: number u64 | next id u64. An ask: the leader's
+                     node serves these consumers from these ids on, as long as it leads. Answered by a status, and if that is
+                     DONE, for each consumer to which that id is not out, but a later one: number u64 | that one u64
        7  RELEASED   nothing: the sender leads no more, and serves no other node
        8  ADMIN      what u8 | node u32. An ask of the leader's node, see replicated/administration.py; answered by a status,
                      and by what was wrong as text, if anything was. Figures are asked of any node, and are the text, as JSON
@@ -113,9 +114,9 @@ def decode_attend(letter: bytes) -> tuple[int, list[tuple[int, int]]]:
         raise BadLetter(f"an ATTEND of {len(letter)} bytes: {error}") from error
 
 
-def attending(leader: int) -> bytes:
-    """The answer to an ATTEND that is followed."""
-    return STATUS.pack(AnswerStatus.DONE, leader)
+def attending(leader: int, firsts: Iterable[tuple[int, int]] = ()) -> bytes:
+    """The answer to an ATTEND that is followed. `firsts`: number and first id of consumers that lack nothing before it."""
+    return STATUS.pack(AnswerStatus.DONE, leader) + b"".join([_ATTENDED.pack(*one) for one in firsts])
 
 
 def refusal(status: AnswerStatus, leader: int) -> bytes:
@@ -137,6 +138,17 @@ def decode_answer(answer: bytes) -> Answer:
         )
     except (struct.error, ValueError) as error:
         raise BadLetter(f"an answer of {len(answer)} bytes: {error}") from error
+
+
+def decode_attending(answer: bytes) -> tuple[Answer, list[tuple[int, int]]]:
+    """Beside it, number and first id of consumers that lack nothing before it: an earlier version says nothing of that."""
+    decoded = decode_answer(answer)
+    if decoded.status is not AnswerStatus.DONE:
+        return decoded, []
+    try:
+        return decoded, list(_ATTENDED.iter_unpack(answer[STATUS.size :]))
+    except struct.error as error:
+        raise BadLetter(f"an answer of {len(answer)} bytes to an ATTEND: {error}") from error
 
 
 class Compared(NamedTuple):

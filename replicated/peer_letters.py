@@ -113,8 +113,8 @@ class PeerLetters(Generic[Q]):
         elif kind is GroupLetter.PROPOSE:
             self._propose_for(node, queue, letter, answer)
         elif kind is GroupLetter.ATTEND:
-            queue.leading.attend(node, *decode_attend(letter))
-            answer(attending(self._ports.node))
+            firsts = queue.leading.attend(node, *decode_attend(letter))
+            answer(attending(self._ports.node, firsts))
         else:
             raise BadLetter(f"node {node} asks for an answer to a letter of kind {kind.name}")
 

@@ -32,8 +32,9 @@ class LeadingHere(Protocol):
     def writable(self, node: NodeId) -> None:
         """The link to this node has room again."""
 
-    def attend(self, node: NodeId, incarnation: int, consumers: Sequence[tuple[int, int]]) -> None:
-        """Serve these consumers of that node, each by its number, from this message or place on."""
+    def attend(self, node: NodeId, incarnation: int, consumers: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
+        """Serve these consumers of that node, each by its number, from this message or place on. Returns those that lack
+        nothing before a later one, and which that is."""
 
 
 class ReplicatedQueue(Protocol):

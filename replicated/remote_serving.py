@@ -42,6 +42,9 @@ class ServedQueue(Protocol):
     def forget_departed(self, numbers: Sequence[int]) -> None:
         """What was out to these has come."""
 
+    def skip_to(self, firsts: Sequence[tuple[int, int]]) -> None:
+        """The number of each consumer to which nothing is out before an id that is behind what came last, and that id."""
+
 
 class RemoteServing:
     """Of one queue, while it has no member here. `end` it when it has."""
@@ -124,7 +127,7 @@ class RemoteServing:
             return
         self._asking = 0
         try:
-            answer = letters.decode_answer(data) if data is not None else None
+            answer, firsts = letters.decode_attending(data) if data is not None else (None, [])
         except BadLetter:
             answer = None
         if answer is not None and answer.status is AnswerStatus.DONE:
@@ -132,6 +135,7 @@ class RemoteServing:
             self._passed_on = False
             self._server = node
             queue.forget_departed(left)  # what was out to these has been sent before this answer
+            queue.skip_to(firsts)
             if self._again:
                 self._again = False
                 self.ask()

@@ -121,7 +121,8 @@ class StreamLeading:
 
     def tell_news(self) -> None: ...
 
-    def attend(self, node: NodeId, incarnation: int, consumers: Sequence[tuple[int, int]]) -> None: ...
+    def attend(self, node: NodeId, incarnation: int, consumers: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
+        return ()
 
     def writable(self, node: NodeId) -> None: ...
 

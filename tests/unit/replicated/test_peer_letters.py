@@ -57,8 +57,9 @@ class Leading:
     def __init__(self) -> None:
         self.attended: list[tuple[NodeId, int, Sequence[tuple[int, int]]]] = []
 
-    def attend(self, node: NodeId, incarnation: int, consumers: Sequence[tuple[int, int]]) -> None:
+    def attend(self, node: NodeId, incarnation: int, consumers: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
         self.attended.append((node, incarnation, consumers))
+        return [(number, next_id + 7) for number, next_id in consumers]
 
 
 class Groups:
@@ -232,7 +233,8 @@ def test_a_letter_has_the_meaning_that_its_kind_of_queue_gives_its_number(world:
 
 def test_letters_of_every_kind_of_queue_are_served_alike(world: World) -> None:
     assert world.queue.leading is not None
-    assert decode_answer(world.ask(letters.attend(GROUP, 5, [(1, 2)]))).status is AnswerStatus.DONE
+    answer, firsts = letters.decode_attending(world.ask(letters.attend(GROUP, 5, [(1, 2)])))
+    assert (answer.status, firsts) == (AnswerStatus.DONE, [(1, 9)])
     assert world.queue.leading.attended == [(OTHER, 5, [(1, 2)])]
     world.tell(head(GroupLetter.RELEASED, GROUP))
     assert world.queue.lost == [OTHER]

@@ -27,6 +27,8 @@ class Others:
         self.asked: list[NodeId] = []
         self.names: dict[NodeId, NodeId] = {}  # whom each node says leads
         self.leads: NodeId = 0
+        self.firsts: list[tuple[int, int]] = []  # what the leader's node says with its answer
+        self.served_from: list[list[tuple[int, int]]] = []  # what each is asked for
         self._waiting: list[Callable[[], None]] = []
 
     def connected(self, node: NodeId) -> bool:
@@ -34,8 +36,9 @@ class Others:
 
     def ask(self, node: NodeId, topic: int, letter: Payload, on_answer: Callable[[bytes | None], None]) -> None:
         self.asked.append(node)
+        self.served_from.append(letters.decode_attend(bytes(letter))[1])
         refusal = letters.refusal(AnswerStatus.NOT_LEADER, self.names.get(node, 0))
-        answer = letters.attending(node) if node == self.leads else refusal
+        answer = letters.attending(node, self.firsts) if node == self.leads else refusal
         self._waiting.append(lambda: on_answer(answer))
 
     def answer(self, turns: int = 100) -> None:
@@ -69,6 +72,9 @@ class Queue:
 
     def forget_departed(self, numbers: Sequence[int]) -> None:
         self.departed = [one for one in self.departed if one not in numbers]
+
+    def skip_to(self, firsts: Sequence[tuple[int, int]]) -> None:
+        self.consumers = list((dict(self.consumers) | dict(firsts)).items())
 
     def look_for_leader(self) -> None:
         """The real one has `ask` called again, a moment later."""
@@ -227,3 +233,30 @@ def test_an_answer_for_a_queue_that_needs_it_no_more_changes_nothing(
         serving.end()
     others.answer()
     assert (serving.answered, queue.looks, queue.departed, len(others.asked)) == (False, 0, [1], 1)
+
+
+def test_what_is_out_to_a_consumer_no_more_is_skipped_before_more_is_asked_for(
+    serving: RemoteServing, others: Others, queue: Queue
+) -> None:
+    """Or it would be asked for again, and again."""
+    others.leads, others.firsts = 3, [(1, 5)]
+    queue.route.refused(AnswerStatus.NOT_LEADER, 3)
+    queue.consumers = [(1, 2), (2, 9)]
+    serving.want()
+    serving.missed()  # what is out to it has come, and is not what comes next
+    others.answer(1)
+    assert (others.asked, others.served_from) == ([3, 3], [[(1, 2), (2, 9)], [(1, 5), (2, 9)]])
+
+
+@pytest.mark.parametrize(("behind", "served"), [(b"", True), (bytes(15), False)], ids=["nothing", "half of it"])
+def test_an_answer_of_an_earlier_version_skips_nothing_and_one_that_is_cut_is_none(
+    behind: bytes, served: bool, serving: RemoteServing, others: Others, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attending = letters.attending
+    monkeypatch.setattr(letters, "attending", lambda node, firsts: attending(node) + behind)
+    others.leads = 3
+    queue.consumers = [(1, 2)]
+    queue.route.refused(AnswerStatus.NOT_LEADER, 3)
+    serving.want()
+    others.answer(1)
+    assert (serving.answered, queue.looks, queue.consumers) == (served, 0 if served else 1, [(1, 2)])
