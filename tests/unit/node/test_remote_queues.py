@@ -21,7 +21,7 @@ from broker.queue_type import BackReason, Outcome, Queue, Slice
 from broker.records import QueueRecord
 from node.anywhere import home_queues, remote_queues
 from node.anywhere import wire as words
-from node.anywhere.away_node import PublishedAway
+from node.anywhere.away_node import PublishedAway, Subscriber
 from node.anywhere.remote_queues import WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, RemoteQueue
 from node.peers.calls import CLASSIC
 from tests.contract.far_kind import HERE, HOME, FarClassic
@@ -164,6 +164,59 @@ def test_what_is_found_for_a_get_whose_link_is_gone_by_then_stays(far: Far, monk
     again = far.get(queue)
     assert again is not None
     assert (again[0], again[1].piece.redelivered) == (b"a", False)
+
+
+def consumer_at_home(far: Far, queue: Queue) -> Taker:
+    """Of a client that is connected there."""
+    at_home, taker = far.far.at_home(queue), Taker()
+    at_home.consume(Consumer("there", at_home, taker), far.now)
+    far.turn()
+    return taker
+
+
+def test_who_waits_at_home_is_given_what_was_found_for_a_get_whose_link_is_gone_by_then(
+    far: Far, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At once, though nobody touches the queue any more."""
+    queue = far.queue()
+    far.publish(queue, b"a")
+    far.turn()
+    at_home = far.far.at_home(queue)
+    found: Pending[Any] = Pending()
+    get = at_home.get
+    with monkeypatch.context() as patch:
+        patch.setattr(at_home, "get", lambda no_ack, now: found)
+        queue.get(False, far.now).then(lambda _: None, lambda _: None)
+        far.turn()
+        far.disconnect()
+    held: list[Any] = []
+    get(False, far.now).then(held.append, found.fail)
+    taker = consumer_at_home(far, queue)
+    wakes_by_others_only(at_home, monkeypatch)
+    found.resolve(held[0])
+    far.turn()
+    assert (taker.bodies, taker.redelivered) == ([b"a"], [False])
+
+
+def test_who_waits_at_home_is_given_what_a_client_held_whose_link_is_gone(
+    far: Far, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = far.queue()
+    far.publish(queue, b"a", b"b")
+    far.turn()
+    far.consumer(queue, prefetch=1)
+    far.turn()
+    assert far.get(queue, no_ack=False) is not None
+    taker = consumer_at_home(far, queue)
+    wakes_by_others_only(far.far.at_home(queue), monkeypatch)
+    far.disconnect()
+    far.turn()
+    assert taker.bodies == [b"a", b"b"]
+
+
+def wakes_by_others_only(at_home: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A queue's host is told by who settles that it may have something to give: the queue need not say so itself."""
+    monkeypatch.setattr(at_home, "_host", SimpleNamespace(wake=lambda queue: None, call_at=at_home._host.call_at))
 
 
 def test_figures_that_are_asked_for_know_of_what_was_settled_before(far: Far) -> None:
@@ -551,6 +604,26 @@ def test_credit_shrinks_while_a_socket_is_often_full_and_grows_again(far: Far) -
     assert len(taker.bodies) == 20
 
 
+def test_a_client_whose_socket_was_full_has_credit_for_its_window_and_no_more(far: Far) -> None:
+    """What it took before it was stopped is no room: its home was told to begin anew."""
+    queue = far.queue()
+    _, taker = far.consumer(queue)
+    assert isinstance(queue, RemoteQueue)
+    (subscription,) = queue.subscriptions.values()
+    far.publish(queue, bytes(WINDOW_BYTES_MAX // 4 - 1_000))
+    far.turn()
+    for writable in (False, True):
+        taker.writable = writable
+        far.wake(queue)
+        far.turn()
+    far.publish(queue, bytes(10_000))
+    far.turn()
+    assert len(taker.bodies) == 2
+    (at_home,) = far.far.home.home._peers[HERE].takers.values()
+    assert isinstance(at_home, Subscriber)
+    assert at_home.credit + subscription.passed_bytes == subscription.window
+
+
 def test_another_prefetch_holds_from_now_on(far: Far) -> None:
     queue = far.queue()
     consumer, taker = far.consumer(queue, prefetch=1)
@@ -591,6 +664,25 @@ def test_what_a_client_has_not_seen_is_back_as_soon_as_its_consumer_is_gone(far:
     assert counted is not None and counted.answered
     assert isinstance(queue, RemoteQueue)
     assert (queue.figures.ready, queue.figures.unacknowledged, len(taker.bodies)) == (7, 1, 3)
+
+
+def test_a_home_forgets_a_consumer_with_its_last_message(far: Far) -> None:
+    """Clients that come and go all day leave nothing behind there while the link lives."""
+    queue = far.queue()
+    peer = far.far.home.home._peers[HERE]
+    idle, _ = far.consumer(queue, "idle")
+    queue.cancel(idle, far.now)
+    far.turn()
+    assert not peer.takers
+    far.publish(queue, b"a")
+    holds, taker = far.consumer(queue, "holds")
+    far.turn()
+    queue.cancel(holds, far.now)
+    far.turn()
+    assert len(peer.takers) == 1
+    far.settle_all(holds, taker)
+    far.turn()
+    assert not peer.takers and not peer._of_queue
 
 
 def test_a_consumer_that_has_not_seen_what_never_came_ends_the_link(far: Far) -> None:
