@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 import pytest
@@ -260,6 +261,18 @@ def test_of_two_removals_at_once_the_second_counts_again(monkeypatch: pytest.Mon
     Publisher(clients, 1, record).publish(3)
     cluster.run(1)
     assert clients.drain(1, record) == [b"0", b"1", b"2"]
+
+
+def test_a_removal_is_put_off_where_the_member_that_counted_the_others_is_not_the_one_that_leads_now() -> None:
+    """It counts on the members that it knew: those of its successor may be others."""
+    clients, record = led_by_node_1(3)
+    kind, queue = clients.of(1, record)
+    told: list[object] = []
+    kind.administration.remove_member(queue, 2).then(told.append, told.append)
+    queue.route.driver = copy(queue.route.driver)
+    clients.cluster.run(3)
+    assert [str(error) for error in told] == ["the leadership has just changed: try again"]
+    assert clients.cluster.records[record.id].members == record.members
 
 
 def test_any_node_shows_what_is_in_the_queue() -> None:
