@@ -156,6 +156,8 @@ KILLERS = (
                 "replicated/test_comparison",
                 "replicated/test_administration",
                 "quorum/test_quarantine",
+                "quorum/test_local_consumers",
+                "quorum/test_attendants",
                 "quorum/test_taken_away",
                 "replicated/test_queue_time",
                 "quorum/test_unreadable",
