@@ -236,14 +236,17 @@ class Cluster:
         drain = self._upkeep.drain()
         try:
             await answered(drain.answer)
+            await self._doors.acquire()
         except asyncio.CancelledError:
             drain.give_up()
             raise
-        async with self._doors:
+        try:
             if not drain.stands:
                 raise PreconditionFailed(f"node '{self._identity.name}' was revived before it was drained")
             if self.maintenance is not None:
                 await self.maintenance.drain()
+        finally:
+            self._doors.release()
 
     async def revive(self) -> None:
         async with self._doors:

@@ -370,6 +370,40 @@ def test_clients_are_sent_away_by_a_drain_and_let_in_again_by_a_revive() -> None
     assert maintained.did == ["drain", "revive"] and not is_drained()
 
 
+class SlowlyRevived(Maintained):
+    """Clients are let in as soon as a test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open = asyncio.Event()
+
+    async def revive(self) -> None:
+        await self.open.wait()
+        await super().revive()
+
+
+def test_a_drain_whose_client_goes_away_while_others_are_let_in_is_undone_too() -> None:
+    world = World()
+
+    async def ask() -> None:
+        maintained = world.cluster.maintenance = SlowlyRevived()
+        reviving = asyncio.create_task(world.cluster.revive())
+        draining = asyncio.create_task(world.cluster.drain())
+        for _ in range(10):
+            await asyncio.sleep(0)
+            world.loop.run_for(0.1)
+        assert world.upkeep.drained and maintained.did == []
+        draining.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await draining
+        assert not world.upkeep.drained
+        maintained.open.set()
+        await reviving
+        assert maintained.did == ["revive"]
+
+    asyncio.run(ask())
+
+
 def test_a_drain_that_is_answered_after_a_revive_sends_no_client_away() -> None:
     world = World()
     maintained = world.cluster.maintenance = Maintained()
