@@ -147,19 +147,24 @@ def test_what_was_got_and_not_settled_comes_back_when_the_link_breaks(far: Far) 
     assert again[1].piece.redelivered
 
 
-def test_what_is_found_for_a_get_whose_link_is_gone_by_then_stays(far: Far, monkeypatch: pytest.MonkeyPatch) -> None:
-    queue = far.queue()
-    far.publish(queue, b"a")
+def get_whose_link_goes(far: Far, queue: Queue, monkeypatch: pytest.MonkeyPatch) -> Pending[Any]:
+    """What is found for it at home, once a test says so."""
     far.turn()
     at_home = far.far.at_home(queue)
     found: Pending[Any] = Pending()
-    get = at_home.get
-    monkeypatch.setattr(at_home, "get", lambda no_ack, now: found)
-    queue.get(False, far.now).then(lambda _: None, lambda _: None)
-    far.turn()
-    far.disconnect()
-    get(False, far.now).then(found.resolve, found.fail)
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(at_home, "get", lambda no_ack, now: found)
+        queue.get(False, far.now).then(lambda _: None, lambda _: None)
+        far.turn()
+        far.disconnect()
+    return found
+
+
+def test_what_is_found_for_a_get_whose_link_is_gone_by_then_stays(far: Far, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = far.queue()
+    far.publish(queue, b"a")
+    found = get_whose_link_goes(far, queue, monkeypatch)
+    far.far.at_home(queue).get(False, far.now).then(found.resolve, found.fail)
     far.connect()
     again = far.get(queue)
     assert again is not None
@@ -180,17 +185,10 @@ def test_who_waits_at_home_is_given_what_was_found_for_a_get_whose_link_is_gone_
     """At once, though nobody touches the queue any more."""
     queue = far.queue()
     far.publish(queue, b"a")
-    far.turn()
+    found = get_whose_link_goes(far, queue, monkeypatch)
     at_home = far.far.at_home(queue)
-    found: Pending[Any] = Pending()
-    get = at_home.get
-    with monkeypatch.context() as patch:
-        patch.setattr(at_home, "get", lambda no_ack, now: found)
-        queue.get(False, far.now).then(lambda _: None, lambda _: None)
-        far.turn()
-        far.disconnect()
     held: list[Any] = []
-    get(False, far.now).then(held.append, found.fail)
+    at_home.get(False, far.now).then(held.append, found.fail)
     taker = consumer_at_home(far, queue)
     wakes_by_others_only(at_home, monkeypatch)
     found.resolve(held[0])
