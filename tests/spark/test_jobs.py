@@ -6,12 +6,16 @@ import shutil
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_UNKNOWN
 from storage.names import LOG_DIRECTORY
 from tests.spark.conftest import ACKED, GOT, PUBLISHED, REJECTED, Ask
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 LEFT = PUBLISHED - ACKED - REJECTED - GOT
@@ -122,3 +126,11 @@ def test_a_report_has_the_answers_of_all_questions_on_one_page(ask: Ask, logs: P
     assert said.count("<polyline") == 4, "two rates, and what waited in each queue"
     for part in ("//classic", "//quorum", f"dead: {REJECTED}<", "<td>released</td>"):
         assert part in said
+
+
+def test_compiled_code_has_the_room_that_java_gives_it_without_options_of_ours(spark: SparkSession) -> None:
+    """It had a fifth of that, and a session failed at some question, "Out of space in CodeCache for adapters"."""
+    assert spark._jvm is not None
+    pools = spark._jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans()
+    room = sum(pool.getUsage().getMax() for pool in pools if pool.getName().startswith("Code"))
+    assert room >= 240 << 20
