@@ -96,9 +96,11 @@ class Reading:
     def _at_time(self, offset: int) -> bool:
         """The first chunk that is not older; behind the end, where the next one comes."""
         found = next((one for one in self.book.chunks if one.time_ms >= self.beginning.number * 1000), None)
-        if found is not None and (found.first_offset == offset or found.first_offset < self.told):
+        if found is None:
+            return self._is_between(self.told, offset)
+        if offset >= found.first_offset:
             return offset == found.first_offset or self._was_first(offset, found.first_offset)
-        return self._is_between(self.told, offset) and (found is None or offset <= found.first_offset)
+        return found.first_offset >= self.told and self._is_between(self.told, offset)
 
     def _is_between(self, low: int, offset: int) -> bool:
         """Not before this, and nothing is missed that was stored after the answer."""

@@ -298,6 +298,13 @@ def test_where_a_reader_may_begin(beginning: Beginning, may_begin: list[int]) ->
     assert [offset for offset in range(11) if reading.may_begin(offset)] == may_begin
 
 
+def test_what_a_reader_wants_of_a_time_may_be_removed_though_no_client_had_seen_it() -> None:
+    log = filled(segments=10)
+    reading = reading_of(log, Beginning("time", 5), told=7)
+    log.cut(10)
+    assert [offset for offset in range(21) if reading.may_begin(offset)] == [7, 8, 10]
+
+
 def test_nothing_comes_before_the_answer() -> None:
     reading = Reading(filled().book, "a reader", Beginning("first"), 0)
     assert not reading.may_begin(0)
