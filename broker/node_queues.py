@@ -283,6 +283,7 @@ class NodeQueues:
         if found is None or found.queue.record.id != record.id:
             return None
         del self._queues[record.vhost, record.name]
+        self.catalog.version += 1  # one with this name may be declared already, and its routes have led to this one
         self.totals.queues_deleted += 1
         self.turns.forget_queue(found.queue)
         if record.owner in self._exclusive:

@@ -339,6 +339,9 @@ class QuorumQueue(Owner):
 
     def publish(self, run: Run, receipt: Receipt | None) -> None:
         """Raises ResourceExhausted when too much waits already and nobody asked for a receipt."""
+        if self.deleted:
+            self._answer_last([receipt] if receipt is not None else None)
+            return
         if len(run.content) > RUN_BYTES_MAX or (self.session.waiting_bytes > WAITING_BYTES_MAX and not self.has_leader):
             if receipt is None:
                 raise ResourceExhausted(self._no_room(run))

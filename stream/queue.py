@@ -410,6 +410,10 @@ class StreamQueue:
 
     def publish(self, parts: Sequence[PublishedPart], receipt: Receipt | None) -> None:
         """Raises ResourceExhausted when it can not be kept, and nobody asked for a receipt."""
+        if self.deleted:
+            if receipt is not None:
+                receipt.accepted()
+            return
         self._share.published()
         try:
             self.publishing.publish(parts, receipt, self.record.label)
@@ -441,6 +445,9 @@ class StreamQueue:
     # StreamContract: publishing, stored offsets, places
 
     def publish_items(self, reference: str, run: StreamRun, receipt: Receipt) -> None:
+        if self.deleted:
+            receipt.accepted()
+            return
         self._share.published()
         self.publishing.publish(parts_of_items(reference, run), receipt, self.record.label)
         self._host.wake(self)

@@ -441,3 +441,23 @@ def test_a_route_that_was_found_before_a_new_queue_was_opened_is_found_again(wor
     world.broker._applied(DeclareQueue("/", "q"), record)
     client.publish("amq.fanout", "", b"in time")
     assert client.bodies_of("q") == [b"in time"]
+
+
+def test_a_route_to_a_deleted_queue_whose_name_was_declared_again_is_found_again(world: World) -> None:
+    """Both were applied before anybody followed the first. The route led to the old one, and a quorum queue or stream that was
+    published to when it was closed never answered.
+    """
+    client = world.client()
+    first = world.catalog.apply(DeclareQueue("/", "q"))
+    world.broker._applied(DeclareQueue("/", "q"), first)
+    old = world.broker.find_queue("/", "q")
+    assert old is not None
+    world.catalog.apply(DeleteQueue("/", "q"))
+    second = world.catalog.apply(DeclareQueue("/", "q"))
+    client.publish("", "q", b"to the old one")
+    world.broker._applied(DeleteQueue("/", "q"), first)
+    client.publish("", "q", b"to none")
+    world.broker._applied(DeclareQueue("/", "q"), second)
+    client.publish("", "q", b"to the new one")
+    assert old.queue.statistics().published == 1
+    assert client.bodies_of("q") == [b"to the new one"]

@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from broker.errors import BrokerError, PreconditionFailed, ResourceExhausted, ResourceLocked
+from broker.message import Run
 from broker.queue_type import DeathReason, Outcome
 from broker.records import QueueRecord
+from native.content import encode
 from quorum import queue as queues
 from quorum.bodies import Body
 from quorum.fifo import movement
@@ -23,7 +25,7 @@ from replicated.busy_queues import LOOK_S
 from replicated.reply_timeout import WAIT_MS
 from storage.errors import DiskFull
 from tests.sim.disk import SimDisk
-from tests.unit.quorum.clients import Clients, Publisher, Taker
+from tests.unit.quorum.clients import NO_PROPERTIES, Clients, Publisher, Taker
 from tests.unit.quorum.nodes import DISK_ID, QuorumNode
 
 
@@ -399,6 +401,20 @@ def test_a_deleted_queue_leaves_nothing_behind_and_confirms_what_was_on_its_way(
     assert [dict(node.store.stores) for node in cluster.alive()] == [{}, {}, {}]
     assert [node.kind.members._promised for node in cluster.alive()] == [{}, {}, {}]
     assert taker.bodies == numbered(3)
+
+
+def test_what_comes_for_a_queue_that_was_deleted_counts_as_confirmed() -> None:
+    """A route may still lead there. It waited for ever."""
+    clients = Clients()
+    record = clients.cluster.declare("q", [1, 2, 3])
+    clients.cluster.leader(record)
+    kind, queue = clients.of(2, record)
+    publisher = Publisher(clients, 2, record)
+    queue.close()
+    publisher.publish(3)
+    kind.publish((queue,), Run("", "q", encode(NO_PROPERTIES, b"x"), 1, 1), None, clients.now)
+    assert publisher.confirmed == publisher.all
+    assert queue.session.idle
 
 
 def test_only_queues_that_wait_for_answers_are_asked_how_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from stream.publishing.node_publishing import RUN_BYTES_MAX, WAITING_BYTES_MAX
 from stream.queue import StreamQueue
 from stream.reading.reading_share import ROUND_BYTES_MAX
 from tests.unit.quorum.clients import Publisher
+from tests.unit.stream.named_publisher import NamedPublisher, run_of
 from tests.unit.stream.test_random_streams import StreamClients
 
 OnResults = Callable[[Sequence[Any] | None, RaftError | None], None]
@@ -209,6 +210,19 @@ def test_what_waits_for_a_stream_that_is_deleted_counts_as_confirmed() -> None:
     del clients.cluster.records[record.id]
     clients.cluster.run(1)
     assert publisher.confirmed == publisher.all
+
+
+def test_what_comes_for_a_stream_that_was_deleted_counts_as_confirmed() -> None:
+    """A route may still lead there. It waited for ever."""
+    clients, record = world()
+    kind, queue = clients.of(2, record)
+    publisher, named = Publisher(clients, 2, record), NamedPublisher(clients, 2, record, "p")
+    queue.close()
+    publisher.publish(3)
+    named.publish(run_of([1], [b"m"]))
+    kind.publish((queue,), Run("", "q", encode(b"\0\0", b"x"), 1, 1), None, clients.now)
+    assert (publisher.confirmed, named.confirmed) == (publisher.all, [1])
+    assert queue.session.idle
 
 
 def test_figures_tell_where_it_begins_and_ends() -> None:
