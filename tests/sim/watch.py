@@ -565,7 +565,9 @@ class Watch:
     def _settle(self, book: Book, twin: Twin, found: LogModel, vouched: LogModel) -> None:
         """What was found is what this member is from now on."""
         member = twin.durable.member
-        if found.member != member or found.last < twin.durable.last or found.facts < twin.durable.facts:
+        last = twin.durable.last
+        lacks = last > 0 and not found.has(last, twin.durable.term(last) or 0)  # or has what a later leader had replaced
+        if found.member != member or lacks or found.facts < twin.durable.facts:
             self._forgive(book, member, found)
         if found.member < member:  # who was given up is back on an old disk: seed 6001630 of brokers
             self._forgive(book, found.member, found)
