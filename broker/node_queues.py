@@ -39,6 +39,7 @@ from broker.timers import Timers
 from broker.turns import Turns
 
 DELETE_AGAIN_MS = 1_000
+CANCELLED_PER_STEP = 250  # consumers of a queue that is deleted
 DRAWN_BYTES = 6  # for a number by chance: far more than there are destinations, so each is as likely
 
 
@@ -292,8 +293,10 @@ class NodeQueues:
 
     def _forget(self, deleted: Sequence[OpenQueue]) -> Iterator[None]:
         for found in deleted:
-            for consumer in list(found.consumers):
+            for count, consumer in enumerate(list(found.consumers), 1):
                 consumer.sink.consumer_cancelled(consumer)
+                if count % CANCELLED_PER_STEP == 0:
+                    yield
             found.kind.delete(found.queue, self.turns.now)
             yield
 

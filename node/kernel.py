@@ -29,6 +29,7 @@ from broker.broker import Authenticator, Broker
 from broker.catalog.catalog import Catalog, default_commands
 from broker.catalog.catalog_commands import AddNode, Command, JoinNode, NodeStarted, SetClusterId
 from broker.catalog.catalog_limits import CatalogLimits
+from broker.catalog.metadata_entry import ENTRY_NEWEST, WhenAndWho
 from broker.history_level import HistoryLevel
 from broker.limits import Limits
 from broker.pending import Pending
@@ -43,7 +44,6 @@ from node.archiving import NodeArchive
 from node.background import Background
 from node.catalog.cluster_metadata import ClusterMetadata
 from node.catalog.group import MetadataGroup
-from node.catalog.metadata_entry import ENTRY_NEWEST, WhenAndWho
 from node.catalog.metadata_member import MetadataMember, keeps_catalog_alone
 from node.foundation import Foundation, LogSettings, Parts, Ports, undo
 from node.identity import DISK, NodeIdentity, new_replica_or_stop

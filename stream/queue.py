@@ -57,6 +57,7 @@ from stream.publishing.publish_entries import PublishEntries
 from stream.reading.beginnings import Beginnings
 from stream.reading.browsing import browse
 from stream.reading.chunk_subscription import ChunkSubscription
+from stream.reading.far_count import FarCount
 from stream.reading.far_log import FarLog
 from stream.reading.letters import AskedOfLeader, Skip
 from stream.reading.offset_spec import offset_spec
@@ -139,6 +140,7 @@ class StreamQueue:
         self.serving = ChunkServing(self, ports)
         self._far_log = FarLog(self, ports, self._news)
         self._far = read(self, self._far_log)
+        self._far_count = FarCount(ports.monotonic)
         self._statistics = QueueStatistics()
 
     # Where it is.
@@ -192,7 +194,7 @@ class StreamQueue:
 
     @property
     def ready_count(self) -> int:
-        return self.member.machine.state.message_count if self.member is not None else 0
+        return self.member.machine.state.message_count if self.member is not None else self._far_count.messages
 
     @property
     def consumer_count(self) -> int:
@@ -328,8 +330,13 @@ class StreamQueue:
         return found.chunk
 
     def used(self, now: int) -> Pending[None] | None:
-        """A stream does not expire."""
-        return None
+        """A stream does not expire. Where nobody can be asked how much it has, what was known here last has to do."""
+        if self.member is not None or self.deleted or not self.route.look_for():
+            return None
+        return self._far_count.ask(partial(self._find_now, now))
+
+    def _find_now(self, now: int, spec: OffsetSpec) -> Pending[FoundPlace | None]:
+        return self._find(object(), spec, now)
 
     def browse(self, skip: int, limit: int, now: int) -> Pending[list[Browsed]]:
         return browse(self, self._ports, self._host, Skip(skip), limit, now)
@@ -349,12 +356,15 @@ class StreamQueue:
 
     def statistics(self) -> QueueStatistics:
         found = self._statistics
+        if self.member is None and not self.deleted:
+            self._far_count.keep(partial(self._find_now, self._ports.wall_ms()))
         found.published = self.publishing.published
         found.ready = self.ready_count
         found.consumers = len(self.readers)
         found.delivered = self.readers.delivered
         found.unacknowledged = self.readers.held
-        found.state = "running" if self.member is None or self.route.leader() else "minority"
+        is_led = self._far_count.is_answered if self.member is None else bool(self.route.leader())
+        found.state = "running" if is_led else "minority"
         if self.member is not None:
             found.ready_bytes = self.member.machine.state.size
             found.persistent = found.ready

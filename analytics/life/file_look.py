@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from analytics.file_window import FileWindow, reader_of
 from analytics.inputs import LogFile
 from analytics.life.wanted import AtPlace, FoundMessage, LookFor, MessagePlace, Sought, SuccessorOf
 from analytics.queue_events import QUORUM, ActorName, FileEvents, QueueEvent, QueueName
@@ -34,9 +35,8 @@ from native.log_columns import (
 from raft.core.errors import BadBytes
 from raft.core.packs import count_in
 from replicated.local_members import QUEUE_GROUPS
-from storage.history.column_reader import ColumnPiece, ColumnReader, DamagedRange, durable_end
+from storage.history.column_reader import ColumnPiece
 from storage.history.name_records import ActorRow
-from storage.os_disk import OsDisk
 from storage.record import HEADER_BYTES, Kind
 
 _MESSAGE = struct.Struct("<II")  # native/content.py
@@ -48,10 +48,9 @@ _COLUMN: dict[tuple[Field, ...], dict[str, tuple[int, Field]]] = {
 
 
 @dataclass(slots=True)
-class FileSeen:
+class FileSeen(FileWindow):
     """What one file has of what was asked for. Plain values: it travels between processes."""
 
-    file: LogFile
     names: dict[int, QueueName] = field(default_factory=dict)
     found: list[FoundMessage] = field(default_factory=list)
     events: list[QueueEvent] = field(default_factory=list)  # of the sequences and groups that were asked for
@@ -59,16 +58,13 @@ class FileSeen:
         default_factory=dict
     )  # first and last entry, of groups that were asked for
     actors: dict[int, ActorRow] = field(default_factory=dict)  # whom events and messages name, and to whom they belong
-    damage: list[DamagedRange] = field(default_factory=list)
-    first: int | None = None  # µs: when its first and last records were written
-    last: int | None = None
 
 
 def look(file: LogFile, wanted: LookFor, *, tail: bool) -> FileSeen:
     """A file that its node has deleted meanwhile tells nothing."""
     seen = FileSeen(file)
     with suppress(FileNotFoundError):
-        reader, durable = _reader(file, tail=tail)
+        reader, durable = reader_of(file, tail=tail)
         one = _FileLook(seen, wanted, durable)
         for piece in reader.pieces():
             one.take(piece)
@@ -81,7 +77,7 @@ def entries(file: LogFile, group: int, first: int, end: int, *, tail: bool) -> l
     """This group's entries from `first` up to `end`, as far as this file has them."""
     found: list[QueueEvent] = []
     with suppress(FileNotFoundError):
-        reader, durable = _reader(file, tail=tail)
+        reader, durable = reader_of(file, tail=tail)
         for piece in reader.pieces():
             writers = _numbers(RECORDS, piece.records, "writer")
             kinds = piece.kinds()
@@ -90,13 +86,6 @@ def entries(file: LogFile, group: int, first: int, end: int, *, tail: bool) -> l
                 if first <= event.place < end:
                     found.append(event)
     return found
-
-
-def _reader(file: LogFile, *, tail: bool) -> tuple[ColumnReader, int | None]:
-    """And up to where what it reads is known to be durable; None: all is."""
-    disk = OsDisk(file.directory, read_only=True)
-    durable = durable_end(disk, file.name) if file.is_last else None
-    return ColumnReader(disk, file.name, is_followed=not file.is_last, end=None if tail else durable), durable
 
 
 def _numbers(fields: tuple[Field, ...], made: Table, name: str) -> memoryview[int]:
@@ -124,7 +113,7 @@ class _FileLook:
         self._named: set[int] = set()  # those among them that somebody will ask for
 
     def take(self, piece: ColumnPiece) -> None:
-        self._note_times(piece)
+        self._seen.note_times(piece)
         self._note_said(piece)
         for sought in self._wanted.sought:
             for needle in sought.needles():
@@ -141,13 +130,6 @@ class _FileLook:
             while number in self._actors:
                 self._seen.actors[number] = self._actors[number]
                 number = self._actors[number].parent
-
-    def _note_times(self, piece: ColumnPiece) -> None:
-        times = _numbers(RECORDS, piece.records, "time")
-        first = next((time for time in times if time), None)
-        if first is not None:
-            self._seen.first = first if self._seen.first is None else self._seen.first
-            self._seen.last = next(time for time in reversed(times) if time)
 
     def _note_said(self, piece: ColumnPiece) -> None:
         for one in self._said.said(piece):

@@ -6,21 +6,21 @@ from all entries of its queue: these are folded from the newest snapshot before 
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-from analytics.coverage import Coverage, DamagedBytes, iso_time
+from analytics.coverage import Coverage
+from analytics.file_window import coverage_of, owners
 from analytics.fold.lives import PUBLISHED, LifeState, LifeStep
 from analytics.fold.queue_history import HistoryFold
-from analytics.inputs import LogFile, SnapshotFile, without_bodies
+from analytics.inputs import LogFile, SnapshotFile
 from analytics.life.file_look import FileSeen, entries, look
 from analytics.life.wanted import AtPlace, FoundMessage, LookFor, MessagePlace, SuccessorOf
 from analytics.queue_events import STANDING_KINDS, QueueEvent, QueueName, snapshot_events
+from analytics.workers import Workers
 from quorum.fifo.commands import ConsumerKey
 from raft.store.snapshots import read_state
 from storage.errors import StorageError
@@ -28,13 +28,10 @@ from storage.history.name_records import ActorRow
 from storage.os_disk import OsDisk
 from storage.record import Kind
 
-T = TypeVar("T")
 LIVES_MAX = 20  # that are told; each of them is searched for again, as a dead letter
 SKEW_US = 3_600_000_000  # of the clocks of two nodes, at most
 WINDOW_ENTRIES = 200_000  # of a quorum queue that are in memory: some 100 MB
-OWNERS_MAX = 4  # a consumer, its channel, its connection, and one for what nobody foresees
 ENDS = frozenset(str(state) for state in LifeState if state.has_ended and state is not LifeState.UNKNOWN)
-HERE_BYTES_MAX = 64 << 20  # so little is read faster than processes are started
 REFUSED = "refused"  # by its queue
 REPLACED = "a later leader replaced its entry before it was committed: it was never in the queue"
 
@@ -74,7 +71,7 @@ class Pursuit:
 
 def pursue(files: Sequence[LogFile], snapshots: Sequence[SnapshotFile], asked: LookFor, *, tail: bool) -> Pursuit:
     """See the module. `asked` says which messages to begin with."""
-    with _Workers(files) as workers:
+    with Workers(files) as workers:
         whole = workers.each(partial(look, wanted=asked, tail=tail), files)
         names = {number: name for one in whole for number, name in one.names.items()}
         todo, more = _first(_distinct(whole), LIVES_MAX)
@@ -90,7 +87,7 @@ def pursue(files: Sequence[LogFile], snapshots: Sequence[SnapshotFile], asked: L
     messages = sorted(known.values(), key=lambda one: (one.found.at or 0, one.found.place))
     for one in messages:
         one.became = [letter.found.place for letter in messages if _is_letter_of(letter, one)]
-    return Pursuit(messages, _coverage(files, whole), more)
+    return Pursuit(messages, coverage_of(files, whole), more)
 
 
 def _next_look(todo: Sequence[FoundMessage], names: dict[int, QueueName], known: Iterable[MessagePlace]) -> LookFor:
@@ -144,26 +141,12 @@ def _distinct(seen: Iterable[FileSeen]) -> list[FoundMessage]:
     return list(by_place.values())
 
 
-def _coverage(files: Sequence[LogFile], seen: Sequence[FileSeen]) -> Coverage:
-    firsts = [one.first for one in seen if one.first is not None]
-    lasts = [one.last for one in seen if one.last is not None]
-    damage = [
-        DamagedBytes(one.file.node, one.file.number, lost.offset, lost.length, lost.torn, lost.reason)
-        for one in seen
-        for lost in one.damage
-    ]
-    nodes = sorted({one.node for one in files})
-    first, last = iso_time(min(firsts, default=None)), iso_time(max(lasts, default=None))
-    size = sum(one.size for one in files)
-    return Coverage(nodes, len(files), size, first, last, damage, without_bodies(files))
-
-
 class _Follower:
     """What one pass over the files has told of some messages."""
 
     def __init__(
         self,
-        workers: _Workers,
+        workers: Workers,
         seen: Sequence[FileSeen],
         snapshots: Sequence[SnapshotFile],
         names: dict[int, QueueName],
@@ -215,7 +198,7 @@ class _Follower:
         """Whom a file of a node's log calls so, and to whom that belongs."""
         for one in self._seen:
             if (one.file.node, one.file.number) == (node, number):
-                return _owners(one.actors, actor)
+                return owners(one.actors, actor)
         return []
 
     # quorum queues
@@ -292,7 +275,7 @@ class _Follower:
         for one in self._seen:
             row = one.actors.get(actor)
             if row is not None and row.incarnation == key.incarnation:
-                return _owners(one.actors, actor)
+                return owners(one.actors, actor)
         return []
 
 
@@ -329,30 +312,3 @@ def _is_of(found: FoundMessage, entry: int, offset: int, first: int, count: int)
 def _ended_unsaid(one: FollowedMessage) -> str | None:
     said = one.steps and one.steps[-1].step.what == LifeState.UNKNOWN
     return "the log says that it is done with, and not why" if said else None
-
-
-def _owners(actors: dict[int, ActorRow], actor: object) -> list[ActorRow]:
-    found: list[ActorRow] = []
-    while isinstance(actor, int) and actor in actors and len(found) < OWNERS_MAX:
-        found.append(actors[actor])
-        actor = actors[actor].parent
-    return found
-
-
-class _Workers:
-    """Processes that read files; this one, if there is little to read."""
-
-    def __init__(self, files: Sequence[LogFile]) -> None:
-        processes = min(os.cpu_count() or 1, len(files))
-        is_little = sum(file.size for file in files) <= HERE_BYTES_MAX
-        self._pool = None if is_little or processes < 2 else ProcessPoolExecutor(processes)
-
-    def __enter__(self) -> _Workers:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
-
-    def each(self, do: Callable[[LogFile], T], files: Iterable[LogFile]) -> list[T]:
-        return list(map(do, files) if self._pool is None else self._pool.map(do, files))

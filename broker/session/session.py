@@ -265,7 +265,8 @@ class Session:
 
     def consumer_cancelled(self, consumer: Consumer) -> None:
         """Its unacknowledged messages can still be settled, to no effect."""
-        if self._consumers.pop(consumer.tag, None) is not None:
+        if self._consumers.get(consumer.tag) is consumer:
+            del self._consumers[consumer.tag]
             if consumer.actor is not None:
                 consumer.actor.gone(GoneReason.TIMED_OUT if consumer.timed_out else GoneReason.QUEUE_GONE)
             self._shared.leave(consumer)

@@ -28,6 +28,7 @@ from broker.catalog.catalog import Catalog
 from broker.catalog.catalog_commands import Command, Record, UnknownVersion, encode_command
 from broker.catalog.command_types import IllTyped, check_types
 from broker.catalog.metadata import OnApplied
+from broker.catalog.metadata_entry import ENTRY_HEAD_BYTES_MAX, Origin, WhenAndWho, decode_entry
 from broker.errors import BrokerError, PreconditionFailed, ResourceExhausted
 from broker.login.audit import Audit
 from broker.login.log_throttle import LogThrottle
@@ -42,7 +43,6 @@ from node.catalog.entry_versions import EntryVersions
 from node.catalog.followers import Followers
 from node.catalog.group import MetadataGroup
 from node.catalog.keeper import Keeper
-from node.catalog.metadata_entry import ENTRY_HEAD_BYTES_MAX, Origin, WhenAndWho, decode_entry
 from node.catalog.metadata_machine import CatalogMachine, CatalogWatcher, CommandOutcome, EntryFate
 from node.catalog.pieces import Copies, decode_request
 from node.logs import AUDIT

@@ -1,6 +1,6 @@
 """The catalog as the machine of the metadata group: the same entries in the same order give the same catalog on every node.
 
-What an entry looks like is in node/catalog/metadata_entry.py.
+What an entry looks like is in broker/catalog/metadata_entry.py.
 
 A node that does not know what became of a command sends it again. So the machine remembers, for each node, the last command
 that it has carried out: what has a number up to there was done before (REPEATED), and what does not follow it is not done yet
@@ -17,11 +17,11 @@ from typing import Any
 
 from broker.catalog.catalog import Catalog
 from broker.catalog.catalog_commands import Command, Record
+from broker.catalog.metadata_entry import Origin, decode_entry, version_of
 from broker.errors import BrokerError, InternalError
 from broker.records import CatalogHead
 from node.catalog.catalog_state import CatalogState, decode_state, replace_catalog
 from node.catalog.catalog_store import Position
-from node.catalog.metadata_entry import Origin, decode_entry, version_of
 from raft.core.messages import Entry
 from storage.disk import Buffer
 

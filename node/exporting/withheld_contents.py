@@ -22,11 +22,10 @@ from collections.abc import Iterator
 
 from broker.catalog import catalog_commands as commands
 from broker.catalog.catalog_commands import UnknownVersion
+from broker.catalog.metadata_entry import METADATA_GROUP, decode_whole, head_bytes
 from native.columns import Column, row_of, values
 from native.log_columns import PUBLISHES, RECORDS, publishes
 from native.message_columns import MESSAGES, messages
-from node.catalog.group import METADATA_GROUP
-from node.catalog.metadata_entry import decode_whole, head_bytes
 from raft.core.byte_reader import ByteReader
 from raft.core.errors import BadBytes
 from raft.core.messages import EntryKind

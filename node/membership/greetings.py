@@ -5,8 +5,8 @@ The messages are drawn in proto/node/peers/peer.proto; node/peers/stranger.py an
 
 from __future__ import annotations
 
+from broker.catalog.metadata_entry import ENTRY_NEWEST
 from broker.records import NodeRecord
-from node.catalog.metadata_entry import ENTRY_NEWEST
 from node.identity import KnownNode, NodeIdentity
 from node.peers import peer_pb2
 from node.version import VERSION

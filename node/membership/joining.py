@@ -9,10 +9,10 @@ from typing import Any, Protocol
 from broker.catalog import catalog_commands as commands
 from broker.catalog.catalog import Catalog
 from broker.catalog.catalog_nodes import last_incarnation
+from broker.catalog.metadata_entry import ENTRY_NEWEST
 from broker.errors import BrokerError, ResourceExhausted
 from broker.pending import Pending
 from broker.records import NodeRecord
-from node.catalog.metadata_entry import ENTRY_NEWEST
 from node.identity import KINDS, NodeIdentity
 from node.membership.greetings import told_node
 from node.peers import peer_pb2

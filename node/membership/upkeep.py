@@ -22,10 +22,10 @@ from typing import Any, Protocol
 from broker.catalog import catalog_commands as commands
 from broker.catalog.catalog import Catalog
 from broker.catalog.metadata import OnApplied
+from broker.catalog.metadata_entry import METADATA_GROUP
 from broker.errors import BrokerError, NotFound, PreconditionFailed
 from broker.pending import Pending, ignore
 from broker.records import NodeRecord
-from node.catalog.group import METADATA_GROUP
 from node.catalog.group_members import wanted_change
 from node.identity import DISK, KnownNode, NodeIdentity
 from node.membership.greetings import ANSWER_S, greeting_of, known_node, removed_text

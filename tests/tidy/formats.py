@@ -48,7 +48,7 @@ CHAPTERS = {
         "storage/lmdb_pages.py",
         "node/catalog/catalog_store.py",
         "node/catalog/catalog_state.py",
-        "node/catalog/metadata_entry.py",
+        "broker/catalog/metadata_entry.py",
         "broker/catalog/catalog_commands.py",
     ],
     "Classic queues": packing("classic"),

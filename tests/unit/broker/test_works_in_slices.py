@@ -6,6 +6,7 @@ import pytest
 
 from broker.broker import SESSIONS_PER_STEP
 from broker.catalog import catalog_commands as commands
+from broker.node_queues import CANCELLED_PER_STEP as CANCELLED_WITH_QUEUE_PER_STEP
 from broker.queue_type import DeadMessage, DeathReason
 from broker.records import PermissionRecord, PolicyRecord, VhostRecord
 from broker.session.session import CANCELLED_PER_STEP, GIVEN_BACK_ONE_BY_ONE_MAX, SETTLED_QUEUES_PER_STEP
@@ -191,6 +192,25 @@ def test_who_is_going_is_not_told_that_a_queue_is_deleted(world: World) -> None:
     slices.all()
     assert client.cancelled_tags == []
     assert client.session not in world.broker.sessions()
+
+
+def test_the_consumers_of_a_deleted_queue_are_cancelled_over_several_turns(world: World) -> None:
+    """50,000 of them took one turn of 140 ms. A tag that is used anew meanwhile is another consumer."""
+    client = world.client()
+    for name in ("much", "other"):
+        client.declare(name)
+    tags = [f"c{number}" for number in range(3 * CANCELLED_WITH_QUEUE_PER_STEP)]
+    for tag in tags:
+        client.consume("much", tag=tag)
+    slices = LaterTurns(world, steps_max=1)
+    client.delete("much")
+    assert len(client.cancelled_tags) < len(tags), "some in this turn"
+    client.session.cancel(tags[-1], world.now)
+    client.consume("other", tag=tags[-1])
+    slices.all()
+    assert client.cancelled_tags == tags[:-1]
+    client.publish("", "other", b"m")
+    assert (consumers_of(world, "other"), client.bodies) == (1, [b"m"])
 
 
 def test_a_connection_ends_while_one_of_its_channels_is_closing(world: World) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 from broker.catalog.catalog import Catalog
 from broker.catalog.catalog_commands import AddNode, Command, SetClusterId
 from broker.catalog.metadata import OnApplied
+from broker.catalog.metadata_entry import ENTRY_NEWEST
 from broker.errors import BrokerError, ResourceExhausted
 from broker.pending import Pending
 from broker.records import NodeRecord
 from node.catalog.cluster_metadata import MetadataStatus
-from node.catalog.metadata_entry import ENTRY_NEWEST
 from node.identity import DISK, NodeIdentity
 from node.membership.joining import Joining
 from node.membership.upkeep import Upkeep

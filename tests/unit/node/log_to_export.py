@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from broker.catalog.catalog_commands import DeclareQueue, PutUser, encode_command
+from broker.catalog.metadata_entry import METADATA_GROUP, Origin, WhenAndWho, encode_entry
 from broker.records import UserRecord
 from classic.store.log_records import encode_published
 from native import content
-from node.catalog.group import METADATA_GROUP
-from node.catalog.metadata_entry import Origin, WhenAndWho, encode_entry
 from node.exporting.log_listing import DurableEnd
 from quorum.fifo.commands import SessionKey, encode_enqueue, entry_head
 from raft.core import packs

@@ -11,12 +11,13 @@ from typing import Any, TypeVar
 
 from broker.catalog.catalog import Catalog, default_commands
 from broker.catalog.catalog_commands import AddNode, Command, NodeStarted
+from broker.catalog.metadata_entry import METADATA_GROUP
 from broker.errors import BrokerError
 from broker.pending import Pending
 from broker.records import NodeRecord
 from node.catalog.catalog_store import load
 from node.catalog.cluster_metadata import ClusterMetadata
-from node.catalog.group import METADATA_GROUP, MetadataGroup
+from node.catalog.group import MetadataGroup
 from node.peers.calls import Answer, Handler, OnAnswer, Payload
 from raft.core.errors import CannotApply
 from raft.core.messages import NodeId

@@ -24,6 +24,7 @@ from broker.catalog.catalog_commands import (
     Record,
     SetParameter,
 )
+from broker.catalog.metadata_entry import Origin
 from broker.records import (
     BindingRecord,
     ExchangeRecord,
@@ -36,7 +37,6 @@ from broker.records import (
 from node.background import Inline, Threads
 from node.catalog.catalog_store import HEAD_KEY, CatalogDamaged, NothingKept, Position, encode_head, load
 from node.catalog.keeper import Keeper
-from node.catalog.metadata_entry import Origin
 from node.catalog.metadata_machine import CommandOutcome, EntryFate
 from storage.errors import DiskFailed, DiskFull
 from storage.lmdb_store import Change, LmdbStore, MemoryStore, Store

@@ -28,6 +28,7 @@ from broker.catalog.catalog_commands import (
     UnknownVersion,
     encode_command,
 )
+from broker.catalog.metadata_entry import Origin, encode_entry
 from broker.errors import NotFound, PreconditionFailed, ResourceExhausted
 from broker.records import BindingRecord, NodeRecord, PolicyRecord, UserRecord, VhostRecord
 from node.catalog import metadata_machine
@@ -38,7 +39,6 @@ from node.catalog.cluster_metadata import ClusterMetadata
 from node.catalog.courier import FOLLOWS, NOT_TAKEN, TAKEN, TIMEOUT_S, encode_submit
 from node.catalog.followers import WAIT_S
 from node.catalog.group import MetadataGroup
-from node.catalog.metadata_entry import Origin, encode_entry
 from node.catalog.metadata_machine import CatalogMachine
 from node.catalog.pieces import IncomingCopy
 from node.peers.calls import METADATA

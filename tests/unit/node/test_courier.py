@@ -7,9 +7,9 @@ from struct import Struct
 
 import pytest
 
+from broker.catalog.metadata_entry import WhenAndWho
 from broker.errors import BrokerError
 from node.catalog.courier import BATCH_BYTES_MAX, TIMEOUT_S, Courier
-from node.catalog.metadata_entry import WhenAndWho
 from node.peers.calls import OnAnswer, Payload
 from raft.core.errors import NotLeader, RaftError
 from raft.core.messages import NodeId

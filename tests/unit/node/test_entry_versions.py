@@ -7,10 +7,9 @@ from typing import Any
 
 from broker.catalog.catalog import Catalog
 from broker.catalog.catalog_commands import AddNode, DeclareQueue, NodeStarted
+from broker.catalog.metadata_entry import ENTRY_NEWEST, ENTRY_OLDEST, METADATA_GROUP, WhenAndWho, decode_whole
 from broker.records import NodeRecord
 from node.catalog.entry_versions import EntryVersions
-from node.catalog.group import METADATA_GROUP
-from node.catalog.metadata_entry import ENTRY_NEWEST, ENTRY_OLDEST, WhenAndWho, decode_whole
 from node.catalog.metadata_machine import CatalogMachine
 from raft.core.messages import Entry, EntryKind, NodeId
 from tests.sim.disk import SimDisk

@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import pytest
 
+from broker.catalog.metadata_entry import METADATA_GROUP
+from broker.operations.entry_words import WITHHELD
 from front.grpc.log_service import LogBegin, LogPart, LogUnread, LogWhole, WantedFile
 from native import content
 from native.columns import rows_of
 from native.log_columns import PUBLISHES, publishes
-from node.catalog.group import METADATA_GROUP
 from node.commands.wal_dump import dump_rows
-from node.exporting.catalog_rows import WITHHELD
 from node.exporting.file_feed import withheld_pieces
 from node.exporting.log_listing import DurableEnd, list_log
 from node.exporting.log_rows import Row

@@ -16,11 +16,11 @@ from broker.catalog.catalog_commands import (
     UnknownVersion,
     encode_command,
 )
+from broker.catalog.metadata_entry import Origin, encode_entry
 from broker.errors import InternalError, NotFound
 from broker.records import BindingRecord, ExchangeRecord, ParameterRecord, TopicPermissionRecord
 from node.catalog.catalog_state import RECORDS_PER_PART, CatalogState, decode_state
 from node.catalog.catalog_store import Position
-from node.catalog.metadata_entry import Origin, encode_entry
 from node.catalog.metadata_machine import CatalogMachine, CatalogWatcher, CommandOutcome, EntryFate
 from raft.core.messages import Entry
 from tests.unit.node.metadata_world import described

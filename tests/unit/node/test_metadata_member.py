@@ -18,9 +18,9 @@ from broker.catalog.catalog_commands import (
     SetClusterId,
     encode_record,
 )
+from broker.catalog.metadata_entry import METADATA_GROUP
 from broker.records import NodeRecord, QueueRecord
 from node.catalog.catalog_store import HEAD_KEY, key_of
-from node.catalog.group import METADATA_GROUP
 from node.catalog.metadata_member import APPLY_BYTES_MAX, MetadataMember, keeps_catalog_alone
 from node.identity import DISK, RAM, KnownNode, Place
 from raft.core.errors import Damaged

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from broker.catalog.catalog_commands import DeclareQueue, PutUser, encode_command
+from broker.catalog.metadata_entry import METADATA_GROUP, Origin, WhenAndWho, encode_entry
 from broker.records import UserRecord
-from node.catalog.group import METADATA_GROUP
-from node.catalog.metadata_entry import Origin, WhenAndWho, encode_entry
 from node.commands.wal_dump import dump_rows
 from node.exporting.log_rows import Row
 from raft.core import packs

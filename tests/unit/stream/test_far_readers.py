@@ -16,6 +16,7 @@ from raft.core.messages import NodeId
 from replicated.letters import STATUS, AnswerStatus, BadLetter
 from stream.queue import BEHIND_ENTRIES_MAX
 from stream.reading import far_log, letters
+from stream.reading.far_count import AGAIN_S
 from stream.reading.letters import ReadAnswer
 from stream.reading.serving import WAIT_S
 from tests.unit.quorum.clients import Publisher
@@ -290,3 +291,46 @@ def test_bytes_that_are_no_chunk_are_not_kept_and_another_node_is_asked() -> Non
     client.give(100)
     clients.cluster.run(1)
     assert client.offsets == list(range(100))
+
+
+def test_a_stream_is_counted_where_it_has_no_member() -> None:
+    """It said 0 for ever."""
+    clients, record = published()
+    queue = clients.of(FAR, record)[1]
+    counted = queue.used(clients.now)
+    clients.cluster.run(0.5)
+    assert counted.answered and queue.ready_count == 100
+    assert (queue.statistics().ready, queue.statistics().state) == (100, "running")
+    publish(clients, record, name="q-")
+    clients.cluster.run(AGAIN_S)
+    assert queue.statistics().ready == 100
+    clients.cluster.run(0.5)
+    assert queue.statistics().ready == 105
+    assert clients.of(1, record)[1].used(clients.now) is None
+
+
+def test_what_is_kept_of_a_stream_is_counted_where_it_has_no_member() -> None:
+    clients, record = world(FAR, (1, 2, 3), **{"x-max-length-bytes": 2_000, "x-stream-max-segment-size-bytes": 500})
+    publish(clients, record, chunks=20)
+    clients.cluster.run(2)
+    queue, leader = clients.of(FAR, record)[1], clients.of(clients.cluster.leader(record).number, record)[1]
+    queue.used(clients.now)
+    clients.cluster.run(0.5)
+    assert queue.ready_count == leader.ready_count < 100
+
+
+def test_a_stream_that_nobody_leads_is_a_minority_where_it_has_no_member() -> None:
+    clients, record = published()
+    queue = clients.of(FAR, record)[1]
+    queue.used(clients.now)
+    clients.cluster.run(0.5)
+    for number in (1, 2):
+        clients.cluster.nodes[number].kill()
+    clients.cluster.run(20)
+    counted = queue.used(clients.now)
+    assert queue.statistics().ready == 100
+    clients.cluster.run(20)
+    assert (counted is None or counted.answered) and (queue.ready_count, queue.statistics().state) == (100, "minority")
+    clients.cluster.nodes[3].kill()
+    clients.cluster.run(20)
+    assert queue.used(clients.now) is None

@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 from broker.catalog.catalog_commands import Command, UnknownVersion, decode_command
 
+METADATA_GROUP = 1  # the Raft group whose log it is
 ENTRY_OLDEST = 1
 ENTRY_NEWEST = 2
 

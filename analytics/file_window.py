@@ -1,0 +1,64 @@
+"""What one pass over a file of a log stands on, whatever it looks for: when its records were written, and what is damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from analytics.coverage import Coverage, DamagedBytes, iso_time
+from analytics.inputs import LogFile, without_bodies
+from native.columns import numbers
+from native.log_columns import RECORDS
+from storage.history.column_reader import ColumnPiece, ColumnReader, DamagedRange, durable_end
+from storage.history.name_records import ActorRow
+from storage.os_disk import OsDisk
+
+OWNERS_MAX = 4  # a consumer, its channel, its connection, and one for what nobody foresees
+_TIME = next(at for at, one in enumerate(RECORDS) if one.name == "time")
+
+
+@dataclass(slots=True)
+class FileWindow:
+    """Of one file. Plain values: it travels between processes."""
+
+    file: LogFile
+    damage: list[DamagedRange] = field(default_factory=list)
+    first: int | None = None  # µs: when its first and last records were written
+    last: int | None = None
+
+    def note_times(self, piece: ColumnPiece) -> None:
+        times = numbers(RECORDS[_TIME], piece.records[1][_TIME])
+        first = next((time for time in times if time), None)
+        if first is not None:
+            self.first = first if self.first is None else self.first
+            self.last = next(time for time in reversed(times) if time)
+
+
+def reader_of(file: LogFile, *, tail: bool) -> tuple[ColumnReader, int | None]:
+    """And up to where what it reads is known to be durable; None: all is."""
+    disk = OsDisk(file.directory, read_only=True)
+    durable = durable_end(disk, file.name) if file.is_last else None
+    return ColumnReader(disk, file.name, is_followed=not file.is_last, end=None if tail else durable), durable
+
+
+def coverage_of(files: Sequence[LogFile], seen: Sequence[FileWindow]) -> Coverage:
+    firsts = [one.first for one in seen if one.first is not None]
+    lasts = [one.last for one in seen if one.last is not None]
+    damage = [
+        DamagedBytes(one.file.node, one.file.number, lost.offset, lost.length, lost.torn, lost.reason)
+        for one in seen
+        for lost in one.damage
+    ]
+    nodes = sorted({one.node for one in files})
+    first, last = iso_time(min(firsts, default=None)), iso_time(max(lasts, default=None))
+    size = sum(one.size for one in files)
+    return Coverage(nodes, len(files), size, first, last, damage, without_bodies(files))
+
+
+def owners(actors: Mapping[int, ActorRow], actor: object) -> list[ActorRow]:
+    """An actor of one file, and to whom it belongs."""
+    found: list[ActorRow] = []
+    while isinstance(actor, int) and actor in actors and len(found) < OWNERS_MAX:
+        found.append(actors[actor])
+        actor = actors[actor].parent
+    return found
