@@ -21,7 +21,7 @@ What the exchanges on the way looked at decides for which messages a target hold
     a property, chance    (`by_message`) for no other message: `Router.for_message` finds one for each, and caches none
 
 The version of a catalog grows with every change: what is declared, bound, permitted or deleted, and a queue that was opened.
-So as long as nothing changes a run costs one lookup, and after a change each cached target is found anew when it is used.
+So as long as nothing changes a run costs one lookup, and after a change each target is found anew when it is used.
 """
 
 from __future__ import annotations
@@ -82,15 +82,20 @@ class Target:
 
 
 class TargetCache:
-    """What one session caches, limited to TARGETS_MAX. Who uses a target compares its version."""
+    """What one session caches, limited to TARGETS_MAX. Who uses a target compares its version. Those of an earlier version go
+    when one of a later comes: they would keep queues in memory that were deleted."""
 
-    __slots__ = ("_count", "by_publish")
+    __slots__ = ("_count", "_version", "by_publish")
 
     def __init__(self) -> None:
         self.by_publish: dict[PublishKey, Target] = {}
         self._count = 0  # of these, and of those in their `for_headers`
+        self._version = 0  # of all of them
 
     def add(self, key: PublishKey, target: Target) -> Target:
+        if target.version != self._version:
+            self.clear()
+            self._version = target.version
         self._make_room()
         self.by_publish[key] = target
         return target

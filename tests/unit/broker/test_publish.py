@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from gc import collect
+from weakref import ReferenceType, ref
+
 import pytest
 
 from broker.catalog.catalog_commands import (
@@ -363,6 +366,23 @@ def test_what_a_session_remembers_of_routes_is_limited(world: World, client: Cli
             publish_method("amq.direct", f"k{number}"), 1, encode(b"\0\0", b""), 0, False, 0, None, None, 0, world.now
         )
     assert len(client.session.publisher._targets.by_publish) <= TARGETS_MAX
+
+
+def test_a_session_keeps_no_queue_in_memory_that_was_deleted_once_it_publishes_again(client: Client) -> None:
+    """A channel that published to 4,000 queues, each deleted afterwards, kept 10 MB on every node."""
+    kept: list[ReferenceType[object]] = []
+    for number in range(3):
+        client.declare(f"q{number}")
+        client.publish("", f"q{number}", b"m")
+        found = client.world.broker.find_queue("/", f"q{number}")
+        assert found is not None
+        kept.append(ref(found.queue))
+        del found
+        client.delete(f"q{number}")
+    client.declare("last")
+    client.publish("", "last", b"m")
+    collect()
+    assert [one() for one in kept] == [None] * 3
 
 
 # ------------------------------------------------------------------------- topic permissions
