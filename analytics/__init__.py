@@ -1,5 +1,6 @@
 """What became of each message, answered from the logs of the nodes: see docs/history.md.
 
+    audit/     who declared, deleted or changed what
     fold/      who was given which message and what came of it: the broker's own machines, fed with old logs
     jobs/      the questions that operators ask, and what the files say beside the folds
     spark/     logs of any size, on Spark

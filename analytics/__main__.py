@@ -7,9 +7,13 @@ import sys
 from collections.abc import Callable, Sequence
 from copy import copy
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analytics.audit.audit_trail import AUDIT_COLUMNS, AuditRow, trail
+from analytics.audit.command_look import look_for_commands
+from analytics.file_window import coverage_of
 from analytics.inputs import LogFile, log_files, snapshot_files
 from analytics.jobs import questions
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_MISSING, EXIT_UNKNOWN, JobAnswer, answer_of, worst
@@ -22,6 +26,7 @@ from analytics.life.wanted import BodyText, HeaderValue, LookFor, MessageId, at_
 from analytics.shell import lines_of_terminal, shell
 from analytics.show import show
 from analytics.spark.session import EXTRA, LOCAL, NoSpark, spark_session
+from analytics.workers import Workers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -240,7 +245,27 @@ def sought(options: argparse.Namespace) -> LookFor:
     return LookFor(sought=(BodyText(options.body_holds),))
 
 
-WITHOUT_SPARK: dict[str, Callable[[argparse.Namespace, list[LogFile]], int]] = {"life": life}
+def audit(options: argparse.Namespace, files: list[LogFile]) -> int:
+    since = (
+        None if options.since is None else datetime.fromtimestamp(options.since, UTC).isoformat(timespec="milliseconds")
+    )
+
+    def is_wanted(row: AuditRow) -> bool:
+        is_theirs = options.user in (None, row.user)
+        is_late = since is None or row.at is None or row.at >= since
+        return is_theirs and is_late and options.about in f"{row.command} {row.what}"
+
+    with Workers(files) as workers:
+        seen = workers.each(partial(look_for_commands, tail=options.tail), files)
+    found, covered = trail(seen, is_wanted), coverage_of(files, seen)
+    show(covered, JobAnswer(AUDIT_COLUMNS, [row._asdict() for row in found.rows]), as_json=options.json)
+    for first, last in found.missing:
+        print(f"entries {first} to {last} of the metadata log are in no file that was read", file=sys.stderr)
+    is_damaged = any(not one.torn for one in covered.damage)
+    return EXIT_UNKNOWN if found.missing or is_damaged else EXIT_HOLDS
+
+
+WITHOUT_SPARK: dict[str, Callable[[argparse.Namespace, list[LogFile]], int]] = {"life": life, "audit": audit}
 COMMANDS: dict[str, Callable[[JobQuestion], JobAnswer]] = {
     "sql": sql,
     "queues": queues,
@@ -322,6 +347,13 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--at", nargs=2, metavar=("QUEUE", "POS"), help=PLACE_HELP)
     one.add_argument("--header", metavar="NAME=VALUE", help="the messages with this header, a text or a whole number")
     one.add_argument("--body-holds", metavar="TEXT", help="the messages with this text in their bodies")
+    audit = commands.add_parser(
+        "audit",
+        help="who declared, deleted or changed what; needs neither Spark nor Java; ends with 75 if some is missing",
+    )
+    audit.add_argument("--user", metavar="NAME", help="what this user's clients have asked for")
+    audit.add_argument("--about", metavar="TEXT", default="", help="commands with this text, as DeleteQueue or a name")
+    audit.add_argument("--since", type=past_second, metavar="TIME", help=TIME_HELP)
     convert = commands.add_parser("convert", help="the tables as Parquet; again: what has come since")
     convert.add_argument("directory", metavar="DIR", help="where they are, or are to be")
     hot = about("hot", "what was published: how much, what share, and the busiest second; the most first")

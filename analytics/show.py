@@ -27,7 +27,7 @@ def show(covered: Coverage, answer: JobAnswer, *, as_json: bool) -> None:
         return
     if answer.rows:
         Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False).print(_table(answer))
-    if len(answer.rows) == ROWS_SHOWN:
+    if answer.is_cut:
         print(f"... the first {ROWS_SHOWN} rows; --json, or `sql` with a condition, asks for others", file=sys.stderr)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from broker.catalog import catalog_commands as commands
 from broker.catalog.catalog_commands import Command, UnknownVersion
 from broker.catalog.metadata_entry import Origin, WhenAndWho, decode_whole, head_bytes
 from broker.login.audit import description
@@ -32,10 +34,56 @@ def words_of(data: bytes) -> EntryWords:
 
 def _what(command: Command) -> str:
     described = description(command)
-    return type(command).__name__ + " " + object_of(command) if described is None else described
+    if described is not None:
+        return described
+    describe = _DESCRIBE.get(type(command))
+    return type(command).__name__ + " " + object_of(command) if describe is None else describe(command)
 
 
 def object_of(command: Any) -> str:
     """What it is about."""
     record = getattr(command, "record", command)
     return " ".join([f"{field} '{getattr(record, field)}'" for field in NAMED_BY if hasattr(record, field)])
+
+
+def _declare_queue(one: commands.DeclareQueue) -> str:
+    kind = one.kind or one.arguments.get("x-queue-type")
+    what = "queue" if kind is None else f"{kind} queue"  # None: of the vhost's default kind
+    return f"declare {what} '{one.name}' in vhost '{one.vhost}'{_flags(one)}"
+
+
+def _declare_exchange(one: commands.DeclareExchange) -> str:
+    record = one.record
+    return f"declare {record.kind} exchange '{record.name}' in vhost '{record.vhost}'{_flags(record)}"
+
+
+def _flags(one: Any) -> str:
+    names = [name for name in ("durable", "exclusive", "auto_delete", "internal") if getattr(one, name, False)]
+    arguments = [f"arguments {one.arguments}"] if one.arguments else []
+    return "".join(f", {text}" for text in [*names, *arguments])
+
+
+def _bind(one: commands.Bind | commands.Unbind) -> str:
+    record, verb = one.record, type(one).__name__.lower()
+    arguments = f", arguments {record.arguments}" if record.arguments else ""
+    return (
+        f"{verb} {record.destination_kind} '{record.destination}' to exchange '{record.source}' in vhost "
+        f"'{record.vhost}' with key '{record.routing_key}'{arguments}"
+    )
+
+
+# What clients declare, and what nodes say of themselves: nothing of it is secret.
+_DESCRIBE: dict[type[Any], Callable[[Any], str]] = {
+    commands.DeclareQueue: _declare_queue,
+    commands.DeleteQueue: lambda one: f"delete queue '{one.name}' in vhost '{one.vhost}'",
+    commands.DeclareExchange: _declare_exchange,
+    commands.DeleteExchange: lambda one: f"delete exchange '{one.name}' in vhost '{one.vhost}'",
+    commands.Bind: _bind,
+    commands.Unbind: _bind,
+    commands.SetQueueMembers: lambda one: (
+        f"queue '{one.name}' in vhost '{one.vhost}' has {len(one.members)} members, as of entry {one.formed} of its log"
+    ),
+    commands.SetClusterId: lambda one: f"the cluster has the id {one.id}",
+    commands.NodeStarted: lambda one: f"node '{one.name}' has started",
+    commands.NodeLost: lambda one: f"node '{one.name}' was away too long: its exclusive and transient queues go",
+}

@@ -79,7 +79,7 @@ def declared(data: Path) -> dict[str, Any]:
     """What the log says of the declaration of the queue."""
     commands = [one for row in dump_rows(data) for one in row.get("commands", ())]
     found: dict[str, Any]
-    (found,) = [one for one in commands if one["command"] == f"DeclareQueue vhost '/' name '{QUEUE}'"]
+    (found,) = [one for one in commands if one["command"].startswith(f"declare quorum queue '{QUEUE}' in vhost '/'")]
     return found
 
 

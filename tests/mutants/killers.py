@@ -225,6 +225,11 @@ KILLERS = (
         blind_to=(*ENGINE, FRONTS, "classic/", "node/", *QUORUM_QUEUES, *STREAMS),
     ),
     Killer(
+        "audit",
+        ("tests/unit/analytics/test_audit.py",),
+        blind_to=(*ENGINE, *BROKERS),
+    ),
+    Killer(
         "administration",
         (
             "tests/unit/broker/test_operations.py",

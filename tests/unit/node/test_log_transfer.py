@@ -188,7 +188,7 @@ def test_records_without_contents_are_whole_and_say_what_they_said(world: LogToE
     told = [row["commands"] for row in after if "commands" in row]
     assert [one["command"] for one in told[0]] == [
         WITHHELD,
-        "DeclareQueue vhost '/' name 'q'",
+        "declare queue 'q' in vhost '/', durable",
     ]
 
 

@@ -111,7 +111,7 @@ def test_commands_of_the_catalog_say_what_when_and_for_whom_but_no_secret(world:
     first, second, third = rows[0]["commands"]
     who = {"node": 2, "incarnation": 9}
     assert first == {"index": 11, "command": "put user 'ann' with a password, tags: none", **who}
-    declared = {"index": 12, "command": "DeclareQueue vhost '/' name 'q'", **who}
+    declared = {"index": 12, "command": "declare queue 'q' in vhost '/', durable", **who}
     assert second == declared | {"time_ms": said.time_ms, "actor": said.actor}
     assert third["index"] == 13 and "version 09" in third["command"]
 
