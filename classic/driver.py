@@ -229,6 +229,8 @@ class ClassicQueues:
         if queue.record.durable and self._storage.log.failed is None:
             self._storage.introduce(queue)
             self._storage.append(Kind.CLASSIC_QUEUE_DELETED, [encode_deleted(queue.record.id)], promised=False)
+        if queue not in self._storage.undeleted:  # whose contents are still to be given up
+            queue.drop_contents(now)
         return ready
 
     def publish(self, queues: Sequence[Queue], run: Run, receipt: Receipt | None, now: int) -> None:

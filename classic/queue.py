@@ -57,12 +57,7 @@ class ClassicQueue:
         self.out = SequenceSet()
         self.redelivered = SequenceSet()
         self.transient = SequenceSet()
-        self.levels = [
-            VariableQueue(
-                backing, level << LEVEL_SHIFT, now, backing.runs_max, backing.ram_count_max, backing.ram_bytes_kept
-            )
-            for level in range((effective.max_priority or 0) + 1)
-        ]
+        self.levels = self._empty_levels((effective.max_priority or 0) + 1, now)
         self._host = host
         self._deferred = DeferredWork(self, host)
         self._leaving = Leaving(self, host)
@@ -464,7 +459,16 @@ class ClassicQueue:
         self._ttl.cancel()
         self._unused.cancel()
 
+    def drop_contents(self, now: int) -> None:
+        """The queue is closed, and what it had is deleted. Whoever still knows the queue keeps nothing of it in memory."""
+        self.levels = self._empty_levels(len(self.levels), now)
+
     # steps
+
+    def _empty_levels(self, count: int, now: int) -> list[VariableQueue]:
+        backing = self.backing
+        limits = backing.runs_max, backing.ram_count_max, backing.ram_bytes_kept
+        return [VariableQueue(backing, level << LEVEL_SHIFT, now, *limits) for level in range(count)]
 
     def _keep_to(self, effective: EffectiveArguments) -> None:
         self._effective = effective

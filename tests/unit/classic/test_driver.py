@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from gc import collect
 from itertools import pairwise
+from weakref import ref
 
 import pytest
 
@@ -277,6 +279,17 @@ def test_a_deleted_queue_leaves_no_file_and_does_not_come_back(world: World) -> 
     world.disk.kill()
     world.start()
     assert not world.kind.findings
+
+
+def test_whoever_still_knows_a_deleted_queue_keeps_nothing_of_it_in_memory(world: World) -> None:
+    """The routes of a channel did: 100 KB for each queue that it had sent a message of that size."""
+    queue = world.queues["a"]
+    world.publish(["a"], [b"0" + LARGE], confirm=0)
+    level = ref(queue.levels[0])
+    assert world.kind.delete(world.queues.pop("a"), world.now) == 1
+    world.tick(5)
+    collect()
+    assert level() is None and (queue.ready_count, queue.ready_bytes) == (0, 0)
 
 
 def test_a_purge_is_answered_when_it_is_durable(world: World) -> None:
