@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from broker.catalog import catalog_commands as commands
 from broker.catalog.catalog_commands import Command, UnknownVersion
 from broker.catalog.metadata_entry import Origin, WhenAndWho, decode_whole, head_bytes
+from broker.errors import bounded
 from broker.login.audit import description
 
 WITHHELD = "withheld: it holds a secret, and this is from an export without contents"
@@ -59,16 +60,19 @@ def _declare_exchange(one: commands.DeclareExchange) -> str:
 
 def _flags(one: Any) -> str:
     names = [name for name in ("durable", "exclusive", "auto_delete", "internal") if getattr(one, name, False)]
-    arguments = [f"arguments {one.arguments}"] if one.arguments else []
-    return "".join(f", {text}" for text in [*names, *arguments])
+    return "".join(f", {name}" for name in names) + _arguments(one)
+
+
+def _arguments(one: Any) -> str:
+    return f", arguments {bounded(str(one.arguments))}" if one.arguments else ""
 
 
 def _bind(one: commands.Bind | commands.Unbind) -> str:
-    record, verb = one.record, type(one).__name__.lower()
-    arguments = f", arguments {record.arguments}" if record.arguments else ""
+    record = one.record
+    verb, where = ("bind", "to") if isinstance(one, commands.Bind) else ("unbind", "from")
     return (
-        f"{verb} {record.destination_kind} '{record.destination}' to exchange '{record.source}' in vhost "
-        f"'{record.vhost}' with key '{record.routing_key}'{arguments}"
+        f"{verb} {record.destination_kind} '{record.destination}' {where} exchange '{record.source}' in vhost "
+        f"'{record.vhost}' with key '{record.routing_key}'{_arguments(record)}"
     )
 
 
