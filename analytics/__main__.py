@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from analytics.audit.audit_trail import AUDIT_COLUMNS, AuditRow, trail
 from analytics.audit.command_look import look_for_commands
 from analytics.file_window import coverage_of
-from analytics.inputs import LogFile, log_files, snapshot_files
+from analytics.inputs import LogFile, log_files, snapshot_files, without_bodies
 from analytics.jobs import questions
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_MISSING, EXIT_UNKNOWN, JobAnswer, answer_of, worst
+from analytics.jobs.duplicates import WITHIN_S
 from analytics.jobs.figures import FIGURE_COLUMNS, second_of
 from analytics.jobs.proof import PROOF_COLUMNS, code_of
 from analytics.jobs.raft_terms import TERM_COLUMNS
@@ -203,6 +204,19 @@ def proof(asked: JobQuestion) -> JobAnswer:
     return JobAnswer(PROOF_COLUMNS, [row._asdict() for row in rows], worst([code_of(row) for row in rows]))
 
 
+def duplicates(asked: JobQuestion) -> JobAnswer:
+    from analytics.jobs.duplicates import duplicates as found
+    from analytics.spark.message_source import messages
+
+    withheld = without_bodies(asked.files)
+    if withheld:
+        raise ValueError(
+            f"the export of {', '.join(withheld)} was made without the contents of messages, and all look alike"
+        )
+    read = messages(asked.spark, asked.options.data, tail=asked.options.tail)
+    return answer_of(found(read, asked.of_queues(), asked.options.within))
+
+
 def queue(asked: JobQuestion) -> JobAnswer:
     from analytics.spark.gather import figures
 
@@ -277,6 +291,7 @@ COMMANDS: dict[str, Callable[[JobQuestion], JobAnswer]] = {
     "hot": lambda asked: answer_of(questions.hot(asked.of_queues(), asked.options.by)),
     "queue": queue,
     "dead": lambda asked: answer_of(questions.dead(asked.of_queues())),
+    "duplicates": duplicates,
     "dropped": lambda asked: answer_of(questions.dropped(asked.of_queues())),
     "redelivered": lambda asked: answer_of(questions.redelivered(asked.of_queues())),
     "latency": lambda asked: answer_of(questions.latency(asked.of_queues(), asked.options.by)),
@@ -326,6 +341,10 @@ def parser() -> argparse.ArgumentParser:
     about("dead", "what died in its queue, why, and who had it last")
     about("dropped", "what was too old or too much for its queue, by publisher")
     about("redelivered", "what came back to its queue, why, and who had it")
+    twice = about("duplicates", "what came to a queue more than once, by the ids of messages, else by their bodies")
+    twice.add_argument(
+        "--within", type=int, default=WITHIN_S, metavar="SECONDS", help="after the one before; default %(default)s"
+    )
     latency = about("latency", "how long messages waited, and how long they were held")
     latency.add_argument(
         "--by", type=groups, default=("queue",), metavar="GROUPS", help=f"some of {','.join(questions.GROUPS)}"
