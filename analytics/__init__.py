@@ -2,6 +2,7 @@
 
     audit/     who declared, deleted or changed what
     fold/      who was given which message and what came of it: the broker's own machines, fed with old logs
+    follow/    what happens now
     jobs/      the questions that operators ask, and what the files say beside the folds
     spark/     logs of any size, on Spark
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import copy
 from datetime import UTC, datetime
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analytics.audit.audit_trail import AUDIT_COLUMNS, AuditRow, trail
 from analytics.audit.command_look import look_for_commands
 from analytics.file_window import coverage_of
+from analytics.follow.queue_rates import RATE_COLUMNS, QueueRates
 from analytics.inputs import LogFile, log_files, snapshot_files, without_bodies
 from analytics.jobs import questions
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_MISSING, EXIT_UNKNOWN, JobAnswer, answer_of, worst
@@ -25,7 +29,7 @@ from analytics.life.life_story import story
 from analytics.life.pursuit import pursue
 from analytics.life.wanted import BodyText, HeaderValue, LookFor, MessageId, at_place
 from analytics.shell import lines_of_terminal, shell
-from analytics.show import show
+from analytics.show import show, show_now
 from analytics.spark.session import EXTRA, LOCAL, NoSpark, spark_session
 from analytics.workers import Workers
 
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 EXIT_USAGE = 64
+EVERY_MIN_S, EVERY_MAX_S = 0.1, 3_600.0
 QUEUE_HELP = "its name, with or without the virtual host and a slash before it"
 PLACE_HELP = "a sequence of a classic queue, an entry of a quorum queue, or POS/OFF/NTH as `lives` says it"
 TIME_HELP = "ISO, UTC if it names no zone; 03:00 of today; or =-2h before now"
@@ -279,7 +284,23 @@ def audit(options: argparse.Namespace, files: list[LogFile]) -> int:
     return EXIT_UNKNOWN if found.missing or is_damaged else EXIT_HOLDS
 
 
-WITHOUT_SPARK: dict[str, Callable[[argparse.Namespace, list[LogFile]], int]] = {"life": life, "audit": audit}
+def follow(options: argparse.Namespace, files: list[LogFile]) -> int:
+    rates = QueueRates(time.monotonic)
+    rates.look(files)
+    with suppress(KeyboardInterrupt):
+        for _ in count() if options.times is None else range(options.times):
+            time.sleep(options.every)
+            rows = [rate._asdict() for rate in rates.look(log_files(options.data))]
+            at = datetime.now(UTC).isoformat(timespec="milliseconds")
+            show_now(at, JobAnswer(RATE_COLUMNS, rows), rates.missed, as_json=options.json)
+    return EXIT_UNKNOWN if rates.missed else EXIT_HOLDS
+
+
+WITHOUT_SPARK: dict[str, Callable[[argparse.Namespace, list[LogFile]], int]] = {
+    "life": life,
+    "audit": audit,
+    "follow": follow,
+}
 COMMANDS: dict[str, Callable[[JobQuestion], JobAnswer]] = {
     "sql": sql,
     "queues": queues,
@@ -300,6 +321,13 @@ COMMANDS: dict[str, Callable[[JobQuestion], JobAnswer]] = {
 
 def past_second(text: str) -> int:
     return second_of(text, datetime.now(UTC))
+
+
+def interval(text: str) -> float:
+    seconds = float(text)
+    if not EVERY_MIN_S <= seconds <= EVERY_MAX_S:
+        raise ValueError(text)
+    return seconds
 
 
 def groups(text: str, known: tuple[str, ...] = questions.GROUPS) -> tuple[str, ...]:
@@ -373,6 +401,14 @@ def parser() -> argparse.ArgumentParser:
     audit.add_argument("--user", metavar="NAME", help="what this user's clients have asked for")
     audit.add_argument("--about", metavar="TEXT", default="", help="commands with this text, as DeleteQueue or a name")
     audit.add_argument("--since", type=past_second, metavar="TIME", help=TIME_HELP)
+    follow = commands.add_parser(
+        "follow",
+        help="what comes to queues and leaves them now, from the logs of running nodes; needs neither Spark nor Java",
+    )
+    follow.add_argument(
+        "--every", type=interval, default=1.0, metavar="SECONDS", help="from one look to the next; default %(default)s"
+    )
+    follow.add_argument("--times", type=int, metavar="N", help="end after so many; without it: when interrupted")
     convert = commands.add_parser("convert", help="the tables as Parquet; again: what has come since")
     convert.add_argument("directory", metavar="DIR", help="where they are, or are to be")
     hot = about("hot", "what was published: how much, what share, and the busiest second; the most first")

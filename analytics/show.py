@@ -31,6 +31,17 @@ def show(covered: Coverage, answer: JobAnswer, *, as_json: bool) -> None:
         print(f"... the first {ROWS_SHOWN} rows; --json, or `sql` with a condition, asks for others", file=sys.stderr)
 
 
+def show_now(at: str, answer: JobAnswer, missed: int, *, as_json: bool) -> None:
+    """One of many, as one line of JSON or a table below its time."""
+    if as_json:
+        print(json.dumps({"at": at, "missed_files": missed, "rows": answer.rows}, ensure_ascii=False), flush=True)
+        return
+    lost = f", {missed} files of the log were deleted before they were read" if missed else ""
+    print(f"{at}{lost}" if answer.rows else f"{at}{lost}: nothing happened", flush=True)
+    if answer.rows:
+        Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False).print(_table(answer))
+
+
 def _as_object(covered: Coverage, answer: JobAnswer) -> dict[str, object]:
     return {
         "schema": [{"name": name, "type": of} for name, of in answer.columns],

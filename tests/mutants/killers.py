@@ -225,8 +225,8 @@ KILLERS = (
         blind_to=(*ENGINE, FRONTS, "classic/", "node/", *QUORUM_QUEUES, *STREAMS),
     ),
     Killer(
-        "audit",
-        ("tests/unit/analytics/test_audit.py",),
+        "audit and follow",
+        ("tests/unit/analytics/test_audit.py", "tests/unit/analytics/test_follow.py"),
         blind_to=(*ENGINE, *BROKERS),
     ),
     Killer(
