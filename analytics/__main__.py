@@ -31,6 +31,8 @@ from analytics.life.wanted import BodyText, HeaderValue, LookFor, MessageId, at_
 from analytics.shell import lines_of_terminal, shell
 from analytics.show import show, show_now
 from analytics.spark.session import EXTRA, LOCAL, NoSpark, spark_session
+from analytics.streams.stream_look import look_for_streams
+from analytics.streams.stream_rows import STREAM_COLUMNS, stream_rows
 from analytics.workers import Workers
 
 if TYPE_CHECKING:
@@ -284,6 +286,15 @@ def audit(options: argparse.Namespace, files: list[LogFile]) -> int:
     return EXIT_UNKNOWN if found.missing or is_damaged else EXIT_HOLDS
 
 
+def streams(options: argparse.Namespace, files: list[LogFile]) -> int:
+    with Workers(files) as workers:
+        seen = workers.each(partial(look_for_streams, tail=options.tail), files)
+    covered, asked = coverage_of(files, seen), options.queue
+    rows = [row for row in stream_rows(seen) if asked in (None, row.name) or row.name.endswith(f"/{asked}")]
+    show(covered, JobAnswer(STREAM_COLUMNS, [row._asdict() for row in rows]), as_json=options.json)
+    return EXIT_UNKNOWN if any(not one.torn for one in covered.damage) else EXIT_HOLDS
+
+
 def follow(options: argparse.Namespace, files: list[LogFile]) -> int:
     rates = QueueRates(time.monotonic)
     rates.look(files)
@@ -300,6 +311,7 @@ WITHOUT_SPARK: dict[str, Callable[[argparse.Namespace, list[LogFile]], int]] = {
     "life": life,
     "audit": audit,
     "follow": follow,
+    "streams": streams,
 }
 COMMANDS: dict[str, Callable[[JobQuestion], JobAnswer]] = {
     "sql": sql,
@@ -401,6 +413,10 @@ def parser() -> argparse.ArgumentParser:
     audit.add_argument("--user", metavar="NAME", help="what this user's clients have asked for")
     audit.add_argument("--about", metavar="TEXT", default="", help="commands with this text, as DeleteQueue or a name")
     audit.add_argument("--since", type=past_second, metavar="TIME", help=TIME_HELP)
+    about(
+        "streams",
+        "what was published to streams, and how far behind readers are that store offsets; needs neither Spark nor Java",
+    )
     follow = commands.add_parser(
         "follow",
         help="what comes to queues and leaves them now, from the logs of running nodes; needs neither Spark nor Java",

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import NamedTuple
 
-from analytics.audit.command_look import FileCommands, ReadEntry
+from analytics.audit.command_look import FileCommands, LoggedCommand
 from analytics.file_window import OWNERS_MAX
 from broker.operations.entry_words import EntryWords, object_of, words_of
 from storage.history.name_records import ActorRow
@@ -52,12 +52,12 @@ def trail(seen: Sequence[FileCommands], is_wanted: IsWanted = lambda row: True) 
     return AuditTrail([row for row in told if is_wanted(row)], _gaps([one.place for one in kept]))
 
 
-def _that_count(entries: Iterable[ReadEntry]) -> list[ReadEntry]:
+def _that_count(entries: Iterable[LoggedCommand]) -> list[LoggedCommand]:
     """By index. A later term's first entry replaces whatever an earlier term has from there on."""
-    by_term: dict[int, dict[int, ReadEntry]] = {}
+    by_term: dict[int, dict[int, LoggedCommand]] = {}
     for one in entries:
         by_term.setdefault(one.term, {})[one.place] = one
-    kept: list[ReadEntry] = []
+    kept: list[LoggedCommand] = []
     below = None  # where the later terms begin
     for term in sorted(by_term, reverse=True):
         own = by_term[term]
@@ -93,7 +93,7 @@ class _WhoIsWho:
         return row
 
 
-def _row(entry: ReadEntry, words: EntryWords, who: _WhoIsWho, committed: int) -> AuditRow:
+def _row(entry: LoggedCommand, words: EntryWords, who: _WhoIsWho, committed: int) -> AuditRow:
     row = AuditRow(entry.place, words.what, True if entry.place <= committed else None)
     origin, said = words.origin, words.said
     if origin is None:

@@ -25,7 +25,7 @@ _WRITER = next(at for at, one in enumerate(RECORDS) if one.name == "writer")
 _SAY_COMMITTED = (Kind.RAFT_COMMIT, Kind.RAFT_SNAPSHOT)
 
 
-class ReadEntry(NamedTuple):
+class LoggedCommand(NamedTuple):
     """One entry of the metadata log, as a file has it."""
 
     place: int  # its index in the log
@@ -37,7 +37,7 @@ class ReadEntry(NamedTuple):
 class FileCommands(FileWindow):
     """What one file has. Plain values: it travels between processes."""
 
-    entries: list[ReadEntry] = field(default_factory=list)
+    entries: list[LoggedCommand] = field(default_factory=list)
     committed: int = 0  # so many entries are known to be
     node: int | None = None  # number of the node, where the file says it
     actors: dict[tuple[int, int], ActorRow] = field(default_factory=dict)  # by incarnation and number
@@ -69,8 +69,8 @@ def _note_member(seen: FileCommands, said: QueueEvent) -> None:
         seen.committed = max(seen.committed, said.first)
 
 
-def _entries_of(piece: ColumnPiece) -> list[ReadEntry]:
-    found: list[ReadEntry] = []
+def _entries_of(piece: ColumnPiece) -> list[LoggedCommand]:
+    found: list[LoggedCommand] = []
     kinds, writers = piece.kinds(), numbers(RECORDS[_WRITER], piece.records[1][_WRITER])
     for row, writer in enumerate(writers):
         if writer == METADATA_GROUP and kinds[row] == Kind.RAFT_ENTRIES:
@@ -80,5 +80,5 @@ def _entries_of(piece: ColumnPiece) -> list[ReadEntry]:
             with suppress(BadBytes):  # it is sealed, and of no version that is known: its entries are told as missing
                 for one in decode(record["index"], record["term"], record["flags"], payload):
                     is_command = one.kind == EntryKind.COMMAND
-                    found.append(ReadEntry(one.index, one.term, bytes(one.data) if is_command else None))
+                    found.append(LoggedCommand(one.index, one.term, bytes(one.data) if is_command else None))
     return found

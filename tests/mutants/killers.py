@@ -225,8 +225,8 @@ KILLERS = (
         blind_to=(*ENGINE, FRONTS, "classic/", "node/", *QUORUM_QUEUES, *STREAMS),
     ),
     Killer(
-        "audit and follow",
-        ("tests/unit/analytics/test_audit.py", "tests/unit/analytics/test_follow.py"),
+        "audit, follow and streams",
+        tuple(f"tests/unit/analytics/test_{name}.py" for name in ("audit", "follow", "streams")),
         blind_to=(*ENGINE, *BROKERS),
     ),
     Killer(

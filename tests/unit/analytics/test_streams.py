@@ -1,0 +1,99 @@
+"""What logs say of streams: what was published, cut and stored, from the copy that goes on longest."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from analytics.__main__ import main
+from analytics.inputs import log_files
+from analytics.jobs.answer import EXIT_HOLDS
+from analytics.streams.stream_look import look_for_streams
+from analytics.streams.stream_rows import StreamRow, stream_rows
+from raft.core import packs
+from raft.core.messages import EntryKind
+from storage.record import Kind
+from storage.record import encode as encode_record
+from stream.chunks.chunk import message_item, seal_chunk
+from stream.chunks.entries import ChunkEntry, LogEntry, NamesForgotten, RetentionCut, StoredOffsets, encode
+from tests.unit.analytics.test_follow import name
+from tests.unit.analytics.test_pursuit import log
+
+GROUP = 1 << 32 | 3
+START = 1_700_000_000_000
+NAMED = name(GROUP, "stream", "s")
+
+
+def chunk(first_offset: int, messages: int, ms: int = 0) -> ChunkEntry:
+    data = message_item(b"m") * messages
+    return ChunkEntry(seal_chunk([data], messages, messages, START + ms, 1, first_offset) + data)
+
+
+def entries(index: int, *said: LogEntry, term: int = 1, kind: EntryKind = EntryKind.COMMAND) -> list[bytes]:
+    payload = packs.encode([encode(one) for one in said] or [b""])
+    made = encode_record(Kind.RAFT_ENTRIES, GROUP, index, [payload], flags=kind, term=term)
+    return [bytes(part) for part in made]
+
+
+def told(data: Path) -> list[StreamRow]:
+    return stream_rows([look_for_streams(file, tail=True) for file in log_files([str(data)])])
+
+
+def test_what_was_published_and_cut_is_told(tmp_path: Path) -> None:
+    log(tmp_path / "n1", 1, NAMED, entries(1, kind=EntryKind.NOOP), entries(2, chunk(0, 2), chunk(2, 3, ms=999)))
+    log(tmp_path / "n1", 2, NAMED, entries(4, chunk(5, 1, ms=1_500), RetentionCut(START + 1_600, 2)))
+    (row,) = told(tmp_path)
+    assert (row.name, row.messages, row.chunks) == ("//s", 6, 3)
+    assert (row.first_offset, row.next_offset, row.cuts, row.peak_per_second) == (2, 6, 1, 5)
+    assert (row.first_at, row.last_at) == ("2023-11-14T22:13:20.000+00:00", "2023-11-14T22:13:21.500+00:00")
+    assert (row.reference, row.lag_messages) == (None, None)
+
+
+def test_who_stores_offsets_is_behind_by_messages_and_by_time(tmp_path: Path) -> None:
+    first = StoredOffsets(START + 10, (("end", 1), ("half", 2), ("none", 0)))
+    later = StoredOffsets(START + 5_000, (("end", 5), ("ahead", 9)))
+    last = NamesForgotten(START + 6_000, (), ())
+    said = (chunk(0, 3), first, chunk(3, 1, ms=1_000), chunk(4, 2, ms=4_000), later, last)
+    log(tmp_path / "n1", 1, NAMED, entries(1, *said))
+    rows = told(tmp_path)
+    assert [(row.reference, row.stored_offset, row.lag_messages, row.lag_s) for row in rows] == [
+        ("ahead", 9, 0, 0.0),
+        ("end", 5, 0, 0.0),
+        ("half", 2, 3, 3.0),
+        ("none", 0, 5, 4.0),
+    ]
+    assert rows[2].stored_at == "2023-11-14T22:13:20.010+00:00"
+    assert {row.messages for row in rows} == {6}
+
+
+def test_where_the_files_begin_later_the_time_is_not_known(tmp_path: Path) -> None:
+    log(tmp_path / "n1", 1, NAMED, entries(7, StoredOffsets(START, (("slow", 1),)), chunk(10, 1)))
+    (row,) = told(tmp_path)
+    assert (row.first_offset, row.lag_messages, row.lag_s) == (10, 9, None)
+
+
+def test_of_several_copies_that_of_the_last_term_counts_without_what_was_replaced(tmp_path: Path) -> None:
+    log(tmp_path / "n1", 1, NAMED, entries(1, chunk(0, 1)), entries(2, chunk(1, 5), chunk(6, 5)))
+    log(tmp_path / "n2", 1, NAMED, entries(1, chunk(0, 1)), entries(2, chunk(1, 4)), entries(2, chunk(1, 2), term=2))
+    (row,) = told(tmp_path)
+    assert (row.messages, row.next_offset, row.bytes) == (
+        3,
+        3,
+        sum(len(one.chunk) for one in (chunk(0, 1), chunk(1, 2))),
+    )
+
+
+def test_a_stream_without_entries_is_told_as_empty_and_what_cannot_be_read_is_left_out(tmp_path: Path) -> None:
+    other = encode_record(Kind.RAFT_ENTRIES, GROUP, 1, [packs.encode([b"\x09later"])], flags=EntryKind.COMMAND, term=1)
+    log(tmp_path / "n1", 1, NAMED, [bytes(part) for part in other])
+    (row,) = told(tmp_path)
+    assert (row.name, row.messages, row.next_offset) == ("//s", 0, None)
+
+
+def test_the_command_asks_about_all_or_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log(tmp_path / "n1", 1, NAMED, entries(1, chunk(0, 1)))
+    for asked, names in (((), ["//s"]), (("s",), ["//s"]), (("other",), [])):
+        assert main(["--data", str(tmp_path), "--json", "--tail", "streams", *asked]) == EXIT_HOLDS
+        assert [row["name"] for row in json.loads(capsys.readouterr().out)["rows"]] == names
