@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from analytics.coverage import Coverage, DamagedBytes, iso_time
 from analytics.inputs import LogFile, without_bodies
-from native.columns import numbers
+from analytics.queue_events import FileEvents, Said
+from native.columns import numbers, row_of
 from native.log_columns import RECORDS
+from raft.core.errors import BadBytes
+from raft.core.messages import Entry
+from raft.core.packs import decode
 from storage.history.column_reader import ColumnPiece, ColumnReader, DamagedRange, durable_end
 from storage.history.name_records import ActorRow
 from storage.os_disk import OsDisk
+from storage.record import HEADER_BYTES, Kind
 
 OWNERS_MAX = 4  # a consumer, its channel, its connection, and one for what nobody foresees
-_TIME = next(at for at, one in enumerate(RECORDS) if one.name == "time")
+_TIME, _WRITER = (next(at for at, one in enumerate(RECORDS) if one.name == name) for name in ("time", "writer"))
 
 
 @dataclass(slots=True)
@@ -39,6 +45,31 @@ def reader_of(file: LogFile, *, tail: bool) -> tuple[ColumnReader, int | None]:
     disk = OsDisk(file.directory, read_only=True)
     durable = durable_end(disk, file.name) if file.is_last else None
     return ColumnReader(disk, file.name, is_followed=not file.is_last, end=None if tail else durable), durable
+
+
+def looked_through(seen: FileWindow, *, tail: bool) -> Iterator[tuple[ColumnPiece, list[Said]]]:
+    """Piece by piece, with what it says of names and members; times and damage are noted. A file that its node has deleted
+    meanwhile has none."""
+    with suppress(FileNotFoundError):
+        reader, durable = reader_of(seen.file, tail=tail)
+        events = FileEvents(seen.file.number, durable)
+        for piece in reader.pieces():
+            seen.note_times(piece)
+            yield piece, events.said(piece)
+        seen.damage = reader.damage
+
+
+def entries_of(piece: ColumnPiece, groups: Container[int]) -> Iterator[tuple[int, Entry]]:
+    """Those of the logs of these groups, with their group. A record of a version that is not known has none."""
+    kinds, writers = piece.kinds(), numbers(RECORDS[_WRITER], piece.records[1][_WRITER])
+    for row, writer in enumerate(writers):
+        if kinds[row] == Kind.RAFT_ENTRIES and writer in groups:
+            record = row_of(RECORDS, piece.records, row)
+            start = record["offset"] - piece.base + HEADER_BYTES
+            payload = bytes(memoryview(piece.buffer)[start : start + record["size"]])
+            with suppress(BadBytes):
+                for one in decode(record["index"], record["term"], record["flags"], payload):
+                    yield writer, one
 
 
 def coverage_of(files: Sequence[LogFile], seen: Sequence[FileWindow]) -> Coverage:
