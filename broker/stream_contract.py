@@ -163,6 +163,9 @@ class StreamContract(Queue, Protocol):
 
     def places(self) -> StreamPlaces: ...
 
+    def times_led(self) -> int:
+        """How many times this node has begun to lead it. 0: it does not lead it now."""
+
     def watch(self, watcher: PlacesWatcher) -> None:
         """Until `unwatch`."""
 

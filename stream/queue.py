@@ -137,6 +137,7 @@ class StreamQueue:
         self._busy = busy
         self._new_leading = lead
         self._next_number = 1  # of a reader
+        self._times_led = 0
         self.serving = ChunkServing(self, ports)
         self._far_log = FarLog(self, ports, self._news)
         self._far = read(self, self._far_log)
@@ -178,6 +179,7 @@ class StreamQueue:
             assert self.member is not None, f"{self.record.name} is led from here, without a member"
             self.leading = self._new_leading(self, self.member)
             self.leading.begin()
+            self._times_led += 1
         self.entries.leading = self.leading
 
     def try_again(self) -> None:
@@ -495,6 +497,9 @@ class StreamQueue:
 
     def places(self) -> StreamPlaces:
         return self._places.of(self)
+
+    def times_led(self) -> int:
+        return self._times_led if self.leading is not None and self.route.leads else 0
 
     def watch(self, watcher: PlacesWatcher) -> None:
         self._places.watch(self, watcher)

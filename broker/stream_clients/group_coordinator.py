@@ -1,8 +1,8 @@
 """Decides for the groups whose streams are led from this node: it knows the consumers of all nodes.
 
 Nothing of it is durable. Each node announces its part of a group when it changes; a node that has just become the leader's asks
-all others for theirs before it decides anything. A step is given to a node as the answer to its announcement, one at a time; a
-node that should come for one is told to look.
+all others for theirs before it decides anything, also if it led before: they may have announced to another one meanwhile. A
+step is given to a node as the answer to its announcement, one at a time; a node that should come for one is told to look.
 
 A node that is out of reach keeps its place, and with it the active consumer that it may have, for KEPT_GONE_MS.
 """
@@ -35,6 +35,7 @@ class _NodePart:
 @dataclass(slots=True)
 class _Coordinated:
     partition_index: int
+    leading: int  # the how manieth time that this node leads the stream
     parts: dict[str, _NodePart] = field(default_factory=dict)  # by node
     unheard: set[str] = field(default_factory=set)  # nodes that may have a part, and have not said so
 
@@ -45,13 +46,13 @@ class GroupCoordinator:
     def __init__(
         self,
         node: str,
-        leads: Callable[[GroupKey], bool],
+        times_led: Callable[[GroupKey], int],
         elsewhere: Callable[[], GroupsElsewhere],
         part_here: Callable[[GroupKey, str], GroupPart],
         look_here: Callable[[GroupKey], None],
     ) -> None:
         self._node = node
-        self._leads = leads
+        self._times_led = times_led
         self._elsewhere = elsewhere
         self._part_here = part_here
         self._look_here = look_here
@@ -60,18 +61,22 @@ class GroupCoordinator:
     def announced(self, node: str, part: GroupPart) -> GroupAnswer:
         """What the node has now, and what it is to do."""
         key = part.key
-        if not self._leads(key):
+        leading = self._times_led(key)
+        if not leading:
             self._groups.pop(key, None)
             return GroupAnswer(coordinates=False)
-        group = self._groups.get(key) or self._begin(key, node, part.partition_index)
+        group = self._groups.get(key)
+        if group is None or group.leading != leading:
+            group = self._begin(key, node, part.partition_index, leading)
         group.unheard.discard(node)
         self._put(group, node, part.consumers)
         if not group.parts and not group.unheard:
             del self._groups[key]
         return GroupAnswer(coordinates=True, step=self._decide(key, group, node))
 
-    def _begin(self, key: GroupKey, announcer: str, partition_index: int) -> _Coordinated:
-        group = self._groups[key] = _Coordinated(partition_index)
+    def _begin(self, key: GroupKey, announcer: str, partition_index: int, leading: int) -> _Coordinated:
+        """`announcer`: whose part is known. Empty: nobody's."""
+        group = self._groups[key] = _Coordinated(partition_index, leading)
         others = [node for node in self._elsewhere().nodes() if node != announcer]
         group.unheard.update(others)
         if announcer != self._node:
@@ -98,7 +103,7 @@ class GroupCoordinator:
 
     def _decide(self, key: GroupKey, group: _Coordinated, asker: str) -> GroupStep | None:
         """What the asker is to do. When it is another node's turn, that one is told to look."""
-        if group.unheard:
+        if group.unheard or group.leading != self._times_led(key):
             return None
         placed = [(one.came_at, node, one.number, one) for node, part in group.parts.items() for one in part.consumers]
         placed.sort(key=lambda place: place[:3])
@@ -129,7 +134,10 @@ class GroupCoordinator:
             for node, part in list(group.parts.items()):
                 if part.gone_at is not None and part.gone_at + KEPT_GONE_MS <= now:
                     del group.parts[node]
-            if not self._leads(key) or not (group.parts or group.unheard):
+            leading = self._times_led(key)
+            if not leading or not (group.parts or group.unheard):
                 del self._groups[key]
+            elif leading != group.leading:
+                self._begin(key, "", group.partition_index, leading)
             else:
                 self._decide(key, group, "")

@@ -63,13 +63,15 @@ class NodeGroups:
         self,
         node: str,
         leader_of: Callable[[GroupKey], str | None],
+        times_led: Callable[[GroupKey], int],
         now: Callable[[], int],
     ) -> None:
-        """`leader_of`: the node that leads the stream, empty while none is known, None when there is no such stream."""
+        """`leader_of`: the node that leads the stream, empty while none is known, None when there is no such stream.
+        `times_led`: how many times this node has begun to lead it, 0 while it does not."""
         self.elsewhere: GroupsElsewhere = _NoOtherNodes()  # set by who knows other nodes
         self._coordinator = GroupCoordinator(
             node,
-            leads=lambda key: leader_of(key) == node,
+            times_led=times_led,
             elsewhere=lambda: self.elsewhere,
             part_here=self.part_of,
             look_here=self.look,

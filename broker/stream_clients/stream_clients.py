@@ -29,7 +29,7 @@ class StreamClients:
         self.address_of: Callable[[str, bool], tuple[str, int] | None] = unknown_address
         self._broker = broker
         self._clients: dict[str, StreamClient] = {}  # by id of the connection
-        self.groups = NodeGroups(broker.node, self._leader_of, lambda: broker.turns.now)
+        self.groups = NodeGroups(broker.node, self._leader_of, self._times_led, lambda: broker.turns.now)
         self._counted: dict[str, Counters] = {}  # of clients that have gone, by protocol
 
     def open(self, connection: Connection, sink: StreamSink) -> StreamClient:
@@ -50,6 +50,10 @@ class StreamClients:
     def _leader_of(self, key: GroupKey) -> str | None:
         found = open_stream(self._broker, key.vhost, key.stream)
         return None if found is None else found.places().leader
+
+    def _times_led(self, key: GroupKey) -> int:
+        found = open_stream(self._broker, key.vhost, key.stream)
+        return 0 if found is None else found.times_led()
 
     def _closed(self, client: StreamClient) -> None:
         del self._clients[client.connection.id]

@@ -220,7 +220,13 @@ KILLERS = (
         "sessions",
         tuple(
             f"tests/unit/broker/{name}.py"
-            for name in ("test_session", "test_publish", "test_broker", "stream_clients/test_groups")
+            for name in (
+                "test_session",
+                "test_publish",
+                "test_broker",
+                "stream_clients/test_groups",
+                "stream_clients/test_node_groups",
+            )
         ),
         blind_to=(*ENGINE, FRONTS, "classic/", "node/", *QUORUM_QUEUES, *STREAMS),
     ),

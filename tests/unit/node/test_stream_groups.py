@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from broker.records import NodeRecord
@@ -29,10 +31,14 @@ class Nodes:
         records = {name: NodeRecord(name, number, 1, "") for name, number in NAMES.items()}
         for name, number in NAMES.items():
             calls = self.calls[name] = self.network.join(number)
-            groups = NodeGroups(name, lambda key: self.leader, lambda: self.now)
+            leads = partial(self._leads, name)
+            groups = NodeGroups(name, lambda key: self.leader, leads, lambda: self.now)
             groups.elsewhere = RemoteGroups(calls, groups, name, lambda: records)
             self.groups[name] = groups
         self.network.connect_all()
+
+    def _leads(self, name: str, key: GroupKey) -> int:
+        return int(self.leader == name)
 
     def join(self, node: str) -> GroupConsumer:
         self.now += 1

@@ -225,6 +225,22 @@ def test_what_comes_for_a_stream_that_was_deleted_counts_as_confirmed() -> None:
     assert queue.session.idle
 
 
+def test_each_time_that_a_node_begins_to_lead_a_stream_is_another_one() -> None:
+    """Who leads again may have missed what another leader did in between."""
+    clients, record = world()
+    cluster = clients.cluster
+    first = cluster.leader(record)
+    assert [first.queue(record).times_led() == 1, *(node.queue(record).times_led() for node in cluster.alive())].count(
+        0
+    ) == 2
+    first.queue(record).leading_changed()
+    assert first.queue(record).times_led() == 2
+    first.kill()
+    cluster.run(5)
+    second = cluster.leader(record)
+    assert second.queue(record).times_led() == 1
+
+
 def test_figures_tell_where_it_begins_and_ends() -> None:
     clients, record = world(1, (1,))
     publisher = Publisher(clients, 1, record, name="p-")

@@ -226,6 +226,9 @@ class FakeStream:
     def places(self) -> StreamPlaces:
         return self.where
 
+    def times_led(self) -> int:
+        return int(self.where.leader == "leveret@test")
+
     def watch(self, watcher: PlacesWatcher) -> None:
         assert watcher not in self.watchers, "watched twice"
         self.watchers.append(watcher)

@@ -52,9 +52,23 @@ class GroupNode:
     def __init__(self, world: GroupWorld, name: str) -> None:
         self.world = world
         self.name = name
-        self.leader: str | None = "a"  # of the stream, as this node knows it
-        self.groups = NodeGroups(name, lambda key: self.leader, lambda: world.now)
+        self._leader: str | None = "a"
+        self._times_led = 1
+        self.groups = NodeGroups(name, lambda key: self.leader, lambda key: self._leads(), lambda: world.now)
         self.groups.elsewhere = self
+
+    @property
+    def leader(self) -> str | None:
+        """Of the stream, as this node knows it."""
+        return self._leader
+
+    @leader.setter
+    def leader(self, leader: str | None) -> None:
+        self._times_led += leader == self.name != self._leader
+        self._leader = leader
+
+    def _leads(self) -> int:
+        return self._times_led if self._leader == self.name else 0
 
     def nodes(self) -> Sequence[str]:
         return [name for name in self.world.nodes if name != self.name and self.world.linked(self.name, name)]

@@ -108,6 +108,61 @@ def test_an_earlier_leader_that_never_answers_holds_up_no_group(world: GroupWorl
     assert list(members[0].asked) == [True]
 
 
+def arrive(world: GroupWorld) -> None:
+    """All that is under way, at once."""
+    while ways := world.busy_ways():
+        for way in ways:
+            world.deliver(way)
+
+
+def lead_for_a_moment(world: GroupWorld, node: str, *announcers: str) -> None:
+    """These nodes hear of it, and the leader before has no check meanwhile."""
+    world.lead(node)
+    for name in announcers:
+        world.nodes[name].groups.check()
+    arrive(world)
+
+
+def test_who_leads_again_within_a_check_believes_nothing_of_the_time_before(
+    world: GroupWorld, members: list[Member]
+) -> None:
+    """Who had left meanwhile had told another leader, and its node had nothing more to say: it was waited for, for ever."""
+    gone = come(world, members, "b")
+    world.settle(members)
+    lead_for_a_moment(world, "c", "b")
+    members.remove(gone)
+    gone.leave()
+    arrive(world)
+    world.lead("a")
+    come(world, members, "c")
+    world.settle(members, seconds=3)
+    assert reading(members) == [0]
+
+
+def test_whom_another_leader_has_made_the_active_one_is_not_joined_by_a_second(
+    world: GroupWorld, members: list[Member]
+) -> None:
+    """The leader of old that leads again knew it as one that waits."""
+    first = come(world, members, "c", partition_index=1)
+    world.settle(members)
+    second = come(world, members, "b", partition_index=1)
+    world.settle(members)
+    assert (first.reads, second.reads) == (False, True)
+    lead_for_a_moment(world, "c", "b", "c")
+    members.remove(second)
+    second.leave()
+    arrive(world)
+    first.answer()
+    arrive(world)
+    assert first.reads
+    world.lead("a")
+    third = come(world, members, "b", partition_index=1)
+    arrive(world)
+    assert not third.asked, "before the first has stopped"
+    world.settle(members)
+    assert reading(members) == [1]
+
+
 def test_a_leader_that_was_another_one_for_a_moment_learns_again_what_it_forgot(
     world: GroupWorld, members: list[Member]
 ) -> None:
