@@ -127,9 +127,7 @@ def told(asked: JobQuestion) -> int:
     covered = coverage(asked.found, files)
     said = COMMANDS[options.command](asked)
     show(covered, said, as_json=options.json)
-    lost = any(not one.torn for one in covered.damage) or bool(
-        asked.lives.where("unknown is not null").limit(1).count()
-    )
+    lost = covered.is_damaged or bool(asked.lives.where("unknown is not null").limit(1).count())
     return worst([said.code, EXIT_UNKNOWN if lost else EXIT_HOLDS])
 
 
@@ -240,7 +238,7 @@ def convert(spark: SparkSession, options: argparse.Namespace, files: list[LogFil
     snapshots = snapshot_files(options.data)
     covered, said = conversion.convert(spark, files, snapshots, Path(options.directory).resolve())
     show(covered, said, as_json=options.json)
-    return EXIT_UNKNOWN if any(not one.torn for one in covered.damage) else EXIT_HOLDS
+    return EXIT_UNKNOWN if covered.is_damaged else EXIT_HOLDS
 
 
 def life(options: argparse.Namespace, files: list[LogFile]) -> int:
@@ -248,9 +246,8 @@ def life(options: argparse.Namespace, files: list[LogFile]) -> int:
     said = story(pursuit)
     show(pursuit.coverage, said, as_json=options.json)
     covered = pursuit.coverage
-    is_damaged = any(not one.torn for one in covered.damage)
     is_withheld = bool(covered.without_bodies) and options.at is None  # what is looked for may be in what is withheld
-    return worst([said.code, EXIT_UNKNOWN if is_damaged or is_withheld else EXIT_HOLDS])
+    return worst([said.code, EXIT_UNKNOWN if covered.is_damaged or is_withheld else EXIT_HOLDS])
 
 
 def sought(options: argparse.Namespace) -> LookFor:
@@ -282,8 +279,7 @@ def audit(options: argparse.Namespace, files: list[LogFile]) -> int:
     show(covered, JobAnswer(AUDIT_COLUMNS, [row._asdict() for row in found.rows]), as_json=options.json)
     for first, last in found.missing:
         print(f"entries {first} to {last} of the metadata log are in no file that was read", file=sys.stderr)
-    is_damaged = any(not one.torn for one in covered.damage)
-    return EXIT_UNKNOWN if found.missing or is_damaged else EXIT_HOLDS
+    return EXIT_UNKNOWN if found.missing or covered.is_damaged else EXIT_HOLDS
 
 
 def streams(options: argparse.Namespace, files: list[LogFile]) -> int:
@@ -292,7 +288,7 @@ def streams(options: argparse.Namespace, files: list[LogFile]) -> int:
     covered, asked = coverage_of(files, seen), options.queue
     rows = [row for row in stream_rows(seen) if asked in (None, row.name) or row.name.endswith(f"/{asked}")]
     show(covered, JobAnswer(STREAM_COLUMNS, [row._asdict() for row in rows]), as_json=options.json)
-    return EXIT_UNKNOWN if any(not one.torn for one in covered.damage) else EXIT_HOLDS
+    return EXIT_UNKNOWN if covered.is_damaged else EXIT_HOLDS
 
 
 def follow(options: argparse.Namespace, files: list[LogFile]) -> int:

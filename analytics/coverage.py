@@ -24,6 +24,11 @@ class Coverage(NamedTuple):
     damage: list[DamagedBytes]
     without_bodies: tuple[str, ...] = ()  # nodes whose export was made without the contents of messages
 
+    @property
+    def is_damaged(self) -> bool:
+        """Whether something that was durable could not be read."""
+        return any(not one.torn for one in self.damage)
+
     def as_object(self) -> dict[str, object]:
         return {**self._asdict(), "damage": [one._asdict() for one in self.damage]}
 

@@ -26,7 +26,7 @@ def show(covered: Coverage, answer: JobAnswer, *, as_json: bool) -> None:
         print("\n".join(_shown(line) for line in answer.text))
         return
     if answer.rows:
-        Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False).print(_table(answer))
+        _print_table(answer)
     if answer.is_cut:
         print(f"... the first {ROWS_SHOWN} rows; --json, or `sql` with a condition, asks for others", file=sys.stderr)
 
@@ -39,7 +39,11 @@ def show_now(at: str, answer: JobAnswer, missed: int, *, as_json: bool) -> None:
     lost = f", {missed} files of the log were deleted before they were read" if missed else ""
     print(f"{at}{lost}" if answer.rows else f"{at}{lost}: nothing happened", flush=True)
     if answer.rows:
-        Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False).print(_table(answer))
+        _print_table(answer)
+
+
+def _print_table(answer: JobAnswer) -> None:
+    Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False).print(_table(answer))
 
 
 def _as_object(covered: Coverage, answer: JobAnswer) -> dict[str, object]:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from analytics.audit.command_look import FileCommands, LoggedCommand
-from analytics.file_window import OWNERS_MAX
+from analytics.file_window import owners
 from broker.operations.entry_words import EntryWords, object_of, words_of
 from storage.history.name_records import ActorRow
 
@@ -75,22 +75,18 @@ class _WhoIsWho:
 
     def __init__(self, seen: Sequence[FileCommands]) -> None:
         self._names = {one.node: one.file.node for one in seen if one.node is not None}
-        self._actors: dict[str, dict[tuple[int, int], ActorRow]] = {}
+        self._actors: dict[tuple[str, int], dict[int, ActorRow]] = {}  # by node and incarnation
         for one in seen:
-            self._actors.setdefault(one.file.node, {}).update(one.actors)
+            for (incarnation, number), row in one.actors.items():
+                self._actors.setdefault((one.file.node, incarnation), {})[number] = row
 
     def node(self, number: int) -> str:
         return self._names.get(number, f"node {number}")
 
     def connection(self, node: int, incarnation: int, actor: int) -> ActorRow | None:
         """The one that an actor is, or belongs to. None: the logs that were read do not name it."""
-        actors = self._actors.get(self._names.get(node, ""), {})
-        row = actors.get((incarnation, actor))
-        for _ in range(OWNERS_MAX):
-            if row is None or row.user:
-                break
-            row = actors.get((incarnation, row.parent))
-        return row
+        actors = self._actors.get((self._names.get(node, ""), incarnation), {})
+        return next((row for row in owners(actors, actor) if row.user), None)
 
 
 def _row(entry: LoggedCommand, words: EntryWords, who: _WhoIsWho, committed: int) -> AuditRow:

@@ -35,7 +35,7 @@ class _NodePart:
 @dataclass(slots=True)
 class _Coordinated:
     partition_index: int
-    leading: int  # the how manieth time that this node leads the stream
+    leading: int  # how many times this node had begun to lead the stream, with this one
     parts: dict[str, _NodePart] = field(default_factory=dict)  # by node
     unheard: set[str] = field(default_factory=set)  # nodes that may have a part, and have not said so
 

@@ -566,9 +566,8 @@ class Watch:
         """What was found is what this member is from now on."""
         member = twin.durable.member
         last = twin.durable.last
-        lacks = last > 0 and not found.has(
-            last, twin.durable.term(last) or 0
-        )  # or has what a later leader had replaced
+        # What stands there may be of the same length, and what a later leader had replaced.
+        lacks = last > 0 and not found.has(last, twin.durable.term(last) or 0)
         if found.member != member or lacks or found.facts < twin.durable.facts:
             self._forgive(book, member, found)
         if found.member < member:  # who was given up is back on an old disk: seed 6001630 of brokers
