@@ -12,6 +12,7 @@ from storage.archive.archive import Archive, ArchiveFigures
 from storage.archive.archive_window import ArchiveLimits
 from storage.archive.roomy_disk import RoomyDisk
 from storage.disk import Disk
+from storage.interval import Interval
 
 TIDY_MS = 10_000  # between two looks at limits that are hours and gigabytes
 FAILURES_LOGGED_S = 60.0
@@ -30,7 +31,7 @@ class NodeArchive:
         self.disk = RoomyDisk(ports.disk, self.files.give_room)
         self._monotonic = ports.clock.monotonic
         self._thread = ports.jobs("leveret-archive")
-        self._tidy_at_ms = 0
+        self._rounds = Interval(TIDY_MS)
         self._tidying = False
         self._failures = LogThrottle(FAILURES_LOGGED_S)
 
@@ -39,9 +40,8 @@ class NodeArchive:
         return self.files.figures
 
     def tick(self, now_ms: int) -> None:
-        """The limits are looked at now and then; also when the wall clock was set back."""
-        if not self._tidying and not 0 < self._tidy_at_ms - now_ms <= TIDY_MS:
-            self._tidy_at_ms = now_ms + TIDY_MS
+        """The limits are looked at now and then."""
+        if not self._tidying and self._rounds.due(now_ms):
             self._tidying = True
             self._thread.run(self.files.tidy, self._tidied)
 

@@ -37,6 +37,7 @@ from replicated.local_members import QUEUE_GROUPS
 from replicated.peer_letters import KindOfLetters
 from replicated.ports import Payload
 from replicated.stored_entries import StoredEntries
+from storage.interval import Interval
 
 CHECK_MS = 1_000  # how often leaders look after nodes and records, and others after who serves them
 WAITING_BYTES_MAX = 32 << 20  # of all queues that have a leader; beyond it publishers are to be held
@@ -67,7 +68,7 @@ class QuorumQueues:
         self._reports = node.reports
         self._cache = EntryCache(entry_bytes_kept_max)
         self._host: QueueHost
-        self._check_at = 0
+        self._checks = Interval(CHECK_MS)
         self._dead_letters_once = DeadLettersOnce(node.wall_ms)
         self._parts = parts = KindParts[QuorumQueue](
             KIND, node, ports, self.queues, self._new_member, lambda: self.machine_version
@@ -166,10 +167,8 @@ class QuorumQueues:
     def tick(self, now: int) -> None:
         """Called some ten times a second."""
         self._busy.tick()
-        if self._check_at - CHECK_MS <= now < self._check_at:
-            return  # it is too early, and the clock was not set back
-        self._check_at = now + CHECK_MS
-        self._parts.check(now)
+        if self._checks.due(now):
+            self._parts.check(now)
 
     # other nodes
 

@@ -47,6 +47,7 @@ from replicated.letters import GroupLetter, head
 from replicated.ports import CatalogPorts, QueuePorts
 from replicated.queue import ReplicatedQueue
 from replicated.verdicts import Verdicts
+from storage.interval import Interval
 
 EXPIRES_RETRY_MS = 10_000  # after a deletion by x-expires that did not happen
 ATTENDED_MS = 10_000  # nodes ask again long before
@@ -113,7 +114,7 @@ class Leading:
         self._used_at = ports.wall_ms()
         self._worker = DeadLetterWorker(queue, queue.group, member, ports, host, self.propose)
         self._unused_since: int | None = None  # as the machine counts; it should be deleted, unless it was used since
-        self._delete_at = 0
+        self._deletion_pause = Interval(EXPIRES_RETRY_MS)
         self.group = LeaderDuties(queue, ports, catalog, verdicts, lambda version: self.propose_once(Upgrade(version)))
         self.ended = False
 
@@ -351,7 +352,7 @@ class Leading:
 
     def _try_again_to_delete(self, now: int) -> None:
         """It was refused: the catalog had no majority, say."""
-        if self._unused_since is None or now < self._delete_at:
+        if self._unused_since is None or self._deletion_pause.lasts(now):
             return
         if self._machine.state.used_at != self._unused_since or self._queue.consumer_count:
             self._unused_since = None
@@ -359,7 +360,7 @@ class Leading:
             self._unused(now)
 
     def _unused(self, now: int) -> None:
-        self._delete_at = now + EXPIRES_RETRY_MS
+        self._deletion_pause.begin(now)
         expires = self._queue.rules.expires_ms
         if expires is None:
             return

@@ -10,6 +10,7 @@ from replicated.comparison import Comparison
 from replicated.ports import CatalogPorts, QueuePorts
 from replicated.queue import ReplicatedQueue
 from replicated.verdicts import Verdicts
+from storage.interval import Interval
 
 RECORD_MS = 2_000  # how often the record is compared with the membership
 
@@ -32,7 +33,7 @@ class LeaderDuties:
         self._driver = driver
         self._catalog = catalog
         self._wall_ms = ports.wall_ms
-        self._check_record_at = 0
+        self._record_checks = Interval(RECORD_MS)
 
     def begin(self) -> None:
         self.comparison.look(self._wall_ms())
@@ -42,8 +43,7 @@ class LeaderDuties:
 
     def check(self, now: int) -> None:
         """Called about once a second."""
-        if not self._check_record_at - RECORD_MS <= now < self._check_record_at:
-            self._check_record_at = now + RECORD_MS
+        if self._record_checks.due(now):
             self.check_record()
         self.comparison.look(now)
 

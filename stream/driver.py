@@ -22,6 +22,7 @@ from replicated.local_members import QUEUE_GROUPS
 from replicated.peer_letters import KindOfLetters, OnAnswer
 from replicated.ports import Payload
 from replicated.stored_entries import StoredEntries
+from storage.interval import Interval
 from stream.chunks.published_parts import parts_of_run
 from stream.group.chunk_reading import KEPT_BYTES_MAX, FoundPlace, ReadableLog, ReadingCaches, StreamReading
 from stream.group.leading import StreamLeading
@@ -62,7 +63,7 @@ class StreamQueues:
         self._caches = ReadingCaches(chunk_bytes_kept_max)
         self._share = ReadingShare(ports.loop.call_soon, ports.monotonic)
         self._host: QueueHost
-        self._check_at = 0
+        self._checks = Interval(CHECK_MS)
         self._reclaiming = Reclaiming(self.queues.values)
         self._places = StreamsPlaces[StreamQueue](ports, node.catalog.name_of)
         self._without_leader = WithoutLeader()
@@ -172,11 +173,9 @@ class StreamQueues:
         self._busy.tick()
         self._reclaiming.tick(now)
         self._without_leader.waiting_bytes = sum([queue.session.waiting_bytes for queue in self._busy.looking])
-        if self._check_at - CHECK_MS <= now < self._check_at:
-            return  # it is too early, and the clock was not set back
-        self._check_at = now + CHECK_MS
-        self._parts.check(now)
-        self._places.check()
+        if self._checks.due(now):
+            self._parts.check(now)
+            self._places.check()
 
     def _skipped(self, queue: StreamQueue, count: int) -> None:
         self.skipped += count

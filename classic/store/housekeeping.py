@@ -32,6 +32,7 @@ from classic.store.salvage import Damage
 from classic.store.store import MessageStore
 from storage.beside_loop import Background
 from storage.errors import DiskFailed, Exhausted
+from storage.interval import Interval
 
 if TYPE_CHECKING:
     from classic.queue import ClassicQueue
@@ -64,7 +65,7 @@ class Housekeeping:
         self._first_file = 0  # of the log, once that is saved
         self._compaction: Compaction | None = None
         self._compacted = False  # the last thing that was done; the log is next
-        self._compact_at = 0
+        self._compaction_pause = Interval(storage.limits.compaction_interval_ms)
         self._stuck = False  # a log file cannot be walked to its end, and has to stay
         self._stopped = False
         self._busy = False  # something is done in the background
@@ -74,7 +75,7 @@ class Housekeeping:
         self._dead: list[tuple[int, ClassicQueue, int]] = []  # ticket, queue, segment
         self._dead_files: list[tuple[int, int]] = []  # ticket, store file
         self._full = False  # a step found no room; what it was about is tried again later
-        self._retry_at = 0
+        self._retry_pause = Interval(RETRY_MS)
 
     @property
     def failed(self) -> bool:
@@ -85,8 +86,9 @@ class Housekeeping:
         """`settled_ticket` makes durable what was settled until now."""
         self._storage.release_durable()
         if self._full:
-            self._full, self._retry_at = False, now + RETRY_MS
-        if self.failed or self._in_slices or now < self._retry_at:
+            self._full = False
+            self._retry_pause.begin(now)
+        if self.failed or self._in_slices or self._retry_pause.lasts(now):
             return
         try:
             self._look_for_dead(settled_ticket)
@@ -98,7 +100,7 @@ class Housekeeping:
                 self._compacted = False
                 self._shorten_log()
         except Exhausted:
-            self._retry_at = now + RETRY_MS
+            self._retry_pause.begin(now)
         except DiskFailed as error:
             self._storage.fail(error)
 
@@ -235,9 +237,7 @@ class Housekeeping:
         if self._compaction is not None:
             self._save_compaction(self._compaction)
             return
-        due = now >= self._compact_at
-        if due:
-            self._compact_at = now + self._storage.limits.compaction_interval_ms
+        due = self._compaction_pause.due(now)
         for store in (self._storage.spilled, self._storage.store):
             compaction = plan(store, 1 if due else store.file_bytes_max)
             if compaction is not None:

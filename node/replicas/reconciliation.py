@@ -30,6 +30,7 @@ from raft.core.membership import members_of
 from raft.core.messages import MemberId, Membership, NodeId, node_of
 from replicated.kinds import ReplicatedKinds
 from replicated.queue import ReplicatedQueue
+from storage.interval import Interval
 
 INITIAL_SIZE = "x-quorum-initial-group-size"
 TARGET_SIZE = "x-quorum-target-group-size"
@@ -104,7 +105,7 @@ class Reconciler:
         self._fraction = fraction
         self._grows = grows
         self._interval_ms = interval_ms
-        self._look_at: int | None = None
+        self._looks = Interval(LOOK_MS)
         self._grow_at: int | None = None
         self._growing = False  # until a look finds nothing more to do
         self._changing: set[ReplicatedQueue] = set()
@@ -118,9 +119,8 @@ class Reconciler:
     def tick(self, now: int) -> None:
         if self._grow_at is None:
             self._grow_at = now + self._about(self._interval_ms)
-        if self._look_at is not None and self._look_at - LOOK_MS <= now < self._look_at:
-            return  # it is too early, and the clock was not set back
-        self._look_at = now + LOOK_MS
+        if not self._looks.due(now):
+            return
         if self._grows and not self._grow_at - 2 * self._interval_ms <= now < self._grow_at:
             self._growing = True
             self._grow_at = now + self._about(self._interval_ms)

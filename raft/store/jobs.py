@@ -13,6 +13,7 @@ from typing import Protocol
 
 from storage.beside_loop import Background
 from storage.errors import Exhausted
+from storage.interval import Interval
 
 RETRY_MS = 5_000  # after the disk was full
 
@@ -49,7 +50,7 @@ class Jobs:
         self._without_room: list[Job] = []  # to be tried again
         self._ticket: int | None = None  # that the first of them waits for, once it was planned
         self._busy = False
-        self._retry_at: int | None = None  # known at the next tick
+        self._pause = Interval(RETRY_MS)  # begins at the next tick
 
     @property
     def idle(self) -> bool:
@@ -84,10 +85,10 @@ class Jobs:
     def tick(self, now_ms: int) -> None:
         if not self._without_room:
             return
-        if self._retry_at is None:
-            self._retry_at = now_ms + RETRY_MS
-        elif now_ms >= self._retry_at:
-            self._retry_at = None
+        if not self._pause.begun:
+            self._pause.begin(now_ms)
+        elif not self._pause.lasts(now_ms):
+            self._pause.end()
             again, self._without_room = self._without_room, []
             self._waiting += again
             self.go_on()

@@ -55,6 +55,7 @@ from storage.beside_loop import Background
 from storage.disk import Buffer, Disk
 from storage.errors import Corrupt, StorageError
 from storage.history.file_names import FileNames
+from storage.interval import Interval
 from storage.record import HEADER_BYTES, Kind
 from storage.wal.file_reader import Chunk
 from storage.wal.log_core import Location, LogEnd
@@ -113,7 +114,7 @@ class RaftStore:
         self.untidy: dict[int, None] = {}  # groups whose segments may be dead or sparse
         self.dead_files: list[str] = []  # segments that no group names; the file of groups may
         self.commits: dict[int, int] = {}  # groups whose commit index has moved since the log said so, and to where
-        self._compact_at = 0
+        self._compaction = Interval(self.limits.compaction_interval_ms)
         self._installed: dict[int, int] = {}  # log file with the record of a group's newest installed snapshot
 
     # start
@@ -159,8 +160,7 @@ class RaftStore:
     def tick(self, now_ms: int) -> None:
         self._jobs.tick(now_ms)
         self._log_commits()
-        if now_ms >= self._compact_at and self._jobs.free and (self.untidy or self.dead_files):
-            self._compact_at = now_ms + self.limits.compaction_interval_ms
+        if self._jobs.free and (self.untidy or self.dead_files) and self._compaction.due(now_ms):
             self._jobs.add(Compact(self))
 
     def _log_commits(self) -> None:

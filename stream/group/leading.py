@@ -17,6 +17,7 @@ from replicated.ports import CatalogPorts, QueuePorts
 from replicated.queue import ReplicatedQueue
 from replicated.verdicts import Verdicts
 from storage.disk import Buffer
+from storage.interval import Interval
 from stream.chunks.entries import RetentionCut, encode
 from stream.chunks.publish_ops import read_publishing
 from stream.chunks.store_ops import STORE, read_storing
@@ -49,7 +50,7 @@ class StreamLeading:
         self._found_at = driver.core.status().last  # entries up to here are of earlier leaders
         self._tail: StreamTail | None = None
         self._cutting = False
-        self._forget_at = 0
+        self._forgetting = Interval(FORGET_MS)
         self.group = LeaderDuties(queue, ports, catalog, verdicts, self._no_later_version)
 
     def _no_later_version(self, version: int) -> None:
@@ -96,9 +97,8 @@ class StreamLeading:
         self._forget_names(now)
 
     def _forget_names(self, now: int) -> None:
-        if self._forget_at - FORGET_MS <= now < self._forget_at:
-            return  # it is too early, and the clock was not set back
-        self._forget_at = now + FORGET_MS
+        if not self._forgetting.due(now):
+            return
         entry = self._tail.seal_forgotten(now, self._machine.state.first_offset) if self._tail is not None else None
         if entry is not None:
             self._ports.groups.propose(self._queue.group, [entry], lambda results, error: None)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from replicated.ports import MemberDriver
+from storage.interval import Interval
 from stream.group.member import StreamMember
 
 ROUND_MS = 10_000  # against snapshots: an fsync or four for each stream that is cut, at most so often
@@ -42,11 +43,10 @@ class Reclaiming:
         self._streams = streams
         self._round: list[CutStream] = []  # who has not had its turn in it
         self._in_turn = 1
-        self._next_at = 0
+        self._rounds = Interval(ROUND_MS)
 
     def tick(self, now_ms: int) -> None:
-        if not self._next_at - ROUND_MS <= now_ms < self._next_at:  # it is time, or the clock was set back
-            self._next_at = now_ms + ROUND_MS
+        if self._rounds.due(now_ms):
             self._round = list(self._streams())
             self._in_turn = len(self._round) // TICKS_A_ROUND + 1
         due, self._round = self._round[: self._in_turn], self._round[self._in_turn :]

@@ -304,9 +304,9 @@ def stored_offsets_were_stored(about: About, who: str, told: int | None, known: 
 
 @invariant
 def stored_offsets_do_not_go_back(about: About, who: str, before: int, told: int | None, came_later: bool) -> None:
-    """Behind what a client was told, unless somebody has stored less since, or before over another connection."""
+    """Behind what a client was told, unless somebody has stored less after that, or over another connection."""
     is_right = told is not None and (told >= before or came_later)
-    assert is_right, f"{who} is told of offset {told}, after {before}, and nobody has stored that since"
+    assert is_right, f"{who} is told of offset {told}, after {before}, and nobody has stored that later"
 
 
 @invariant

@@ -26,7 +26,7 @@ def filled(count: int = 24, interval_ms: int = 15_000, file_bytes: int = TINY.st
     """Large messages of one queue in the store, four to a file, and nothing of them in the log."""
     limits = replace(TINY, compaction_interval_ms=interval_ms, store_file_bytes_max=file_bytes)
     world = World([record_of("a", 1), record_of("passing", 2)], limits=limits)
-    world.kind._housekeeping._compact_at = world.now + interval_ms
+    world.kind._housekeeping._compaction_pause.begin(world.now)
     for number in range(count):
         world.publish(["a"], [b"%d|" % number + LARGE], confirm=number)
         world.loop.run_soon()
@@ -151,6 +151,21 @@ def test_little_garbage_waits_for_the_interval() -> None:
     assert waiting(world) == list(range(3, 8))
 
 
+def test_a_clock_that_was_ahead_at_the_last_look_does_not_put_off_the_next() -> None:
+    """By as much as it was wrong: files of the store stayed for hours."""
+    world = filled(count=8, interval_ms=5_000)
+    first = min(world.kind._storage.store.files)
+    world.now += 3_600_000
+    world.tick()
+    world.now -= 3_600_000
+    for _ in range(3):
+        got = world.get("a")
+        assert got is not None
+        world.queues["a"].settle(got.piece, Outcome.ACKNOWLEDGED, world.now)
+    world.tick(60)
+    assert first not in world.kind._storage.store.files
+
+
 def test_the_transient_store_is_compacted_too() -> None:
     world = World([record_of("a", 1)])
     for number in range(60):
@@ -171,7 +186,7 @@ def test_a_file_that_is_being_compacted_is_not_deleted_and_the_copy_of_what_went
     kept = thin_out(world)
     later = Later()
     world.kind._housekeeping._background = later
-    world.kind._housekeeping._compact_at = 0
+    world.kind._housekeeping._compaction_pause.end()
     store = world.kind._storage.store
     for _ in range(20):
         world.tick()
@@ -199,7 +214,7 @@ def test_a_file_that_is_being_compacted_is_not_deleted_and_the_copy_of_what_went
 def test_what_a_failed_attempt_copied_is_taken_away_again() -> None:
     world = filled()
     kept = thin_out(world)
-    world.kind._housekeeping._compact_at = 0
+    world.kind._housekeeping._compaction_pause.end()
     files = set(world.disk.list(names.STORE_PERSISTENT))
     world.disk.faults = lambda call: Fault.ENOSPC if call.operation == "write" and call.name.endswith(".rdq") else None
     world.tick(200)

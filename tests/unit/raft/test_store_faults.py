@@ -12,7 +12,7 @@ import pytest
 from raft.store.log_replay import files_of
 from storage import names
 from storage.errors import DiskFailed, StorageError
-from tests.sim.disk import Call, Fault, SimDisk, fault_at, no_faults
+from tests.sim.disk import Call, Fault, SimDisk, fault_at, fault_on, no_faults
 from tests.unit.raft.disks_without_room import NeedsRoomToDelete, NoRoomAtOnce
 from tests.unit.raft.store_world import PowerCut, World
 
@@ -158,6 +158,23 @@ def test_a_snapshot_that_was_given_up_goes_later_if_it_could_not_be_deleted_at_o
     world.store.tick(20_000)
     world.settle()
     assert not [name for name in world.disk.files() if ".snap" in name]
+
+
+def test_a_clock_that_was_ahead_at_the_last_compaction_does_not_put_off_the_next() -> None:
+    """Found by the simulated brokers (seed 17957746380481): a snapshot lay around for as long as the clock had been wrong."""
+    world = World().open()
+    world.create(7)
+    world.append(7, 1, 1, [b"entry"])
+    world.settle()
+    for now_ms in (3_600_000, 20_000):
+        world.disk.faults = fault_on("sync_dir", Fault.EMFILE)
+        assert not world.snapshot(7, 1, [1], b"a state")
+        world.settle()
+        world.disk.faults = no_faults
+        assert [name for name in world.disk.files() if name.endswith(".snap")]
+        world.store.tick(now_ms)
+        world.settle()
+        assert not [name for name in world.disk.files() if ".snap" in name]
 
 
 @pytest.mark.parametrize("turn", range(1, 8))

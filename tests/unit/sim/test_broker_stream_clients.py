@@ -261,6 +261,18 @@ def test_who_stores_less_is_told_of_less(book: StreamBook) -> None:
     told(name, 10)
 
 
+def test_what_was_stored_after_what_was_told_may_have_come_after_the_answer(book: StreamBook) -> None:
+    """It had been said when the first was asked for (seed 17957746381087)."""
+    name = StoredName(book, "r")
+    for offset in (40, 10, 20):
+        name.store(offset)
+    told(name, 40)
+    told(name, 10)
+    told(name, 20)
+    with pytest.raises(Violation, match="stored_offsets_do_not_go_back"):
+        told(name, 10)
+
+
 def test_what_was_stored_over_another_connection_may_come_late(book: StreamBook) -> None:
     name = StoredName(book, "r")
     name.store(10, "slow")
