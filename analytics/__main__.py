@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from analytics.audit.audit_trail import AUDIT_COLUMNS, AuditRow, trail
@@ -30,7 +31,9 @@ from analytics.life.pursuit import pursue
 from analytics.life.wanted import BodyText, HeaderValue, LookFor, MessageId, at_place
 from analytics.shell import lines_of_terminal, shell
 from analytics.show import show, show_now
-from analytics.spark.session import EXTRA, LOCAL, NoSpark, spark_session
+from analytics.spark.cluster_workers import check_workers
+from analytics.spark.sent_wheel import sent
+from analytics.spark.session import EXTRA, LOCAL, WORKER_PYTHON, NoSpark, is_cluster, spark_session
 from analytics.streams.stream_look import look_for_streams
 from analytics.streams.stream_rows import STREAM_COLUMNS, stream_rows
 from analytics.workers import Workers
@@ -51,15 +54,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         files = log_files(options.data)
         if options.command in WITHOUT_SPARK:
             return WITHOUT_SPARK[options.command](options, files)
-        spark = spark_session(options.master)
+        with TemporaryDirectory(prefix="leveret-analytics-") as scratch:
+            return on_spark(options, files, Path(scratch))
     except (NoSpark, OSError, ValueError) as error:
         print(f"leveret-analytics: {error}", file=sys.stderr)
         return EXIT_USAGE
+
+
+def on_spark(options: argparse.Namespace, files: list[LogFile], scratch: Path) -> int:
+    """Raises NoSpark, OSError and ValueError."""
+    if options.wheel is not None and not is_cluster(options.master):
+        raise ValueError("--wheel is for workers of a cluster, and --master names none")
+    more = {} if options.wheel is None else sent(options.wheel, scratch)
+    spark = spark_session(options.master, more=more)
     try:
+        if is_cluster(options.master):
+            check_workers(spark, files)
         return convert(spark, options, files) if options.command == "convert" else answer(spark, options, files)
-    except ValueError as error:
-        print(f"leveret-analytics: {error}", file=sys.stderr)
-        return EXIT_USAGE
     finally:
         spark.stop()
 
@@ -359,6 +370,12 @@ def parser() -> argparse.ArgumentParser:
         help="a data directory, or a directory with one for each node",
     )
     made.add_argument("--master", default=LOCAL, metavar="URL", help="of Spark; default %(default)s: in this process")
+    made.add_argument(
+        "--wheel",
+        type=Path,
+        metavar="FILE",
+        help=f"of Leveret: sent to workers of a cluster, which need not have it then; their Python is {WORKER_PYTHON}",
+    )
     made.add_argument("--json", action="store_true", help="one JSON object with coverage and rows")
     made.add_argument(
         "--tail",

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from analytics.coverage import Coverage, DamagedBytes, iso_time
-from analytics.inputs import LogFile, without_bodies
+from analytics.inputs import LogFile, unless_deleted, without_bodies
 from analytics.queue_events import FileEvents, Said
 from native.columns import numbers, row_of
 from native.log_columns import RECORDS
@@ -50,7 +50,7 @@ def reader_of(file: LogFile, *, tail: bool) -> tuple[ColumnReader, int | None]:
 def looked_through(seen: FileWindow, *, tail: bool) -> Iterator[tuple[ColumnPiece, list[Said]]]:
     """Piece by piece, with what it says of names and members; times and damage are noted. A file that its node has deleted
     meanwhile has none."""
-    with suppress(FileNotFoundError):
+    with unless_deleted(seen.file):
         reader, durable = reader_of(seen.file, tail=tail)
         events = FileEvents(seen.file.number, durable)
         for piece in reader.pieces():

@@ -8,9 +8,10 @@ being moved.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from socket import gethostname
 from typing import NamedTuple
 
 from storage.names import (
@@ -69,6 +70,17 @@ def export_of(directory: str) -> NodeExport | None:
         return None
     except (KeyError, TypeError) as error:
         raise ValueError(f"{path} is no manifest of an export") from error
+
+
+@contextmanager
+def unless_deleted(file: LogFile) -> Iterator[None]:
+    """For reading it: a file that its node has deleted meanwhile has nothing more to say. Raises NotADirectoryError where its
+    directory is missing, as on a worker that does not see it."""
+    try:
+        yield
+    except FileNotFoundError:
+        if not Path(file.directory).is_dir():
+            raise NotADirectoryError(f"there is no {file.directory} on {gethostname()}") from None
 
 
 def log_files(paths: Iterable[str]) -> list[LogFile]:

@@ -14,7 +14,7 @@ from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 
-from analytics.inputs import LogFile, export_of
+from analytics.inputs import LogFile, export_of, unless_deleted
 from analytics.jobs.proof import LogEvidence
 from analytics.queue_events import CLASSIC_KINDS
 from classic.recovery import clean_stop
@@ -50,7 +50,7 @@ def file_evidence(file: LogFile, *, tail: bool = False) -> FileEvidence:
     nothing."""
     found = FileEvidence(file.node, file.number)
     stored: dict[int, SequenceSet] = {}
-    with suppress(FileNotFoundError):
+    with unless_deleted(file):
         disk = OsDisk(file.directory, read_only=True)
         end = durable_end(disk, file.name) if file.is_last and not tail else None
         reader = ColumnReader(disk, file.name, is_followed=not file.is_last, end=end)

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from analytics.fold.lives import LifeStep
 from analytics.fold.queue_history import QueueHistory, folded
+from analytics.parquet.conversion_log import begin_attempt
 from analytics.parquet.raw_files import COMPRESSION, bucket_of
 from analytics.queue_events import QueueEvent
 from analytics.spark.event_source import arrow_batch
@@ -29,23 +30,24 @@ EVENTS = pa.schema(
         ("event", pa.string()), ("at", TIME), ("consumer", pa.string()), ("actor", pa.int64()), ("reason", pa.string()),
     ]
 )  # fmt: skip
-WRITTEN = "bucket string, lives long, events long"
-_WRITTEN = pa.schema([("bucket", pa.string()), ("lives", pa.int64()), ("events", pa.int64())])
+LIVES_TABLE, EVENTS_TABLE = "lives", "events"
+WRITTEN = "attempt string, bucket string, lives long, events long"
+_WRITTEN = pa.schema([("attempt", pa.string()), ("bucket", pa.string()), ("lives", pa.int64()), ("events", pa.int64())])
 
 Write = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def writer_of(directory: str, names: dict[int, str]) -> Write:
+def writer_of(making: str, names: dict[int, str]) -> Write:
     """What a task does with the events of a bucket, ordered by queue and place; `names` of queues."""
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from written(batches, directory, names)
+        yield from written(batches, begin_attempt(making), names)
 
     return write
 
 
-def written(batches: Iterator[pa.RecordBatch], directory: str, names: dict[int, str]) -> Iterator[pa.RecordBatch]:
-    """Write the tables, and say how many rows they have."""
+def written(batches: Iterator[pa.RecordBatch], attempt: Path, names: dict[int, str]) -> Iterator[pa.RecordBatch]:
+    """Write the tables, and say where, and how many rows they have."""
     lives = events = 0
     bucket = ""
     lives_file: pq.ParquetWriter | None = None
@@ -53,7 +55,9 @@ def written(batches: Iterator[pa.RecordBatch], directory: str, names: dict[int, 
     for queue, those in groupby(_events(batches), attrgetter("queue")):
         if lives_file is None or events_file is None:
             bucket = bucket_of(queue)
-            lives_file, events_file = (_file(directory, table, bucket) for table in ("lives", "events"))
+            lives_file, events_file = (
+                _file(attempt, bucket, *one) for one in ((LIVES_TABLE, LIVES), (EVENTS_TABLE, EVENTS))
+            )
         history = folded(those, with_steps=True)
         name = names.get(queue)
         for rows in _portions([life_row(queue, life, history) for life in history.lives]):
@@ -64,7 +68,7 @@ def written(batches: Iterator[pa.RecordBatch], directory: str, names: dict[int, 
     for file in (lives_file, events_file):
         if file is not None:
             file.close()
-    yield arrow_batch(_WRITTEN, [(bucket, lives, events)])
+    yield arrow_batch(_WRITTEN, [(attempt.name, bucket, lives, events)])
 
 
 def _events(batches: Iterator[pa.RecordBatch]) -> Iterator[QueueEvent]:
@@ -74,10 +78,14 @@ def _events(batches: Iterator[pa.RecordBatch]) -> Iterator[QueueEvent]:
             yield QueueEvent(*values)
 
 
-def _file(directory: str, table: str, bucket: str) -> pq.ParquetWriter:
-    path = Path(directory, table, f"bucket={bucket}", "all.parquet")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return pq.ParquetWriter(path, LIVES if table == "lives" else EVENTS, compression=COMPRESSION)
+def table_place(table: str, bucket: str) -> str:
+    return f"{table}/bucket={bucket}"
+
+
+def _file(attempt: Path, bucket: str, table: str, schema: pa.Schema) -> pq.ParquetWriter:
+    path = attempt / table_place(table, bucket) / "all.parquet"
+    path.parent.mkdir(parents=True)
+    return pq.ParquetWriter(path, schema, compression=COMPRESSION)
 
 
 def _portions(rows: Sequence[tuple[object, ...]]) -> Iterator[Sequence[tuple[object, ...]]]:

@@ -4,6 +4,10 @@
 makes its files in a directory with its number, `_step-3`, has them fsynced, and writes its line, which is also fsynced: from
 then on it has happened. Then it moves them. Whoever opens the directory moves what a crash has left there, or takes it away if
 no line speaks of it.
+
+Tasks of a step run on workers that may be lost, or seem to be: then another one does the task again, and both may be writing.
+So each attempt writes to a directory of its own within the step's, and the line names what those have made whose result has
+come.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
+from uuid import uuid4
 
 STEPS = "_steps.jsonl"
 MAKING = "_step-"
@@ -41,6 +46,18 @@ class ConversionStep(NamedTuple):
     snapshots: list[tuple[str, int, int]]  # node, group and number of those that were read
     moves: list[tuple[str, str]]  # what lies in the directory of the step, and the place that it takes
     rows: dict[str, int]  # that it wrote, by table
+
+
+def begin_attempt(making: str) -> Path:
+    """A directory that no other attempt at the same task writes to."""
+    directory = Path(making, uuid4().hex)
+    directory.mkdir()
+    return directory
+
+
+def place_of(made: str) -> str:
+    """Where something goes that an attempt has made, below the directory of the step."""
+    return made.partition("/")[2]
 
 
 class ConversionLog:
@@ -77,7 +94,7 @@ class ConversionLog:
         """An empty directory for what the next step makes."""
         self._clear()
         making = self._making(len(self.steps) + 1)
-        making.mkdir()
+        making.mkdir(exist_ok=True)
         return making
 
     def commit(self, step: ConversionStep) -> None:
@@ -95,8 +112,9 @@ class ConversionLog:
         return self.directory / f"{MAKING}{number}"
 
     def _clear(self) -> None:
+        """What a lost worker is still writing to goes the next time."""
         for one in self.directory.glob(f"{MAKING}*"):
-            shutil.rmtree(one)
+            shutil.rmtree(one, ignore_errors=True)
 
     def _load(self) -> list[ConversionStep]:
         self._lines.seek(0)

@@ -12,19 +12,19 @@ import pyarrow.parquet as pq
 from analytics.coverage import Coverage, DamagedBytes, iso_time
 from analytics.inputs import LogFile, SnapshotFile, without_bodies
 from analytics.jobs.answer import JobAnswer
-from analytics.parquet.bucket_tables import WRITTEN, writer_of
-from analytics.parquet.conversion_log import ConversionLog, ConversionStep
-from analytics.parquet.raw_files import BUCKETS, COMPRESSION, SAID, RawDone, RawTask, convert_files
+from analytics.parquet.bucket_tables import EVENTS_TABLE, LIVES_TABLE, WRITTEN, table_place, writer_of
+from analytics.parquet.conversion_log import ConversionLog, ConversionStep, place_of
+from analytics.parquet.raw_files import BUCKETS, COMPRESSION, RAW, SAID, RawDone, RawTask, convert_files
 from analytics.spark.actors_table import actors
 from analytics.spark.event_source import SCHEMA, TASK_BYTES, files_of_tasks
 from analytics.spark.lives_table import events_of_queues, queue_names
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
-RAW, LIVES, EVENTS, COVERAGE = "raw", "lives", "events", "coverage.json"
+COVERAGE, QUEUES, ACTORS = "coverage.json", "queues.parquet", "actors.parquet"
 COLUMNS = [("table", "string"), ("rows", "bigint")]
-NOTHING = dict.fromkeys((RAW, LIVES, EVENTS), 0)
+NOTHING = dict.fromkeys((RAW, LIVES_TABLE, EVENTS_TABLE), 0)
 
 
 def convert(
@@ -53,48 +53,44 @@ class _Step:
         converted = [one for each in done for one in each.files]
         if not made and not converted and not new:
             return NOTHING
-        rows = {RAW: sum(one.rows for one in done), **self._tables(made)}
+        written = self._tables(made)
         self._cover(files, done)
-        moves = [(f"{RAW}/{one}", f"{RAW}/{one}") for one in made]
-        tables = [f"{table}/{one.name}" for table in (LIVES, EVENTS) for one in self._below(table)]
-        singles = [one.name for one in self._below("") if one.is_file()]
-        moves += [(one, one) for one in (*tables, *singles)]
+        rows = {
+            RAW: sum(one.rows for one in done),
+            LIVES_TABLE: sum(row.lives for row in written),
+            EVENTS_TABLE: sum(row.events for row in written),
+        }
         told = [(one.node, one.group, one.number) for one in new]
-        self._log.commit(ConversionStep(converted, told, moves, rows))
+        self._log.commit(ConversionStep(converted, told, _moves(made, written), rows))
         return rows
 
     def _tasks(self, files: Sequence[LogFile], snapshots: Sequence[SnapshotFile]) -> list[RawTask]:
-        number, converted, target = len(self._log.steps) + 1, self._log.converted(), str(self._making / RAW)
+        number, converted, target = len(self._log.steps) + 1, self._log.converted(), str(self._making)
         groups = files_of_tasks(files, TASK_BYTES)
         tasks = [RawTask(f"{number:06d}-{at:04d}", group, (), converted, target) for at, group in enumerate(groups)]
         if snapshots:
             tasks.append(RawTask(f"{number:06d}-snapshots", (), snapshots, converted, target))
         return tasks
 
-    def _tables(self, made: Iterable[str]) -> dict[str, int]:
-        """Anew, in the buckets that something was added to."""
-        buckets = sorted({one.partition("/")[0] for one in made} - {SAID})
-        said, found = self._raw([SAID]), self._raw([SAID, *buckets])
+    def _tables(self, made: Sequence[str]) -> list[Row]:
+        """Anew, in the buckets that something was added to: where they are, and how many rows they have."""
+        buckets = sorted({Path(one).parent.name for one in made} - {SAID})
+        said, found = self._raw(made, [SAID]), self._raw(made, [SAID, *buckets])
         names = queue_names(said)
-        pq.write_table(names.toArrow(), self._making / "queues.parquet", compression=COMPRESSION)
-        pq.write_table(actors(said).toArrow(), self._making / "actors.parquet", compression=COMPRESSION)
+        pq.write_table(names.toArrow(), self._making / QUEUES, compression=COMPRESSION)
+        pq.write_table(actors(said).toArrow(), self._making / ACTORS, compression=COMPRESSION)
         if not buckets:
-            return {LIVES: 0, EVENTS: 0}
+            return []
         by_number = {row.queue: row["name"] for row in names.collect()}
-        written = _by_bucket(found, len(buckets), str(self._making), by_number).collect()
-        return {LIVES: sum(row.lives for row in written), EVENTS: sum(row.events for row in written)}
+        return _by_bucket(found, len(buckets), str(self._making), by_number).collect()
 
-    def _raw(self, buckets: Sequence[str]) -> DataFrame:
+    def _raw(self, made: Iterable[str], buckets: Sequence[str]) -> DataFrame:
         """What was there, and what this step adds."""
-        places = [root / RAW / bucket for root in (self._log.directory, self._making) for bucket in buckets]
-        paths = [str(one) for one in places if one.is_dir()]
-        if not paths:
+        before = [place for bucket in buckets if (place := self._log.directory / RAW / bucket).is_dir()]
+        added = [self._making / one for one in made if Path(one).parent.name in buckets]
+        if not before and not added:
             return self._spark.createDataFrame([], SCHEMA)
-        return self._spark.read.schema(SCHEMA).parquet(*paths)
-
-    def _below(self, table: str) -> list[Path]:
-        place = self._making / table
-        return sorted(place.iterdir()) if place.is_dir() else []
+        return self._spark.read.schema(SCHEMA).parquet(*map(str, (*before, *added)))
 
     def _cover(self, files: Sequence[LogFile], done: Sequence[RawDone]) -> None:
         before = _coverage(self._log.directory)
@@ -111,6 +107,14 @@ class _Step:
             tuple(sorted({*before.without_bodies, *without_bodies(files)})),
         )
         (self._making / COVERAGE).write_text(json.dumps(covered.as_object(), indent=1) + "\n")
+
+
+def _moves(made: Sequence[str], written: Sequence[Row]) -> list[tuple[str, str]]:
+    """What attempts have made, files of `raw` and tables of buckets, and what the step itself has."""
+    tables = [
+        f"{row.attempt}/{table_place(table, row.bucket)}" for row in written for table in (LIVES_TABLE, EVENTS_TABLE)
+    ]
+    return [(one, place_of(one)) for one in (*made, *tables)] + [(one, one) for one in (QUEUES, ACTORS, COVERAGE)]
 
 
 def _by_bucket(found: DataFrame, buckets: int, directory: str, names: dict[int, str]) -> DataFrame:

@@ -6,8 +6,6 @@ What names queues and actors, and what could not be read, is in a bucket of its 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -15,8 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from analytics.coverage import DamagedBytes
-from analytics.inputs import LogFile, SnapshotFile
-from analytics.parquet.conversion_log import ConvertedFile
+from analytics.inputs import LogFile, SnapshotFile, unless_deleted
+from analytics.parquet.conversion_log import ConvertedFile, begin_attempt
 from analytics.queue_events import FileEvents
 from analytics.spark.event_source import ARROW, DAMAGE, batches_of_piece, batches_of_snapshot, damage_batch
 from native.log_columns import FilePlace
@@ -24,6 +22,7 @@ from storage.history.column_reader import ColumnReader, durable_end, log_of
 from storage.os_disk import OsDisk
 from storage.record import Kind
 
+RAW = "raw"
 BUCKETS = 16  # so much of the tables is made anew at least when something happens
 SAID = "said"  # the bucket of names, actors and damage
 SAID_KINDS = [DAMAGE, int(Kind.NAME), int(Kind.ACTOR)]
@@ -37,14 +36,14 @@ class RawTask(NamedTuple):
     files: Sequence[LogFile]
     snapshots: Sequence[SnapshotFile]
     converted: dict[tuple[str, str, int], ConvertedFile]
-    directory: str  # to write to
+    making: str  # the directory of the step
 
 
 class RawDone(NamedTuple):
     """What it made."""
 
     files: list[ConvertedFile]
-    made: list[str]  # below the directory: bucket and name
+    made: list[str]  # below the directory of the step
     rows: int
     first: int | None  # µs
     last: int | None
@@ -60,7 +59,7 @@ def convert_files(task: RawTask) -> RawDone:
     done = RawDone([], [], 0, None, None, [])
     with _Buckets(task) as buckets:
         for file in task.files:
-            with suppress(FileNotFoundError):  # its node has deleted it meanwhile
+            with unless_deleted(file):
                 done = _convert(file, task, buckets, done)
         for snapshot in task.snapshots:
             for batch in batches_of_snapshot(snapshot):
@@ -112,7 +111,8 @@ class _Buckets:
     def __init__(self, task: RawTask) -> None:
         self.made = []
         self.rows = 0
-        self._task = task
+        self._name = f"{task.name}.parquet"
+        self._attempt = begin_attempt(task.making)
         self._writers: dict[str, pq.ParquetWriter] = {}
 
     def __enter__(self) -> _Buckets:
@@ -134,9 +134,9 @@ class _Buckets:
         if not rows.num_rows:
             return
         if bucket not in self._writers:
-            self.made.append(f"{bucket}/{self._task.name}.parquet")
-            path = Path(self._task.directory, self.made[-1])
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path = self._attempt / RAW / bucket / self._name
+            path.parent.mkdir(parents=True)
+            self.made.append(str(path.relative_to(self._attempt.parent)))
             self._writers[bucket] = pq.ParquetWriter(path, ARROW, compression=COMPRESSION)
         self._writers[bucket].write_batch(rows)
         self.rows += rows.num_rows

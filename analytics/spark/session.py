@@ -1,7 +1,7 @@
 """A Spark session for questions about logs, or one clear sentence about what is missing.
 
 Workers run the Python of the driver and import this package: on a cluster Leveret is installed on them, or is sent along
-(docs/history.md).
+(sent_wheel.py).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,8 @@ JAVA_MIN = 17
 JAVA_PACKAGE = "openjdk-17-jre-headless"
 JAVA_TIMEOUT_S = 30
 LOCAL = "local[*]"
+WORKER_PYTHON = "PYSPARK_PYTHON"  # Spark's name for it
+NOTHING_MORE: Mapping[str, str] = {}
 # For short questions, which most are: less is compiled before they are answered, and little memory needs little collecting.
 # The first option alone leaves 48 MB for compiled code, and each question compiles some: a session ended with "Out of space
 # in CodeCache". 240 MB is what Java has without it.
@@ -73,21 +76,37 @@ def java_version(command: str) -> int:
     return int(found[1])
 
 
-def spark_session(url: str = LOCAL, memory: str = "1g") -> SparkSession:
-    """Start one, or join the one of this process. Raises NoSpark."""
+def spark_session(url: str = LOCAL, memory: str = "1g", more: Mapping[str, str] = NOTHING_MORE) -> SparkSession:
+    """Start one, or join the one of this process. `more`: settings. Raises NoSpark."""
     try:
+        from py4j.protocol import Py4JJavaError
         from pyspark.sql import SparkSession
     except ModuleNotFoundError as error:
         raise NoSpark(f"{error.name} is not installed: {EXTRA}") from error
     check_java()
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ[WORKER_PYTHON] = worker_python(url)
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(url).appName("leveret-analytics")
-    for name, value in settings(memory).items():
+    for name, value in {**settings(memory), **more}.items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    try:
+        session = builder.getOrCreate()
+    except Py4JJavaError as error:
+        said, _, _ = error.java_exception.getMessage().partition("\n")
+        raise NoSpark(f"{url} gives no session: {said}") from error
     session.sparkContext.setLogLevel("ERROR")
     _say_errors_once()
     return session
+
+
+def is_cluster(url: str) -> bool:
+    """Whether workers are processes that somebody else starts."""
+    return not url.startswith("local")
+
+
+def worker_python(url: str) -> str:
+    """On a cluster it may be another one than this, but lies in the same place everywhere, here too."""
+    return os.environ.get(WORKER_PYTHON, sys.executable) if is_cluster(url) else sys.executable
 
 
 def _say_errors_once() -> None:

@@ -19,6 +19,8 @@ from pathlib import Path
 import docker
 from docker.errors import ImageNotFound
 
+from tests.source_copy import copy_source
+
 ROOT = Path(__file__).parents[2]
 STATE = ROOT / "var" / "containers"
 TAG = "leveret:test"
@@ -26,7 +28,6 @@ MADE_OF = "leveret.made-of"  # the label that tells whether the image is of this
 SUITES = {(3, 11): "bookworm", (3, 13): "trixie"}  # whose Python takes the wheels that this Python makes
 BASE_PACKAGES = "python3-venv,python-is-python3,passwd,libstdc++6"  # what python:slim has, too
 NOT_NEEDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*")
-NOT_SOURCE = shutil.ignore_patterns("__pycache__", "*.so", "*.c")
 
 
 def prepared() -> Path:
@@ -36,7 +37,7 @@ def prepared() -> Path:
         _make_base()
     with tempfile.TemporaryDirectory(prefix="leveret-source-") as scratch:
         source = Path(scratch) / "source"
-        _copy_source(source)
+        copy_source(source)
         context = STATE / f"wheels-{_digest(source)}"
         if not context.exists():
             _make_wheels(source, context)
@@ -80,18 +81,6 @@ def _make_wheels(source: Path, context: Path) -> None:
     shutil.copy(ROOT / "deploy" / "Dockerfile", made)
     _run([sys.executable, "-m", "pip", "wheel", "--quiet", "--wheel-dir", str(made / "wheels"), str(source)])
     shutil.move(made, context)
-
-
-def _copy_source(to: Path) -> None:
-    """What the builder would be sent of this directory: .dockerignore names it."""
-    to.mkdir()
-    for line in (ROOT / ".dockerignore").read_text().splitlines():
-        path = ROOT / line.removeprefix("!")
-        if line.startswith("!") and path.exists() and path.name != "wheels":
-            if path.is_dir():
-                shutil.copytree(path, to / path.name, ignore=NOT_SOURCE)
-            else:
-                shutil.copy(path, to)
 
 
 def _digest(source: Path) -> str:

@@ -33,14 +33,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def data_of_a_node(directory: Path, work: Callable[[Any, str], None]) -> Path:
     """The same directory, with the data of a node on which this was done to a queue of each kind."""
     with running_node() as node:
-        for kind in ("classic", "quorum"):
-            connection = pika.BlockingConnection(pika.URLParameters(node.amqp_url))
-            channel = connection.channel()
-            channel.confirm_delivery()
-            channel.queue_declare(kind, durable=True, arguments={"x-queue-type": kind})
-            work(channel, kind)
-            channel.queue_declare(kind, passive=True)  # all of it has been dealt with
-            connection.close()
+        worked_on(node.amqp_url, work)
         assert node.stop() == 0
         shutil.copytree(node.data_dir, directory / "n1")
     return directory
@@ -59,6 +52,18 @@ def work(channel: Any, kind: str) -> None:
     for _ in range(GOT):
         channel.basic_get(kind, auto_ack=True)
     channel.basic_nack(got(channel, kind), requeue=True)
+
+
+def worked_on(url: str, work: Callable[[Any, str], None] = work) -> None:
+    """Do this to a queue of each kind."""
+    for kind in ("classic", "quorum"):
+        connection = pika.BlockingConnection(pika.URLParameters(url))
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.queue_declare(kind, durable=True, arguments={"x-queue-type": kind})
+        work(channel, kind)
+        channel.queue_declare(kind, passive=True)  # all of it has been dealt with
+        connection.close()
 
 
 def got(channel: Any, queue: str) -> int:

@@ -6,12 +6,12 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pika
 import pytest
 
 from analytics.inputs import log_files, snapshot_files
+from analytics.parquet.conversion_log import place_of
 from tests.running_node import RunningNode, start_node
-from tests.spark.conftest import ACKED, GOT, PUBLISHED, REJECTED, work
+from tests.spark.conftest import ACKED, GOT, PUBLISHED, REJECTED, worked_on
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,14 +24,7 @@ LEFT = PUBLISHED - ACKED - REJECTED - GOT
 def worked(data: Path) -> RunningNode:
     """A node that has worked once more, and is stopped."""
     node = start_node(data)
-    for kind in KINDS:
-        connection = pika.BlockingConnection(pika.URLParameters(node.amqp_url))
-        channel = connection.channel()
-        channel.confirm_delivery()
-        channel.queue_declare(kind, durable=True, arguments={"x-queue-type": kind})
-        work(channel, kind)
-        channel.queue_declare(kind, passive=True)
-        connection.close()
+    worked_on(node.amqp_url)
     assert node.stop() == 0
     return node
 
@@ -75,6 +68,23 @@ def test_a_conversion_goes_on_where_it_was_and_has_no_row_twice(spark: SparkSess
     converted(spark, data, anew)
     for name in ("lives", "events"):
         assert sorted(map(repr, table(directory, name))) == sorted(map(repr, table(anew, name)))
+
+
+def test_attempts_at_one_task_write_to_different_files(logs: Path, tmp_path: Path) -> None:
+    """A worker that is taken for lost may go on beside the one that does its task again: both wrote to one file."""
+    from analytics.parquet.raw_files import RawTask, convert_files
+
+    task = RawTask("000001-0000", log_files([str(logs)]), (), {}, str(tmp_path))
+    first, second = convert_files(task), convert_files(task)
+    assert [place_of(one) for one in first.made] == [place_of(one) for one in second.made]
+    assert not {*first.made} & {*second.made}
+    assert first.rows == second.rows == sum(rows_of(tmp_path / one) for one in first.made)
+
+
+def rows_of(file: Path) -> int:
+    import pyarrow.parquet as pq
+
+    return int(pq.ParquetFile(file).metadata.num_rows)
 
 
 def test_events_tell_what_lives_come_to(spark: SparkSession, logs: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analytics.inputs import NodeExport, export_of, log_files, snapshot_files, without_bodies
+from analytics.inputs import NodeExport, export_of, log_files, snapshot_files, unless_deleted, without_bodies
 from storage.names import group_segment, group_snapshot, log_file
 
 
@@ -89,3 +89,16 @@ def test_a_manifest_that_is_not_understood_is_refused(tmp_path: Path, said: str)
     (tmp_path / "export.json").write_text(said)
     with pytest.raises(ValueError, match=r"export|format|Expecting"):
         export_of(str(tmp_path))
+
+
+def test_a_file_may_be_deleted_meanwhile_and_a_directory_may_not(tmp_path: Path) -> None:
+    """On a worker without the data all files seemed deleted, and a conversion was done with nothing in it."""
+    (file,) = log_files([str(node(tmp_path / "n1", 1))])
+    path = Path(file.directory, file.name)
+    path.unlink()
+    with unless_deleted(file):
+        path.read_bytes()
+    path.parent.rmdir()
+    path.parents[1].rmdir()
+    with pytest.raises(NotADirectoryError, match=f"there is no {tmp_path / 'n1'} on "), unless_deleted(file):
+        path.read_bytes()
