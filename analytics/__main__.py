@@ -34,7 +34,7 @@ from analytics.show import show, show_now
 from analytics.spark.cluster_workers import check_workers
 from analytics.spark.sent_wheel import sent
 from analytics.spark.session import EXTRA, LOCAL, WORKER_PYTHON, NoSpark, is_cluster, spark_session
-from analytics.streams.stream_look import look_for_streams
+from analytics.streams.stream_copies import read_streams
 from analytics.streams.stream_rows import STREAM_COLUMNS, stream_rows
 from analytics.workers import Workers
 
@@ -295,11 +295,11 @@ def audit(options: argparse.Namespace, files: list[LogFile]) -> int:
 
 def streams(options: argparse.Namespace, files: list[LogFile]) -> int:
     with Workers(files) as workers:
-        seen = workers.each(partial(look_for_streams, tail=options.tail), files)
-    covered, asked = coverage_of(files, seen), options.queue
-    rows = [row for row in stream_rows(seen) if asked in (None, row.name) or row.name.endswith(f"/{asked}")]
+        read = read_streams(files, workers.each, tail=options.tail)
+    covered, asked = coverage_of(read.files, read.seen), options.queue
+    rows = stream_rows(one for one in read.streams if asked in (None, one.name) or one.name.endswith(f"/{asked}"))
     show(covered, JobAnswer(STREAM_COLUMNS, [row._asdict() for row in rows]), as_json=options.json)
-    return EXIT_UNKNOWN if covered.is_damaged else EXIT_HOLDS
+    return EXIT_UNKNOWN if covered.is_damaged or any(row.unknown for row in rows) else EXIT_HOLDS
 
 
 def follow(options: argparse.Namespace, files: list[LogFile]) -> int:

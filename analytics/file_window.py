@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from analytics.coverage import Coverage, DamagedBytes, iso_time
 from analytics.inputs import LogFile, unless_deleted, without_bodies
@@ -47,29 +48,46 @@ def reader_of(file: LogFile, *, tail: bool) -> tuple[ColumnReader, int | None]:
     return ColumnReader(disk, file.name, is_followed=not file.is_last, end=None if tail else durable), durable
 
 
-def looked_through(seen: FileWindow, *, tail: bool) -> Iterator[tuple[ColumnPiece, list[Said]]]:
-    """Piece by piece, with what it says of names and members; times and damage are noted. A file that its node has deleted
-    meanwhile has none."""
+def looked_through(seen: FileWindow, *, tail: bool) -> Iterator[LookedPiece]:
+    """Piece by piece; times and damage are noted. A file that its node has deleted meanwhile has none."""
     with unless_deleted(seen.file):
         reader, durable = reader_of(seen.file, tail=tail)
         events = FileEvents(seen.file.number, durable)
         for piece in reader.pieces():
             seen.note_times(piece)
-            yield piece, events.said(piece)
+            yield LookedPiece(piece, events, events.said(piece))
         seen.damage = reader.damage
 
 
-def entries_of(piece: ColumnPiece, groups: Container[int]) -> Iterator[tuple[int, Entry]]:
-    """Those of the logs of these groups, with their group. A record of a version that is not known has none."""
+class LookedPiece(NamedTuple):
+    """Consecutive records of a file that is looked through."""
+
+    piece: ColumnPiece
+    events: FileEvents
+    said: list[Said]  # of names and members
+
+
+class LoggedEntry(NamedTuple):
+    """An entry of a group's log."""
+
+    group: int
+    entry: Entry
+    durable: bool
+
+
+def entries_of(looked: LookedPiece, groups: Container[int]) -> Iterator[LoggedEntry]:
+    """Those of the logs of these groups. A record of a version that is not known has none."""
+    piece = looked.piece
     kinds, writers = piece.kinds(), numbers(RECORDS[_WRITER], piece.records[1][_WRITER])
     for row, writer in enumerate(writers):
         if kinds[row] == Kind.RAFT_ENTRIES and writer in groups:
             record = row_of(RECORDS, piece.records, row)
             start = record["offset"] - piece.base + HEADER_BYTES
             payload = bytes(memoryview(piece.buffer)[start : start + record["size"]])
+            durable = looked.events.is_durable(record["offset"])
             with suppress(BadBytes):
                 for one in decode(record["index"], record["term"], record["flags"], payload):
-                    yield writer, one
+                    yield LoggedEntry(writer, one, durable)
 
 
 def coverage_of(files: Sequence[LogFile], seen: Sequence[FileWindow]) -> Coverage:

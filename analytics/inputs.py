@@ -16,9 +16,11 @@ from typing import NamedTuple
 
 from storage.names import (
     ARCHIVE_DIRECTORY,
+    KEPT_SUFFIX,
     LOG_DIRECTORY,
     LOG_SUFFIX,
     RAFT_DIRECTORY,
+    SEGMENT_SUFFIX,
     SNAPSHOT_SUFFIX,
     group_file_of,
     number_of,
@@ -31,12 +33,12 @@ EXPORT_FORMAT = 1
 
 
 class LogFile(NamedTuple):
-    """One file of one node's log."""
+    """One file of one node's log, or of a segment of a replicated log."""
 
     node: str  # the name of its directory
     directory: str
     name: str  # below the directory
-    number: int
+    number: int  # of segments another one than of files of the log
     size: int
     is_last: bool  # of the node: its end may be unfinished, and a node may be writing to it
 
@@ -107,7 +109,26 @@ def without_bodies(files: Iterable[LogFile]) -> tuple[str, ...]:
 
 def snapshot_files(paths: Iterable[str]) -> list[SnapshotFile]:
     """All snapshots below these paths, node by node. Raises as `log_files`."""
-    return [found for path in paths for directory in node_directories(Path(path)) for found in _snapshots_of(directory)]
+    return [found for path in paths for directory in node_directories(Path(path)) for found in snapshots_of(directory)]
+
+
+def segment_files(directory: Path, group: int) -> list[LogFile]:
+    """What a node has moved out of its log of this group's entries, ascending. A file of the log that was kept belongs to a
+    segment: without that nobody would look into it."""
+    found: list[LogFile] = []
+    for segment in sorted((directory / RAFT_DIRECTORY).glob(f"*{SEGMENT_SUFFIX}")):
+        of_group, number = group_file_of(segment.name, SEGMENT_SUFFIX) or (None, 0)
+        for path in (segment, segment.with_suffix(KEPT_SUFFIX)) if of_group == group else ():
+            with suppress(FileNotFoundError):  # there is none, or a running node has newer ones by now
+                name, size = str(path.relative_to(directory)), path.stat().st_size
+                found.append(LogFile(directory.name, str(directory), name, number, size, is_last=False))
+    return found
+
+
+def segment_group(file: LogFile) -> int | None:
+    """The group whose segment this is; None: it is a file of the log."""
+    places = (group_file_of(file.name, suffix) for suffix in (SEGMENT_SUFFIX, KEPT_SUFFIX))
+    return next((place[0] for place in places if place is not None), None)
 
 
 def node_directories(path: Path) -> list[Path]:
@@ -155,7 +176,7 @@ def _files_of(directory: Path) -> list[LogFile]:
     ]
 
 
-def _snapshots_of(directory: Path) -> list[SnapshotFile]:
+def snapshots_of(directory: Path) -> list[SnapshotFile]:
     found: dict[tuple[int, int], SnapshotFile] = {}
     for below in (ARCHIVE_DIRECTORY, RAFT_DIRECTORY):
         for path in sorted((directory / below).glob(f"*{SNAPSHOT_SUFFIX}")):

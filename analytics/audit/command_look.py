@@ -38,13 +38,14 @@ class FileCommands(FileWindow):
 
 def look_for_commands(file: LogFile, *, tail: bool) -> FileCommands:
     seen = FileCommands(file)
-    for piece, said in looked_through(seen, tail=tail):
-        for one in said:
+    for looked in looked_through(seen, tail=tail):
+        for one in looked.said:
             if isinstance(one, ActorName):
                 seen.actors[one.row.incarnation, one.number] = one.row
             elif isinstance(one, QueueEvent):
                 _note_member(seen, one)
-        for _, entry in entries_of(piece, (METADATA_GROUP,)):
+        for logged in entries_of(looked, (METADATA_GROUP,)):
+            entry = logged.entry
             command = bytes(entry.data) if entry.kind == EntryKind.COMMAND else None
             seen.entries.append(LoggedCommand(entry.index, entry.term, command))
     return seen

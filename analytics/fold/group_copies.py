@@ -123,6 +123,12 @@ class GroupCopies:
         in_force = members_of(self._membership)
         return _removal_of(removed.intersection(in_force), in_force)
 
+    def unread_voters(self) -> int | None:
+        """How many voters in force are on nodes whose logs were not read; None: nothing says who they are."""
+        if self._membership is None:
+            return None
+        return len(set(self._membership.voters) - {node.member for node in self._nodes.values()})
+
     def removed_nodes(self) -> list[str]:
         return sorted(name for name, node in self._nodes.items() if node.is_removed)
 

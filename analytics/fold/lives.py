@@ -30,11 +30,16 @@ class LifeState(StrEnum):
     DELIVERY_LIMIT = "delivery-limit"
     PURGED = "purged"
     DELETED = "deleted"  # with its queue
+    KEPT = "kept"  # in a stream, from which readers take nothing away
+    CUT = "cut"  # from a stream, by retention
     UNKNOWN = "unknown"  # it is over, and the log does not say how
 
     @property
     def has_ended(self) -> bool:
-        return self is not LifeState.READY and self is not LifeState.OUT
+        return self not in GOING_ON
+
+
+GOING_ON = frozenset({LifeState.READY, LifeState.OUT, LifeState.KEPT})
 
 
 class PublishedRun(NamedTuple):

@@ -1,53 +1,26 @@
 """One queue's events folded, whatever its kind: its lives, its seconds, and how much of its history there was to see.
 
-What is missing is never guessed. The fold of a quorum queue begins at its first entry or at the first snapshot that was read;
-behind a gap nothing is known, for its machine cannot go on, until the next snapshot. What is only in entries that may be
-replaced, or in records that no mark says were durable, is told apart: `QueueHistory.is_committed`.
+What is missing is never guessed: behind a gap of a quorum queue's log nothing is known until the next snapshot (merged_log.py).
+What is only in entries that may be replaced, or in records that no mark says were durable, is told apart:
+`QueueHistory.is_committed`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from functools import partial
 from struct import error as struct_error
 
 from analytics.fold.classic_queue import ClassicQueueFold
-from analytics.fold.group_copies import GroupCopies, Removal
-from analytics.fold.lives import Life, LifeState, LifeStep, Lives
-from analytics.fold.quorum_queue import QueueFold, Refusal, Second
-from analytics.queue_events import CLASSIC_KINDS, STANDING_KINDS, QueueEvent
+from analytics.fold.folded_history import QueueHistory
+from analytics.fold.lives import LifeState, LifeStep, Lives
+from analytics.fold.merged_log import MergedLog
+from analytics.fold.quorum_queue import QueueFold
+from analytics.queue_events import CLASSIC_KINDS, QueueEvent
 from classic.store.log_records import DoneReason, decode_published, decode_reasoned, decode_settled
 from classic.stored_run import LEVEL_SHIFT
 from native.log_columns import whole_entry
-from quorum.fifo.commands import ConsumerKey
-from raft.core.byte_reader import ByteReader
-from raft.core.codec import read_meta
-from raft.core.errors import BadBytes
-from raft.core.messages import EntryKind
 from storage.record import Kind
-
-FIRST_INDEX = 1
-
-
-@dataclass(slots=True)
-class QueueHistory:
-    """What the events of one queue come to."""
-
-    lives: list[Life] = field(default_factory=list)
-    seconds: list[Second] = field(default_factory=list)
-    refusals: list[Refusal] = field(default_factory=list)
-    steps: list[LifeStep] = field(default_factory=list)  # of all messages, where the fold was asked to note them
-    actors: dict[ConsumerKey, int] = field(default_factory=dict)  # who consumers of a quorum queue are
-    unknown: str | None = None  # why something is not known; None: all is
-    committed: int = 0  # the last place of its log that is known to count
-
-    def is_committed(self, life: Life) -> bool | None:
-        """Whether all that is told of it counts for ever; None: the logs that were read do not say."""
-        return True if life.told_at <= self.committed else None
-
-    def actor_of(self, consumer: object) -> int | None:
-        """The number by which the log of its node names a consumer of a life; a life of a classic queue has no other."""
-        return self.actors.get(consumer) if isinstance(consumer, ConsumerKey) else consumer  # type: ignore[return-value]
 
 
 def folded(events: Iterable[QueueEvent], *, with_steps: bool = False) -> QueueHistory:
@@ -65,11 +38,11 @@ class HistoryFold:
     def __init__(self, *, with_steps: bool = False) -> None:
         self.history = QueueHistory()
         self._with_steps = with_steps
-        self._fold: _ClassicEvents | _Entries | None = None
+        self._fold: _ClassicEvents | _QuorumEntries | None = None
 
     def take(self, event: QueueEvent) -> None:
         if self._fold is None:
-            kind = _ClassicEvents if event.kind in CLASSIC_KINDS else _Entries
+            kind = _ClassicEvents if event.kind in CLASSIC_KINDS else _QuorumEntries
             self._fold = kind(self.history, with_steps=self._with_steps)
         self._fold.take(event)
 
@@ -142,79 +115,50 @@ class _ClassicEvents:
         _note_partial(self._history)
 
 
-class _Entries:
+class _QuorumEntries:
+    """Fulfils EntriesFold."""
+
     def __init__(self, history: QueueHistory, *, with_steps: bool) -> None:
         self._history = history
         self._with_steps = with_steps
         self._fold = QueueFold(with_steps=with_steps)
-        self._copies = GroupCopies()
-        self._next = FIRST_INDEX
-        self._term = 0
-        self._is_lost = False  # entries are missing: there is nothing that the next one applies to
-        self._removed_at: int | None = None  # ms
+        self._log = MergedLog(self)
+        self.take = self._log.take
 
     @property
     def lives(self) -> Lives:
         return self._fold.lives
 
-    def take(self, event: QueueEvent) -> None:
-        if event.kind in STANDING_KINDS:
-            self._copies.take(event)
-            if event.kind == Kind.RAFT_GROUP_REMOVED and event.at is not None:
-                self._removed_at = max(self._removed_at or 0, event.at // 1000)
-        elif event.kind == Kind.RAFT_STATE:
-            self._begin_at(event)
-        else:
-            self._take_copy(event)
+    def apply(self, event: QueueEvent) -> None:
+        self._fold.take(event.place, whole_entry(event.data, event.size))
 
-    def _begin_at(self, event: QueueEvent) -> None:
-        """A snapshot, which is of use where entries are missing."""
-        if event.place < (self._next - 1 if self._is_lost else self._next):
-            return
-        try:
-            meta = read_meta(ByteReader(event.data[: event.first]))
-            fold = QueueFold((event.data[event.first :], meta.machine_version), with_steps=self._with_steps)
-        except (ValueError, BadBytes, struct_error):
-            return
-        if self._next > FIRST_INDEX and not self._is_lost:
-            self._miss(event.place + 1)
+    def resume(self, place: int, state: bytes, version: int) -> Callable[[], None]:
+        fold = QueueFold((state, version), with_steps=self._with_steps)
+        return partial(self._resume, fold)
+
+    def _resume(self, fold: QueueFold) -> None:
         self._close()
-        self._fold, self._is_lost = fold, False
-        self._next, self._term = event.place + 1, meta.term
-        self._copies.stand(event.place, meta.membership)
+        self._fold = fold
 
-    def _take_copy(self, event: QueueEvent) -> None:
-        if not self._is_lost and event.place >= self._next and event.term >= self._term:
-            self._apply(event)
-        if event.place == self._next - 1 and event.term == self._term and event.durable:
-            self._copies.copied(event)  # else it is what a leader has replaced
+    def check(self, place: int, state: bytes) -> None:
+        """Members compare these themselves (replicated/comparison.py)."""
 
-    def _apply(self, event: QueueEvent) -> None:
-        if event.place > self._next:
-            self._miss(event.place)
-            return
-        self._next, self._term = event.place + 1, event.term
-        self._copies.changed(event)
-        if event.first != EntryKind.COMMAND:
-            return
-        try:
-            self._fold.take(event.place, whole_entry(event.data, event.size))
-        except ValueError as error:
-            self._lose(str(error))
-
-    def _miss(self, end: int) -> None:
-        self._lose(f"entries {self._next} to {end - 1} are missing")
-
-    def _lose(self, why: str) -> None:
+    def lose(self, why: str) -> None:
         self._history.unknown = self._history.unknown or why
         self._fold.lives.all_ended(LifeState.UNKNOWN, None)
-        self._is_lost = True
+
+    def pass_over(self, event: QueueEvent) -> None:
+        """What became of its messages another entry would say."""
+
+    def remove(self, at: int | None) -> None:
+        self._fold.lives.all_ended(LifeState.DELETED, at)
 
     def end(self) -> None:
-        self._remove()
+        self._fold.lives.place = 0  # that the queue is gone no entry tells, which might be replaced
+        self._log.end()
         self._close()
         _note_partial(self._history)
-        self._history.committed = self._copies.committed
+        self._history.committed = self._log.copies.committed
 
     def _close(self) -> None:
         """Take over what the fold tells: nothing more is given to it."""
@@ -225,18 +169,6 @@ class _Entries:
         history.seconds += fold.take_seconds()
         history.refusals += fold.take_refusals()
         history.actors.update(fold.machine.actors)
-
-    def _remove(self) -> None:
-        """Removing a member is no command of the log, so no entry says when the queue went."""
-        removal, lives = self._copies.removal(), self._fold.lives
-        lives.place = 0
-        if removal is Removal.OF_ALL:
-            lives.all_ended(LifeState.DELETED, self._removed_at)
-        elif removal is Removal.UNCLEAR and self._history.unknown is None:
-            nodes = ", ".join(self._copies.removed_nodes())
-            self._lose(
-                f"the member on {nodes} was removed, and no log that was read says whether the queue was deleted"
-            )
 
 
 def _note_partial(history: QueueHistory) -> None:

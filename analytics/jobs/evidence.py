@@ -161,11 +161,11 @@ def _size(disk: Disk, name: str) -> int:
 
 
 def state_of_files(directories: Iterable[str]) -> dict[str, tuple[int, int]]:
-    """Size and time of all that a node's classic queues are kept in: whether it is another one after reading says whether
-    the node was at work."""
+    """Size and time of all that a node's queues are kept in: whether it is another one after reading says whether the node was
+    at work."""
     found: dict[str, tuple[int, int]] = {}
     for directory in directories:
-        for below in (names.LOG_DIRECTORY, names.CLASSIC_DIRECTORY):
+        for below in (names.LOG_DIRECTORY, names.CLASSIC_DIRECTORY, names.RAFT_DIRECTORY):
             for path in (Path(directory) / below).rglob("*"):
                 with suppress(FileNotFoundError):
                     status = path.stat()

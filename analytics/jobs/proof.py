@@ -1,11 +1,12 @@
 """Whether every message that a queue has taken is accounted for: what it came to, or that the queue still has it.
 
-    promised = acked + dead + expired + dropped + purged + present + unknown + missing
+    promised = acked + dead + expired + dropped + purged + cut + present + unknown + missing
 
     acked     taken by a consumer: acknowledged, got, or sent to one that does not acknowledge
     dead      rejected, or given up at the delivery limit
     dropped   too much for the queue's limit
     purged    with a purge, or with the queue
+    cut       from a stream, by retention (analytics/streams/stream_proof.py)
     present   ready or out at the end of what was read, and where the node would look for it
     missing   the same, but its content is gone: neither in the node's log nor in the files of the queue
 
@@ -39,8 +40,11 @@ COLUMN_OF = {
     LifeState.DELETED: "purged",
     LifeState.READY: "present",
     LifeState.OUT: "present",
+    LifeState.KEPT: "present",
+    LifeState.CUT: "cut",
     LifeState.UNKNOWN: "unknown",
 }
+UNCOMMITTED = "some entries are not known to be committed: read the logs of more nodes"
 
 
 class ProofRow(NamedTuple):
@@ -54,6 +58,7 @@ class ProofRow(NamedTuple):
     expired: int
     dropped: int
     purged: int
+    cut: int
     present: int
     unknown: int
     missing: int
@@ -63,7 +68,7 @@ class ProofRow(NamedTuple):
 
 PROOF_COLUMNS = [
     ("name", "string"),
-    *((name, "bigint") for name in ProofRow._fields[1:11]),
+    *((name, "bigint") for name in ProofRow._fields[1:12]),
     ("first_missing", "array<bigint>"),
     ("why", "string"),
 ]

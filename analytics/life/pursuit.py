@@ -19,13 +19,11 @@ from analytics.fold.queue_history import HistoryFold
 from analytics.inputs import LogFile, SnapshotFile
 from analytics.life.file_look import FileSeen, entries, look
 from analytics.life.wanted import AtPlace, FoundMessage, LookFor, MessagePlace, SuccessorOf
-from analytics.queue_events import STANDING_KINDS, QueueEvent, QueueName, snapshot_events
+from analytics.queue_events import STANDING_KINDS, QueueEvent, QueueName
+from analytics.read_snapshots import snapshot_said
 from analytics.workers import Workers
 from quorum.fifo.commands import ConsumerKey
-from raft.store.snapshots import read_state
-from storage.errors import StorageError
 from storage.history.name_records import ActorRow
-from storage.os_disk import OsDisk
 from storage.record import Kind
 
 LIVES_MAX = 20  # that are told; each of them is searched for again, as a dead letter
@@ -236,16 +234,8 @@ class _Follower:
 
     def _states(self, group: int) -> list[tuple[QueueEvent, QueueEvent]]:
         """Of each snapshot that can be read, ascending: that it is there, and the machine's state."""
-        found = []
-        for file in self._snapshots:
-            if file.group == group:
-                try:
-                    meta, state = read_state(OsDisk(file.directory, read_only=True), file.name, group)
-                except (StorageError, FileNotFoundError):
-                    continue  # the fold says what is missing without it
-                said, stood = (one._replace(node=file.node) for one in snapshot_events(group, meta, state))
-                found.append((said, stood))
-        return sorted(found, key=lambda one: one[1].place)
+        found = [snapshot_said(file) for file in self._snapshots if file.group == group]
+        return sorted((one for one in found if one is not None), key=lambda one: one[1].place)
 
     def _conclude(self, one: FollowedMessage, fold: HistoryFold, top: dict[int, int]) -> None:
         found, history = one.found, fold.history

@@ -14,8 +14,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from analytics.fold.folded_history import QueueHistory
 from analytics.fold.lives import LifeStep
-from analytics.fold.queue_history import QueueHistory, folded
+from analytics.fold.queue_history import folded
 from analytics.parquet.conversion_log import begin_attempt
 from analytics.parquet.raw_files import COMPRESSION, bucket_of
 from analytics.queue_events import QueueEvent

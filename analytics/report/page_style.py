@@ -1,4 +1,4 @@
-"""The style sheet of a report: light, and dark where the reader's system is. `c0` to `c7` are the colours of charts."""
+"""The style sheet of a report: light, and dark where the reader's system is. `c0` to `c8` are the colours of charts."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from analytics.report.report_contents import OUTCOMES
 STYLE = """
 :root { color-scheme: light dark; --bg: #fff; --fg: #1c2128; --muted: #59636e; --line: #d8dee4; --box: #f6f8fa;
   --bad: #b3261e;
-  --good: #17713a; --c0: #1f6feb; --c1: #c2410c; --c2: #a16207; --c3: #7c3aed; --c4: #6b7280; --c5: #0e7490;
-  --c6: #94a3b8;
-  --c7: #b3261e; }
+  --good: #17713a; --c0: #1f6feb; --c1: #c2410c; --c2: #a16207; --c3: #7c3aed; --c4: #6b7280; --c5: #9d5c2f;
+  --c6: #0e7490; --c7: #94a3b8;
+  --c8: #b3261e; }
 @media (prefers-color-scheme: dark) { :root { --bg: #0f1419; --fg: #e3e8ee; --muted: #97a3b0; --line: #2c3540;
   --box: #171e26;
   --bad: #ff8f85; --good: #5fd38d; --c0: #6cb0ff; --c1: #ff9d5c; --c2: #e3bf4f; --c3: #bb9bff; --c4: #a2abb5;
-  --c5: #4cc9d9;
-  --c6: #66758a; --c7: #ff8f85; } }
+  --c5: #d9a27c;
+  --c6: #4cc9d9; --c7: #66758a; --c8: #ff8f85; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 60rem; padding: 1.5rem 1rem 4rem; background: var(--bg); color: var(--fg);
   font: 15px/1.5 system-ui, sans-serif; }

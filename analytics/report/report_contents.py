@@ -9,7 +9,7 @@ from analytics.jobs.proof import ProofRow
 from analytics.report.traffic import SpanSum
 
 TABLE_ROWS = 30
-OUTCOMES = ("acked", "dead", "expired", "dropped", "purged", "present", "unknown", "missing")  # of a ProofRow
+OUTCOMES = ("acked", "dead", "expired", "dropped", "purged", "cut", "present", "unknown", "missing")  # of a ProofRow
 
 
 class ReportFigures(NamedTuple):

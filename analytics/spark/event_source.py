@@ -17,11 +17,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from analytics.inputs import LogFile, SnapshotFile, log_files, snapshot_files
-from analytics.queue_events import ActorName, FileEvents, QueueEvent, Said, snapshot_events
+from analytics.queue_events import ActorName, FileEvents, QueueEvent, Said
+from analytics.read_snapshots import snapshot_said
 from native.columns import BINARY, INT8, INT32, INT64, Column, Field, Table
 from native.log_columns import EVENTS
-from raft.store.snapshots import read_state
-from storage.errors import StorageError
 from storage.history.column_reader import ColumnPiece, ColumnReader, DamagedRange, durable_end
 from storage.os_disk import OsDisk
 from storage.record import Kind
@@ -128,14 +127,10 @@ def batches_of(file: LogFile, *, tail: bool) -> Iterator[pa.RecordBatch]:
 
 
 def batches_of_snapshot(file: SnapshotFile) -> Iterator[pa.RecordBatch]:
-    """What it says; nothing if it cannot be read, or a running node has deleted it: then the fold says what is missing."""
-    try:
-        meta, state = read_state(OsDisk(file.directory, read_only=True), file.name, file.group)
-    except StorageError:
-        return
-    yield arrow_batch(
-        ARROW, [(file.number, *said[:-1], file.node) for said in snapshot_events(file.group, meta, state)]
-    )
+    """What it says; nothing if it cannot be read: then the fold says what is missing."""
+    said = snapshot_said(file)
+    if said is not None:
+        yield arrow_batch(ARROW, [(file.number, *one) for one in said])
 
 
 def batches_of_piece(file: LogFile, events: FileEvents, piece: ColumnPiece) -> Iterator[pa.RecordBatch]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,9 +11,11 @@ from analytics.fold.lives import LifeState
 from analytics.inputs import LogFile
 from analytics.jobs.evidence import file_evidence, log_evidence, state_of_files
 from analytics.jobs.figures import LifeTimes, MachineSecond, QueueFigures, figures_at
-from analytics.jobs.proof import CLASSIC, LogEvidence, ProofRow, QueueLives, prove
+from analytics.jobs.proof import CLASSIC, UNCOMMITTED, LogEvidence, ProofRow, QueueLives, prove
 from analytics.jobs.raft_terms import TermEntries, TermRow, term_rows
 from analytics.spark.lives_table import seconds
+from analytics.streams.stream_look import FileStreams
+from analytics.streams.stream_proof import stream_proofs
 from classic.stored_run import LEVEL_SHIFT
 from raft.core.byte_reader import ByteReader
 from raft.core.errors import BadBytes
@@ -25,15 +27,14 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 GOING_ON = (str(LifeState.READY), str(LifeState.OUT))
-UNCOMMITTED = "some entries are not known to be committed: read the logs of more nodes"
 LEVEL_BASE_MASK = ~((1 << LEVEL_SHIFT) - 1)
 
 
 def proofs(
     spark: SparkSession, lives: DataFrame, files: list[LogFile], *, tail: bool, asked_for: Collection[int] | None = None
 ) -> list[ProofRow]:
-    """Of each queue, by name. `lives` has the name and the kind of each queue. `asked_for`: numbers of those that may be told
-    of though nothing is known of their messages; None: all."""
+    """Of each queue, by name. `lives` has the name and the kind of each queue, of streams none. `asked_for`: numbers of those
+    that may be told of though nothing is known of their messages; None: all."""
     before = state_of_files({file.directory for file in files})
     queues = queue_lives(lives)
     log = evidence(spark, files, before, tail)
@@ -42,7 +43,14 @@ def proofs(
             asked_for is None or queue in asked_for
         ):  # all that was known of it lies before what was read
             queues[queue] = QueueLives(queue, None, CLASSIC)
-    return sorted(prove(one, log) for one in queues.values())
+    streams = stream_proofs(files, partial(_each_on_workers, spark), tail=tail, asked_for=asked_for)
+    return sorted([*(prove(one, log) for one in queues.values()), *streams])
+
+
+def _each_on_workers(
+    spark: SparkSession, look: Callable[[LogFile], FileStreams], files: Sequence[LogFile]
+) -> list[FileStreams]:
+    return spark.sparkContext.parallelize(files, len(files)).map(look).collect()
 
 
 def evidence(spark: SparkSession, files: list[LogFile], before: dict[str, tuple[int, int]], tail: bool) -> LogEvidence:

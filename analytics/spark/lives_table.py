@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from analytics.fold.folded_history import QueueHistory
 from analytics.fold.lives import Life
-from analytics.fold.queue_history import QueueHistory, folded
+from analytics.fold.queue_history import folded
 from analytics.fold.quorum_queue import Second
 from analytics.queue_events import CLASSIC_KINDS, QUORUM, STANDING_KINDS, QueueEvent
 from analytics.spark.event_source import FORMAT, EventSource, arrow_batch

@@ -1,37 +1,41 @@
-"""One pass over a file of a log, for the entries of streams in it."""
+"""One pass over a file that has entries of streams: one of the log, or a segment of a stream's log."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from analytics.file_window import FileWindow, entries_of, looked_through
-from analytics.inputs import LogFile
-from analytics.queue_events import QueueName
+from analytics.file_window import FileWindow, LoggedEntry, entries_of, looked_through
+from analytics.inputs import LogFile, segment_group
+from analytics.queue_events import QueueEvent, QueueName
 from raft.core.errors import BadBytes
 from raft.core.messages import EntryKind
 from replicated.local_members import QUEUE_GROUPS
-from storage.disk import Buffer
-from stream.chunks.entries import ChunkEntry, RetentionCut, StoredOffsets, decode
+from storage.names import ARCHIVE_DIRECTORY
+from storage.record import Kind
+from stream.chunks.chunk import CHUNK_HEADER_BYTES, must_be_sound
+from stream.chunks.entries import ChunkEntry, decode, head_of
 
 STREAM = "stream"  # as groups of streams call their machine
 
 
-class LoggedChunk(NamedTuple):
-    """Messages that were published together."""
-
-    first_offset: int
-    messages: int
-    bytes: int
-    time_ms: int
-
-
 class LoggedStreamEntry(NamedTuple):
-    """One entry of a stream's log, as a file has it. `said` is None where it is about nothing that is told."""
+    """One entry of a stream's log, as a file has it."""
 
     place: int  # its index in the log
     term: int
-    said: LoggedChunk | StoredOffsets | RetentionCut | None
+    kind: int  # an EntryKind
+    # What changes the machine: of a chunk without its data, of which it has a checksum. So copies with equal heads are equal,
+    # as far as nothing is at fault with them.
+    head: bytes
+    size: int  # of all of it
+    fault: str | None = None  # a chunk with this head has other data
+    durable: bool = True
+
+    def event(self, node: str) -> QueueEvent:
+        return QueueEvent(
+            0, self.place, self.term, Kind.RAFT_ENTRIES, None, self.kind, self.head, self.size, self.durable, node
+        )
 
 
 @dataclass(slots=True)
@@ -40,26 +44,48 @@ class FileStreams(FileWindow):
 
     names: dict[int, str] = field(default_factory=dict)
     entries: dict[int, list[LoggedStreamEntry]] = field(default_factory=dict)  # by group, in the order of the file
+    standing: list[QueueEvent] = field(default_factory=list)  # what the node says of its members, of other queues too
+
+    @property
+    def is_archived(self) -> bool:
+        """No start of the node reads it."""
+        return self.file.name.startswith(ARCHIVE_DIRECTORY)
 
 
 def look_for_streams(file: LogFile, *, tail: bool) -> FileStreams:
     seen = FileStreams(file)
-    for piece, said in looked_through(seen, tail=tail):
-        for one in said:
-            if isinstance(one, QueueName) and one.kind == STREAM and one.queue >= QUEUE_GROUPS:
+    group = segment_group(file)
+    for looked in looked_through(seen, tail=tail):
+        for one in looked.said:
+            if not isinstance(one, QueueName | QueueEvent) or one.queue < QUEUE_GROUPS:
+                continue
+            if isinstance(one, QueueEvent):
+                seen.standing.append(one._replace(node=file.node))
+            elif one.kind == STREAM:
                 seen.names[one.queue] = one.name
-        for group, entry in entries_of(piece, seen.names):
-            told = _told(entry.data) if entry.kind == EntryKind.COMMAND else None
-            seen.entries.setdefault(group, []).append(LoggedStreamEntry(entry.index, entry.term, told))
+        # A file of the log that is kept as a segment has entries of other groups, too, and does not count for these.
+        for logged in entries_of(looked, seen.names if group is None else (group,)):
+            seen.entries.setdefault(logged.group, []).append(logged_stream_entry(logged))
     return seen
 
 
-def _told(data: Buffer) -> LoggedChunk | StoredOffsets | RetentionCut | None:
+def logged_stream_entry(logged: LoggedEntry) -> LoggedStreamEntry:
+    """What cannot be read has all of its bytes for a head: whoever takes it says what is wrong."""
+    entry = logged.entry
+    head, fault = bytes(entry.data), None
+    if entry.kind == EntryKind.COMMAND:
+        try:
+            said = decode(entry.data)
+            head = bytes(head_of(entry.data))
+            fault = _fault_of(said) if isinstance(said, ChunkEntry) else None
+        except BadBytes:
+            pass
+    return LoggedStreamEntry(entry.index, entry.term, entry.kind, head, len(entry.data), fault, logged.durable)
+
+
+def _fault_of(said: ChunkEntry) -> str | None:
     try:
-        entry = decode(data)
-    except BadBytes:  # of a version that is not known
-        return None
-    if isinstance(entry, ChunkEntry):
-        header = entry.header
-        return LoggedChunk(header.first_offset, header.message_count, header.size, header.time_ms)
-    return entry if isinstance(entry, StoredOffsets | RetentionCut) else None
+        must_be_sound(said.header, memoryview(said.chunk)[CHUNK_HEADER_BYTES:])
+    except BadBytes as error:
+        return str(error)
+    return None

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from analytics.coverage import iso_time
-from analytics.streams.stream_look import FileStreams, LoggedChunk, LoggedStreamEntry
-from stream.chunks.entries import RetentionCut, StoredOffsets
+from analytics.fold.stream_log import StoredAt, StreamLog, ToldChunk
+from analytics.streams.stream_copies import StreamCopies
 
 
 class StreamRow(NamedTuple):
@@ -29,76 +29,61 @@ class StreamRow(NamedTuple):
     reference: str | None = None
     stored_offset: int | None = None
     stored_at: str | None = None
+    went_back: int | None = None  # how often the reference stored less than before
     lag_messages: int | None = None  # behind it in the stream
     lag_s: float | None = None  # age of the first of them when the last one came; None also where no file has it
+    unknown: str | None = None  # why not all of it is known
 
 
 STREAM_COLUMNS = [
     ("name", "string"), ("messages", "bigint"), ("bytes", "bigint"), ("chunks", "bigint"), ("first_offset", "bigint"),
     ("next_offset", "bigint"), ("first_at", "string"), ("last_at", "string"), ("peak_per_second", "bigint"),
     ("cuts", "bigint"), ("reference", "string"), ("stored_offset", "bigint"), ("stored_at", "string"),
-    ("lag_messages", "bigint"), ("lag_s", "double"),
+    ("went_back", "bigint"), ("lag_messages", "bigint"), ("lag_s", "double"), ("unknown", "string"),
 ]  # fmt: skip
 
 
-def stream_rows(seen: Sequence[FileStreams]) -> list[StreamRow]:
-    """By name, and by reference. `seen`: node by node in the order of the log."""
-    names = {group: name for one in seen for group, name in one.names.items()}
-    rows: list[StreamRow] = []
-    for group in sorted(names, key=lambda group: (names[group], group)):
-        rows += _rows_of(names[group], _log_of(group, seen))
-    return rows
+def stream_rows(streams: Iterable[StreamCopies]) -> list[StreamRow]:
+    """By name, and by reference."""
+    return [row for one in streams for row in _rows_of(one.name, one.folded())]
 
 
-def _log_of(group: int, seen: Iterable[FileStreams]) -> list[LoggedStreamEntry]:
-    """The copy that goes on longest in the last term."""
-    copies: dict[str, list[LoggedStreamEntry]] = {}
-    for one in seen:
-        copy = copies.setdefault(one.file.node, [])
-        for entry in one.entries.get(group, ()):
-            while copy and copy[-1].place >= entry.place:
-                copy.pop()  # a later leader has replaced it
-            copy.append(entry)
-    return max(copies.values(), key=lambda copy: (copy[-1].term, copy[-1].place) if copy else (0, 0))
-
-
-def _rows_of(name: str, log: Sequence[LoggedStreamEntry]) -> list[StreamRow]:
-    chunks = [entry.said for entry in log if isinstance(entry.said, LoggedChunk)]
-    cuts = [entry.said for entry in log if isinstance(entry.said, RetentionCut)]
+def _rows_of(name: str, log: StreamLog) -> list[StreamRow]:
+    chunks = [chunk for chunk in log.chunks if chunk.time_ms is not None]
+    kept = [chunk for chunk in log.chunks if not chunk.state.has_ended]
     peak: Counter[int] = Counter()
     for chunk in chunks:
-        peak[chunk.time_ms // 1000] += chunk.messages
-    first = max([cut.first_offset for cut in cuts] or [chunks[0].first_offset]) if cuts or chunks else None
+        peak[(chunk.time_ms or 0) // 1000] += chunk.messages
     row = StreamRow(
         name,
         sum(chunk.messages for chunk in chunks),
-        sum(chunk.bytes for chunk in chunks),
+        sum(chunk.size for chunk in chunks),
         len(chunks),
-        first,
-        chunks[-1].first_offset + chunks[-1].messages if chunks else None,
+        next((chunk.first_offset for chunk in kept or chunks), None),
+        chunks[-1].next_offset if chunks else None,
         _at(chunks[0].time_ms if chunks else None),
         _at(chunks[-1].time_ms if chunks else None),
         max(peak.values(), default=0),
-        len(cuts),
+        log.cuts,
+        unknown=next(iter(log.wrong), log.unknown),
     )
-    stored: dict[str, tuple[int, int]] = {}
-    for entry in log:
-        if isinstance(entry.said, StoredOffsets):
-            stored.update({reference: (offset, entry.said.time_ms) for reference, offset in entry.said.offsets})
-    return [_behind(row, chunks, reference, *stored[reference]) for reference in sorted(stored)] or [row]
+    return [_behind(row, chunks, reference, log.stored[reference]) for reference in sorted(log.stored)] or [row]
 
 
-def _behind(row: StreamRow, chunks: Sequence[LoggedChunk], reference: str, offset: int, stored_ms: int) -> StreamRow:
-    row = row._replace(reference=reference, stored_offset=offset, stored_at=_at(stored_ms))
+def _behind(row: StreamRow, chunks: Sequence[ToldChunk], reference: str, stored: StoredAt) -> StreamRow:
+    row = row._replace(
+        reference=reference, stored_offset=stored.offset, stored_at=_at(stored.time_ms), went_back=stored.went_back
+    )
     if row.next_offset is None:
         return row
-    lag, unread = row.next_offset - offset - 1, offset + 1
+    lag, unread = row.next_offset - stored.offset - 1, stored.offset + 1
     if lag <= 0:
         return row._replace(lag_messages=0, lag_s=0.0)
     at = bisect_right(chunks, unread, key=lambda chunk: chunk.first_offset) - 1
     if at < 0:
         return row._replace(lag_messages=lag)
-    return row._replace(lag_messages=lag, lag_s=(chunks[-1].time_ms - chunks[at].time_ms) / 1000)
+    age_ms = (chunks[-1].time_ms or 0) - (chunks[at].time_ms or 0)
+    return row._replace(lag_messages=lag, lag_s=age_ms / 1000)
 
 
 def _at(time_ms: int | None) -> str | None:

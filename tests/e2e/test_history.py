@@ -7,8 +7,9 @@ from typing import Any
 
 import pika
 
+from analytics.fold.folded_history import QueueHistory
 from analytics.fold.lives import LifeState
-from analytics.fold.queue_history import QueueHistory, folded
+from analytics.fold.queue_history import folded
 from analytics.inputs import log_files
 from analytics.queue_events import QueueEvent, QueueName
 from broker.actors import ActorKind

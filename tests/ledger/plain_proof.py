@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from analytics.fold.folded_history import QueueHistory
 from analytics.fold.lives import LifeState
-from analytics.fold.queue_history import QueueHistory
-from analytics.inputs import log_files
+from analytics.inputs import LogFile, log_files
 from analytics.jobs.evidence import file_evidence, log_evidence
 from analytics.jobs.proof import CLASSIC, ProofRow, QueueLives, prove
 from analytics.queue_events import QueueName
+from analytics.streams.stream_look import FileStreams
+from analytics.streams.stream_proof import stream_proofs
 from classic.stored_run import LEVEL_SHIFT
 from tests.ledger.told import histories
 
@@ -19,7 +22,13 @@ def proofs(data: Path) -> dict[str, ProofRow]:
     files = log_files([str(data)])
     evidence = log_evidence(map(file_evidence, files), {(file.node, file.directory) for file in files}, False)
     rows = [prove(_lives(named, history), evidence) for named, history in histories([str(data)]).values()]
+    rows += stream_proofs(files, looked_at, tail=False)
     return {row.name.rpartition("/")[2]: row for row in rows}
+
+
+def looked_at(look: Callable[[LogFile], FileStreams], files: Sequence[LogFile]) -> list[FileStreams]:
+    """Here, one after the other."""
+    return [look(file) for file in files]
 
 
 def _lives(named: QueueName, history: QueueHistory) -> QueueLives:

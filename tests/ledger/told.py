@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+from analytics.fold.folded_history import QueueHistory
 from analytics.fold.lives import Life
-from analytics.fold.queue_history import QueueHistory, folded
+from analytics.fold.queue_history import folded
 from analytics.inputs import log_files
 from analytics.queue_events import CLASSIC_KINDS, QUORUM, ActorName, QueueEvent, QueueName
 from native import content

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from analytics.fold.folded_history import QueueHistory
 from analytics.fold.lives import LifeState
-from analytics.fold.queue_history import QueueHistory, folded
+from analytics.fold.queue_history import folded
 from analytics.fold.quorum_queue import QueueFold
 from analytics.queue_events import ActorName, FileEvents, QueueEvent, QueueName, Said, snapshot_events
 from broker.queue_type import Outcome

@@ -21,7 +21,7 @@ SECOND = 1_772_337_600
 COVERED = Coverage(["n1", EVIL], 3, 1_000, "2026-03-01T04:00:00+00:00", "2026-03-01T05:00:00+00:00", [])
 SPANS = [SpanSum(EVIL, SECOND, 10, 0), SpanSum("//q", SECOND, 4, 2), SpanSum(EVIL, SECOND + 20, 0, 7)]
 EMPTY = JobAnswer([("name", "string")], [])
-HOLDS = ProofRow("//q", 1, 10, 6, 1, 0, 0, 0, 3, 0, 0, [], None)
+HOLDS = ProofRow("//q", 1, 10, 6, 1, 0, 0, 0, 0, 3, 0, 0, [], None)
 DEAD = JobAnswer(
     [("name", "string"), ("messages", "bigint"), ("sample", "struct"), ("why", "string")],
     [{"name": EVIL, "messages": 12_345, "sample": {"pos": 1, "off": 0}, "why": None}],

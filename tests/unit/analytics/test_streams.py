@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,14 +11,23 @@ import pytest
 from analytics.__main__ import main
 from analytics.inputs import log_files
 from analytics.jobs.answer import EXIT_HOLDS
-from analytics.streams.stream_look import look_for_streams
+from analytics.streams.stream_copies import StreamsRead, read_streams
 from analytics.streams.stream_rows import StreamRow, stream_rows
 from raft.core import packs
 from raft.core.messages import EntryKind
 from storage.record import Kind
 from storage.record import encode as encode_record
 from stream.chunks.chunk import message_item, seal_chunk
-from stream.chunks.entries import ChunkEntry, LogEntry, NamesForgotten, RetentionCut, StoredOffsets, encode
+from stream.chunks.entries import (
+    ChunkEntry,
+    LogEntry,
+    NamesForgotten,
+    RetentionCut,
+    StoredOffsets,
+    WriterPosition,
+    encode,
+)
+from tests.ledger.plain_proof import looked_at
 from tests.unit.analytics.test_follow import name
 from tests.unit.analytics.test_pursuit import log
 
@@ -26,9 +36,19 @@ START = 1_700_000_000_000
 NAMED = name(GROUP, "stream", "s")
 
 
-def chunk(first_offset: int, messages: int, ms: int = 0) -> ChunkEntry:
-    data = message_item(b"m") * messages
-    return ChunkEntry(seal_chunk([data], messages, messages, START + ms, 1, first_offset) + data)
+def chunk(
+    first_offset: int,
+    messages: int,
+    ms: int = 0,
+    *,
+    body: bytes = b"m",
+    publishers: Sequence[tuple[str, int]] = (),
+    writers: Sequence[WriterPosition] = (),
+    ends_segment: bool = False,
+) -> ChunkEntry:
+    data = message_item(body) * messages
+    header = seal_chunk([data], messages, messages, START + ms, 1, first_offset)
+    return ChunkEntry(header + data, publishers=publishers, writers=writers, ends_segment=ends_segment)
 
 
 def entries(index: int, *said: LogEntry, term: int = 1, kind: EntryKind = EntryKind.COMMAND) -> list[bytes]:
@@ -38,11 +58,21 @@ def entries(index: int, *said: LogEntry, term: int = 1, kind: EntryKind = EntryK
 
 
 def told(data: Path) -> list[StreamRow]:
-    return stream_rows([look_for_streams(file, tail=True) for file in log_files([str(data)])])
+    return stream_rows(read(data).streams)
+
+
+def read(data: Path) -> StreamsRead:
+    return read_streams(log_files([str(data)]), looked_at, tail=True)
 
 
 def test_what_was_published_and_cut_is_told(tmp_path: Path) -> None:
-    log(tmp_path / "n1", 1, NAMED, entries(1, kind=EntryKind.NOOP), entries(2, chunk(0, 2), chunk(2, 3, ms=999)))
+    log(
+        tmp_path / "n1",
+        1,
+        NAMED,
+        entries(1, kind=EntryKind.NOOP),
+        entries(2, chunk(0, 2, ends_segment=True), chunk(2, 3, ms=999)),
+    )
     log(tmp_path / "n1", 2, NAMED, entries(4, chunk(5, 1, ms=1_500), RetentionCut(START + 1_600, 2)))
     (row,) = told(tmp_path)
     assert (row.name, row.messages, row.chunks) == ("//s", 6, 3)

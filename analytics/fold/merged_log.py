@@ -1,0 +1,125 @@
+"""One log of all copies of a replicated log, entry by entry and without gaps, for the fold of its kind of queue.
+
+It begins at the first entry, or at the first snapshot that was read. Behind a gap it goes on with the next snapshot, for no
+machine can go on over a missing entry. Of several entries of one index the one with the highest term counts: a later leader has
+replaced the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import error as struct_error
+from typing import Protocol
+
+from analytics.fold.group_copies import GroupCopies, Removal
+from analytics.queue_events import STANDING_KINDS, QueueEvent
+from raft.core.byte_reader import ByteReader
+from raft.core.codec import read_meta
+from raft.core.errors import BadBytes
+from raft.core.messages import EntryKind
+from storage.record import Kind
+
+FIRST_INDEX = 1
+
+
+class EntriesFold(Protocol):
+    """What the log is given to."""
+
+    def apply(self, event: QueueEvent) -> None:
+        """The next command. Raises ValueError when the fold cannot go on: the log is of a newer version."""
+
+    def resume(self, place: int, state: bytes, version: int) -> Callable[[], None]:
+        """What has the fold go on from this snapshot. Raises ValueError, BadBytes and struct.error for what is none."""
+
+    def check(self, place: int, state: bytes) -> None:
+        """A snapshot of the place where the fold is."""
+
+    def lose(self, why: str) -> None:
+        """What comes next is missing."""
+
+    def pass_over(self, event: QueueEvent) -> None:
+        """An entry behind a gap: nothing says whether it counts."""
+
+    def remove(self, at: int | None) -> None:
+        """The queue is deleted; ms."""
+
+
+class MergedLog:
+    """See the module. `take` what nodes say of themselves first, then entries and snapshots by place, of one place those of the
+    highest term first."""
+
+    def __init__(self, fold: EntriesFold) -> None:
+        self.copies = GroupCopies()
+        self._fold = fold
+        self._next = FIRST_INDEX
+        self._term = 0
+        self._is_lost = False  # entries are missing: there is nothing that the next one applies to
+        self._removed_at: int | None = None  # ms
+
+    def take(self, event: QueueEvent) -> None:
+        if event.kind in STANDING_KINDS:
+            self.copies.take(event)
+            if event.kind == Kind.RAFT_GROUP_REMOVED and event.at is not None:
+                self._removed_at = max(self._removed_at or 0, event.at // 1000)
+        elif event.kind == Kind.RAFT_STATE:
+            self._take_snapshot(event)
+        else:
+            self._take_copy(event)
+
+    def end(self) -> None:
+        """Removing a member is no command of the log, so no entry says when the queue went."""
+        removal = self.copies.removal()
+        if removal is Removal.OF_ALL:
+            self._fold.remove(self._removed_at)
+        elif removal is Removal.UNCLEAR:
+            nodes = ", ".join(self.copies.removed_nodes())
+            self._lose(
+                f"the member on {nodes} was removed, and no log that was read says whether the queue was deleted"
+            )
+
+    def _take_snapshot(self, event: QueueEvent) -> None:
+        """Of use where entries are missing; where none are, it has to say the same."""
+        if not self._is_lost and event.place == self._next - 1:
+            self._fold.check(event.place, event.data[event.first :])
+        elif event.place >= (self._next - 1 if self._is_lost else self._next):
+            self._begin_at(event)
+
+    def _begin_at(self, event: QueueEvent) -> None:
+        try:
+            meta = read_meta(ByteReader(event.data[: event.first]))
+            resume = self._fold.resume(event.place, event.data[event.first :], meta.machine_version)
+        except (ValueError, BadBytes, struct_error):
+            return
+        if self._next > FIRST_INDEX and not self._is_lost:
+            self._miss(event.place + 1)
+        resume()
+        self._is_lost = False
+        self._next, self._term = event.place + 1, meta.term
+        self.copies.stand(event.place, meta.membership)
+
+    def _take_copy(self, event: QueueEvent) -> None:
+        if not self._is_lost and event.place > self._next and event.term >= self._term:
+            self._miss(event.place)
+        if self._is_lost:
+            self._fold.pass_over(event)
+        elif event.place == self._next and event.term >= self._term:
+            self._apply(event)
+        if event.place == self._next - 1 and event.term == self._term and event.durable:
+            self.copies.copied(event)  # else it is what a leader has replaced
+
+    def _apply(self, event: QueueEvent) -> None:
+        self._next, self._term = event.place + 1, event.term
+        self.copies.changed(event)
+        if event.first != EntryKind.COMMAND:
+            return
+        try:
+            self._fold.apply(event)
+        except ValueError as error:
+            self._lose(str(error))
+
+    def _miss(self, end: int) -> None:
+        self._lose(f"entries {self._next} to {end - 1} are missing")
+
+    def _lose(self, why: str) -> None:
+        self._fold.lose(why)
+        self._is_lost = True

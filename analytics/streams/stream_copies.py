@@ -1,0 +1,117 @@
+"""All that nodes have of their streams: in the log, in segments that were moved out of it, and in snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from operator import attrgetter
+from pathlib import Path
+from typing import NamedTuple
+
+from analytics.fold.stream_log import StreamLog, folded_stream
+from analytics.inputs import LogFile, SnapshotFile, segment_files, snapshots_of
+from analytics.queue_events import STANDING_PLACE, QueueEvent
+from analytics.read_snapshots import snapshot_said
+from analytics.streams.stream_look import STREAM, FileStreams, LoggedStreamEntry, look_for_streams
+from raft.core.errors import BadBytes
+from raft.store.group_log import GroupLog
+from raft.store.group_records import GroupIdentity, encode_identity
+from raft.store.groups_file import load as load_groups
+from storage.os_disk import OsDisk
+from storage.record import Kind
+
+LOGGED_LATER = 1  # what a node's own log says of its member is younger than what this says
+
+Each = Callable[[Callable[[LogFile], FileStreams], Sequence[LogFile]], list[FileStreams]]
+
+
+class StreamOnNode(NamedTuple):
+    """A node's member of a stream, as the node's list of groups has it."""
+
+    node: str
+    directory: str
+    identity: GroupIdentity
+    term: int
+
+    def events(self) -> Iterator[QueueEvent]:
+        """What the log has said once, in files that are gone by now."""
+        group, data = self.identity.group, encode_identity(self.identity)
+        said = QueueEvent(group, STANDING_PLACE, self.term, Kind.RAFT_GROUP, None, LOGGED_LATER, data, node=self.node)
+        yield said
+        yield said._replace(kind=Kind.RAFT_FACTS)
+
+
+class EntryCopy(NamedTuple):
+    """One node's copy of an entry."""
+
+    node: str
+    is_archived: bool
+    entry: LoggedStreamEntry
+
+
+@dataclass(slots=True)
+class StreamCopies:
+    """Of one stream."""
+
+    group: int
+    name: str
+    entries: list[EntryCopy] = field(default_factory=list)
+    standing: list[QueueEvent] = field(default_factory=list)
+    snapshots: list[SnapshotFile] = field(default_factory=list)
+
+    def folded(self) -> StreamLog:
+        states = [said for file in self.snapshots for said in snapshot_said(file) or ()]
+        entries = [copy.entry.event(copy.node) for copy in self.entries]
+        return folded_stream(sorted([*self.standing, *states, *entries], key=lambda event: (event.place, -event.term)))
+
+
+class StreamsRead(NamedTuple):
+    """Of all streams, by name; and what was read for that."""
+
+    streams: list[StreamCopies]
+    files: list[LogFile]
+    seen: list[FileStreams]
+
+
+def read_streams(files: Sequence[LogFile], each: Each, *, tail: bool) -> StreamsRead:
+    """`files`: of the logs. `each` does something with each of several files, wherever that is done."""
+    directories = sorted({(file.node, file.directory) for file in files})
+    members = [member for node, directory in directories for member in stream_members(node, directory)]
+    segments = [file for member in members for file in segment_files(Path(member.directory), member.identity.group)]
+    looked_at = [*files, *segments]
+    seen = each(partial(look_for_streams, tail=tail), looked_at)
+    found = {member.identity.group: StreamCopies(member.identity.group, member.identity.name) for member in members}
+    for file in seen:
+        for group, name in file.names.items():
+            found.setdefault(group, StreamCopies(group, name))
+    for member in members:
+        found[member.identity.group].standing += member.events()
+    _share_out(seen, found)
+    for _, directory in directories:
+        for snapshot in snapshots_of(Path(directory)):
+            if snapshot.group in found:
+                found[snapshot.group].snapshots.append(snapshot)
+    return StreamsRead(sorted(found.values(), key=attrgetter("name", "group")), looked_at, seen)
+
+
+def stream_members(node: str, directory: str) -> list[StreamOnNode]:
+    """Those that the node's list of groups has. What is not to be read says nothing."""
+    found = []
+    for state in load_groups(OsDisk(directory, read_only=True))[0].states.values():
+        with suppress(BadBytes):
+            log = GroupLog.decode(state)
+            if log.identity.machine == STREAM:
+                found.append(StreamOnNode(node, directory, log.identity, log.facts.term))
+    return found
+
+
+def _share_out(seen: Iterable[FileStreams], found: dict[int, StreamCopies]) -> None:
+    for file in seen:
+        for group, entries in file.entries.items():
+            copies = found[group].entries
+            copies += [EntryCopy(file.file.node, file.is_archived, entry) for entry in entries]
+        for event in file.standing:
+            if event.queue in found:
+                found[event.queue].standing.append(event)
