@@ -36,6 +36,8 @@ from analytics.spark.sent_wheel import sent
 from analytics.spark.session import EXTRA, LOCAL, WORKER_PYTHON, NoSpark, is_cluster, spark_session
 from analytics.streams.stream_copies import read_streams
 from analytics.streams.stream_rows import STREAM_COLUMNS, stream_rows
+from analytics.unroutable.count_look import look_for_counts
+from analytics.unroutable.count_rows import COUNTED_COLUMNS, counted_rows, not_counted
 from analytics.workers import Workers
 
 if TYPE_CHECKING:
@@ -302,6 +304,17 @@ def streams(options: argparse.Namespace, files: list[LogFile]) -> int:
     return EXIT_UNKNOWN if covered.is_damaged or any(row.unknown for row in rows) else EXIT_HOLDS
 
 
+def unroutable(options: argparse.Namespace, files: list[LogFile]) -> int:
+    with Workers(files) as workers:
+        seen = workers.each(partial(look_for_counts, tail=options.tail), files)
+    covered, silent = coverage_of(files, seen), not_counted(seen)
+    rows = [row for row in counted_rows(seen, all_of_them=options.all) if options.exchange in (None, row.exchange)]
+    show(covered, JobAnswer(COUNTED_COLUMNS, [row._asdict() for row in rows]), as_json=options.json)
+    for node, number, missing in silent:
+        print(f"{node} did not count in {missing} of {number} files: history.level was not full", file=sys.stderr)
+    return EXIT_UNKNOWN if silent or covered.is_damaged else EXIT_HOLDS
+
+
 def follow(options: argparse.Namespace, files: list[LogFile]) -> int:
     rates = QueueRates(time.monotonic)
     rates.look(files)
@@ -319,6 +332,7 @@ WITHOUT_SPARK: dict[str, Callable[[argparse.Namespace, list[LogFile]], int]] = {
     "audit": audit,
     "follow": follow,
     "streams": streams,
+    "unroutable": unroutable,
 }
 COMMANDS: dict[str, Callable[[JobQuestion], JobAnswer]] = {
     "sql": sql,
@@ -429,6 +443,18 @@ def parser() -> argparse.ArgumentParser:
     about(
         "streams",
         "what was published to streams, and how far behind readers are that store offsets; needs neither Spark nor Java",
+    )
+    unroutable = commands.add_parser(
+        "unroutable",
+        help="what reached no queue, by exchange and publisher, where history.level was full; needs neither Spark nor Java",
+    )
+    unroutable.add_argument(
+        "--exchange", metavar="NAME", help="what was published to this one; '' is the default exchange"
+    )
+    unroutable.add_argument(
+        "--all",
+        action="store_true",
+        help="also what is in no log though it was in a queue, or given to a consumer at once",
     )
     follow = commands.add_parser(
         "follow",

@@ -33,6 +33,7 @@ from broker.stream_clients.client_terms import StreamSink
 from broker.stream_clients.stream_client import StreamClient
 from broker.stream_clients.stream_clients import StreamClients
 from broker.turns import Turns
+from broker.unlogged import UnloggedCounter
 
 LOGIN_REFUSED = "Login was refused"
 # Everybody knows its password, so it opens from this machine only.
@@ -68,6 +69,7 @@ class Broker(NodeQueues):
         audit: Audit | None = None,
         history: HistoryLevel = HistoryLevel.BASIC,
         queues_per_step: int = QUEUES_PER_STEP,
+        unlogged: UnloggedCounter | None = None,
     ) -> None:
         """`owner_prefix` makes a connection's id unique over the cluster, and over the processes of this node."""
         self.audit = audit or Audit(note=ignore, warn=ignore)
@@ -89,6 +91,7 @@ class Broker(NodeQueues):
             owners=self._connections,
             owner_prefix=owner_prefix,
             queues_per_step=queues_per_step,
+            unlogged=unlogged,
         )
         self.streams = StreamClients(self)
         metadata.subscribe(self._clients_concerned)

@@ -37,6 +37,7 @@ from broker.routing.reply_to import Replies
 from broker.routing.route import route
 from broker.timers import Timers
 from broker.turns import Turns
+from broker.unlogged import UnloggedCounter
 
 DELETE_AGAIN_MS = 1_000
 CANCELLED_PER_STEP = 250  # consumers of a queue that is deleted
@@ -73,6 +74,7 @@ class NodeQueues:
         owners: Container[str],
         owner_prefix: str,
         queues_per_step: int = QUEUES_PER_STEP,
+        unlogged: UnloggedCounter | None = None,
     ) -> None:
         """`owners` has the ids of connections. `owner_prefix` makes them unique over the cluster, and over the processes of
         this node."""
@@ -87,6 +89,7 @@ class NodeQueues:
         self.queues_per_step = queues_per_step
         self.replies = Replies(random_bytes)
         self.histories = Histories()
+        self.unlogged = unlogged  # None: nobody counts what the log does not have
         self.totals = Totals()
         self._owners = owners
         self._owner_prefix = owner_prefix

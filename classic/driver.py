@@ -20,6 +20,7 @@ from broker.message import Run
 from broker.queue_type import Queue, QueueHost
 from broker.records import QueueRecord
 from broker.run_parts import one_by_one
+from broker.unlogged import Unlogged, UnloggedCounter
 from classic.queue import ClassicQueue
 from classic.recovery import clean_stop
 from classic.recovery.queue_summary import summary_of
@@ -67,6 +68,7 @@ class ClassicQueues:
         self._waiting: deque[tuple[int, list[Receipt]]] = deque()  # receipts by the ticket that answers them
         self._pressure = 0.0
         self._is_telling = False  # the log, in slices
+        self._unlogged: UnloggedCounter | None = None
         self._stopped = False
 
     # start and stop
@@ -86,9 +88,12 @@ class ClassicQueues:
         log_files: LogShare | None = None,
         names: FileNames | None = None,
         history: HistoryLevel = HistoryLevel.BASIC,
+        unlogged: UnloggedCounter | None = None,
     ) -> None:
-        """`log_files` is the share in a log that others use, too, and `names` its names."""
+        """`log_files` is the share in a log that others use, too, and `names` its names. `unlogged` is told of
+        messages that do not go there."""
         self._host = host
+        self._unlogged = unlogged
         self._storage.log = log
         self._storage.names = names or FileNames(log, 0)
         self._storage.says_who = history >= HistoryLevel.BASIC
@@ -250,6 +255,7 @@ class ClassicQueues:
         for queue in takers:
             stays = run.persistent and queue.record.durable
             if (receipt is None or not stays) and queue.deliver_at_once(run, now):
+                self._count_unlogged(Unlogged.HANDED_AT_ONCE, run)
                 if receipt is not None:
                     receipt.accepted()
                 continue
@@ -258,6 +264,8 @@ class ClassicQueues:
             taken.append(one)
             if stays:
                 durable.append(one)
+            else:
+                self._count_unlogged(Unlogged.TRANSIENT, run)
         if durable:
             self._log_run(run, durable, receipt)
         for queue, level, stored in taken:
@@ -275,9 +283,14 @@ class ClassicQueues:
         if not queue.refuses(run, now):
             return True
         queue.refused(run, now)
+        self._count_unlogged(Unlogged.REFUSED, run)
         if receipt is not None:
             receipt.refused()
         return False
+
+    def _count_unlogged(self, what: Unlogged, run: Run) -> None:
+        if self._unlogged is not None:
+            self._unlogged.count(what, run.publisher, run.exchange, run.routing_key, run.count, run.body_bytes)
 
     def _log_run(self, run: Run, durable: list[Taken], receipt: Receipt | None) -> None:
         """One record for each time of expiry, nearly always one for all queues."""

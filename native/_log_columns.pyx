@@ -27,6 +27,7 @@ cdef enum:
     CLASSIC_DONE = 24
     CLASSIC_BACK = 26
     RAFT_ENTRIES = 32
+    COUNTS = 51
     COMMAND = 0
 
     MARK_SIZE = 64
@@ -39,6 +40,8 @@ cdef enum:
     DEATH_SIZE = 25
     PART_SIZE = 16
     REASONED_SIZE = 13
+    SPAN_SIZE = 4
+    COUNT_ROW_SIZE = 23
     ENTRY_VERSION = 1
     ENTRY_SIZE = 9
     OP_SIZE = 5
@@ -70,6 +73,7 @@ cdef enum:
     PUBLISH_COLUMNS = 25
     ORIGIN_COLUMNS = 6
     SETTLE_COLUMNS = 12
+    COUNT_COLUMNS = 9
     EVENT_COLUMNS = 9
 
     FILE_BITS = 40
@@ -766,6 +770,70 @@ def settles(buffer, uint64_t base, found, bytes queue_groups):
     table.begin()
     table.walk(source)
     return table.rows, finished(table.columns, table.buffers, table.rows)
+
+
+# Counts.
+
+
+cdef const uint8_t *next_count(const uint8_t *row, const uint8_t *end) noexcept nogil:
+    """Behind the row of a COUNTS that begins there; NULL if there is none."""
+    cdef const uint8_t *behind
+    if end - row < COUNT_ROW_SIZE:
+        return NULL
+    behind = row + COUNT_ROW_SIZE + row[21] + row[22]
+    return behind if behind <= end else NULL
+
+
+def counts(buffer, uint64_t base, found):
+    """See native/log_columns.py."""
+    cdef Records source = Records(buffer, base, found, b"")
+    cdef Record record
+    cdef Column c[COUNT_COLUMNS]
+    cdef uint64_t at, rows = 0, row = 0, exchange_bytes = 0, key_bytes = 0, actor
+    cdef const uint8_t *p
+    cdef const uint8_t *end
+    cdef const uint8_t *behind
+    for at in range(source.rows):
+        source.take(at, &record)
+        if record.kind != COUNTS or record.size < SPAN_SIZE:
+            continue
+        p, end = record.payload + SPAN_SIZE, record.payload + record.size
+        while True:
+            behind = next_count(p, end)
+            if behind == NULL:
+                break
+            exchange_bytes += p[21]
+            key_bytes += p[22]
+            rows += 1
+            p = behind
+    buffers = (
+        new_column(&c[0], INT64, False, rows), new_column(&c[1], INT64, True, rows), new_column(&c[2], INT64, False, rows),
+        new_column(&c[3], INT64, True, rows), new_column(&c[4], INT32, False, rows), new_column(&c[5], INT64, False, rows),
+        new_column(&c[6], INT64, False, rows), new_column(&c[7], BINARY, False, rows, exchange_bytes),
+        new_column(&c[8], BINARY, False, rows, key_bytes),
+    )
+    for at in range(source.rows):
+        source.take(at, &record)
+        if record.kind != COUNTS or record.size < SPAN_SIZE:
+            continue
+        p, end = record.payload + SPAN_SIZE, record.payload + record.size
+        while True:
+            behind = next_count(p, end)
+            if behind == NULL:
+                break
+            actor = get_le(p, 4)
+            put64(&c[0], row, record.offset)
+            maybe64(&c[1], row, record.timed, record.time)
+            put64(&c[2], row, get_le(record.payload, 4))
+            maybe64(&c[3], row, actor != 0, actor)
+            put32(&c[4], row, p[20])
+            put64(&c[5], row, get_le(p + 4, 8))
+            put64(&c[6], row, get_le(p + 12, 8))
+            put_bytes(&c[7], row, p + COUNT_ROW_SIZE, p[21])
+            put_bytes(&c[8], row, p + COUNT_ROW_SIZE + p[21], p[22])
+            row += 1
+            p = behind
+    return rows, finished(c, buffers, rows)
 
 
 # Events.

@@ -6,6 +6,7 @@ storage/wal/file_reader.py does. The other functions decode payloads of records 
     publishes   a row for each run and queue: CLASSIC_PUBLISH, and the ENQUEUE ops of quorum queues
     origins     a row for each part of a run that one actor has published: joined to publishes by `offset` and `off`
     settles     a row for each range that left a queue or went back: the classic kinds, and the ops of quorum queues
+    counts      a row for each row of COUNTS: messages that are in no log, by who published them where
     events      a row for each thing that happened to a queue, for those who fold them: a classic record for each queue that it
                 names, an entry of a replicated log; without contents of messages
 
@@ -22,7 +23,8 @@ op of an unknown kind gives none. A piece of n bytes has at most n / 32 records,
 the worst is a record that names 4,000 queues, which repeats the longest names for each. `events` repeats who published, too,
 and passes over a publish that would so become HEADS_MAX times its size: more than 500 publishers joined for as many queues.
 
-The numbers of kinds here are those of storage/record.py and quorum/fifo/commands.py; tests compare them.
+The numbers of kinds here are those of storage/record.py and quorum/fifo/commands.py, those of UNLOGGED in broker/unlogged.py;
+tests compare them.
 """
 
 from __future__ import annotations
@@ -106,6 +108,18 @@ SETTLES: Final = (
     Field("actor", INT64, nullable=True),
 )
 
+COUNTS: Final = (
+    Field("offset", INT64),
+    Field("time", INT64, nullable=True),
+    Field("span_ms", INT64),  # they were counted since so long before
+    Field("actor", INT64, nullable=True),
+    Field("what", INT32),  # one of UNLOGGED
+    Field("messages", INT64),
+    Field("body_bytes", INT64),
+    Field("exchange", BINARY),
+    Field("routing_key", BINARY),  # of the last of them
+)
+
 EVENTS: Final = (
     Field("queue", INT64),
     Field(
@@ -137,11 +151,14 @@ OUTCOMES: Final = {
     ), BACK)),
 }  # fmt: skip
 DEATHS: Final = ("rejected", "expired", "maxlen", "delivery_limit")
+# What COUNTS says of messages, from 1 on.
+UNLOGGED: Final = (None, "unroutable", "returned", "refused", "transient", "handed_at_once", "dead_unroutable")
 
 MARK, ROLL, FIRST_KIND_OF_WRITERS = 1, 2, 16
 CLASSIC_PUBLISH, CLASSIC_SETTLE, CLASSIC_PURGE, CLASSIC_QUEUE_DELETED = 16, 17, 18, 19
 CLASSIC_DONE, CLASSIC_BACK = 24, 26
 RAFT_ENTRIES = 32
+COUNTS_KIND = 51
 COMMAND = 0  # the kind of entries that are for a machine
 ENQUEUE, SETTLE, PURGE, DEAD_SETTLED_OP, PURGE_ONCE = 1, 2, 6, 12, 14
 PERSISTENT, NUMBERED, KNOWN_FLAGS = 1, 4, 7
@@ -158,6 +175,8 @@ _PAIR = struct.Struct("<QQ")
 _DEATH = struct.Struct("<QQIIB")
 _PART = struct.Struct("<IQI")
 _REASONED = struct.Struct("<QIB")
+_SPAN = struct.Struct("<I")
+_COUNT_ROW = struct.Struct("<IQQBBB")
 _ENTRY = struct.Struct("<BQ")
 _OP = struct.Struct("<BI")
 _ENQUEUE = struct.Struct("<IQQQIQQBBBB")
@@ -246,6 +265,16 @@ def settles_plain(buffer: Buffer, base: int, found: columns.Table, queue_groups:
                 for index, time_ms, off, kind, _, op in _ops(record, payload):
                     rows.extend(_settles_of_op(record, index, time_ms, off, kind, op))
         return columns.table(SETTLES, rows)
+
+
+def counts_plain(buffer: Buffer, base: int, found: columns.Table) -> columns.Table:
+    """Messages of these records that the log does not have, only their number."""
+    with memoryview(buffer) as view:
+        rows: list[Row] = []
+        for record, payload in _payloads(view, base, found):
+            if record["kind"] == COUNTS_KIND:
+                rows.extend(_counted(record, payload))
+        return columns.table(COUNTS, rows)
 
 
 def _belongs(payload: memoryview, kind: int, position: int, place: FilePlace, commit: int) -> bool:
@@ -451,6 +480,24 @@ def _reasoned(record: dict[str, Any], payload: memoryview) -> Iterator[Row]:
         )  # fmt: skip
 
 
+# What is in no log: storage/history/count_records.py.
+
+
+def _counted(record: dict[str, Any], payload: memoryview) -> Iterator[Row]:
+    at = _SPAN.size
+    while len(payload) - at >= _COUNT_ROW.size:
+        actor, messages, body_bytes, what, exchange_len, key_len = _COUNT_ROW.unpack_from(payload, at)
+        name_at = at + _COUNT_ROW.size
+        key_at = name_at + exchange_len
+        at = key_at + key_len
+        if at > len(payload):
+            return
+        yield (
+            record["offset"], record["time"], _SPAN.unpack_from(payload)[0], actor or None, what, messages, body_bytes,
+            bytes(payload[name_at:key_at]), bytes(payload[key_at:at]),
+        )  # fmt: skip
+
+
 # Quorum queues: raft/core/packs.py, quorum/fifo/commands.py.
 
 
@@ -546,6 +593,7 @@ records = records_plain
 publishes = publishes_plain
 origins = origins_plain
 settles = settles_plain
+counts = counts_plain
 events = events_plain
 
 if (_twin := compiled_twin("log_columns")) is not None:
@@ -553,4 +601,5 @@ if (_twin := compiled_twin("log_columns")) is not None:
     publishes = _twin.publishes
     origins = _twin.origins
     settles = _twin.settles
+    counts = _twin.counts
     events = _twin.events

@@ -75,6 +75,7 @@ from replicated.queue import QueueReports, ReplicatedQueue
 from storage.archive.archive import ArchiveFigures
 from storage.archive.archive_window import ArchiveLimits
 from storage.history.file_names import FileNames
+from storage.history.unlogged_counts import UnloggedCounts
 from storage.lmdb_store import Store
 from storage.wal.writer import LogWriter
 from stream.driver import StreamQueues
@@ -144,6 +145,7 @@ class Kernel:
         self._close: list[Callable[[], None]] = []
         self._broker_timer: Timer | None = None
         self._held = (False, False)
+        self._unlogged: UnloggedCounts | None = None
 
     def _turns_of_work(self) -> BackgroundWork:
         ports = self._ports
@@ -185,6 +187,8 @@ class Kernel:
         self._names = FileNames(self.log, self.place.incarnation, catalog.queue_of_id)
         says_who = self._settings.history >= HistoryLevel.BASIC
         self._actor_number = self._names.number_of if says_who else nobody
+        if self._settings.history >= HistoryLevel.FULL:
+            self._unlogged = UnloggedCounts(self.log, self._names, self._wall_ms)
         self.metadata.when_and_who = self._when_and_who
         foundation.store.names = self._names
 
@@ -230,6 +234,7 @@ class Kernel:
             audit=metadata.audit,
             history=self._settings.history,
             queues_per_step=self._settings.queues_per_step,
+            unlogged=self._unlogged,
         )
         broker.replies.join(str(place.number), RemoteReplies(self._calls, broker.replies, wall_ms))
         groups = broker.streams.groups
@@ -350,8 +355,12 @@ class Kernel:
 
     def _add_classic(self) -> None:
         classic, broker, wall_ms = self.classic, self.broker, self._wall_ms
-        classic.attach(broker, self.log, self._classic_share, self._names, self._settings.history)
+        classic.attach(
+            broker, self.log, self._classic_share, self._names, self._settings.history, unlogged=self._unlogged
+        )
         self._close.append(lambda: classic.stop(wall_ms()))
+        if self._unlogged is not None:
+            self._close.append(self._unlogged.tell)
         classic.when_found(lambda finding: logger.error("%s", finding))
         anywhere = classic_anywhere(self.place.name, classic, broker, self._calls, self._ports.loop, wall_ms)
         self.anywhere = anywhere
@@ -442,6 +451,8 @@ class Kernel:
         self.metadata.tick()
         if self.archive is not None:
             self.archive.tick(now)
+        if self._unlogged is not None:
+            self._unlogged.tick()
         if self.log.failed is None:
             self.log.flush_lazy()
         self.turns.request()

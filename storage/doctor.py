@@ -18,6 +18,7 @@ from storage.archive.summary import Summary
 from storage.disk import Disk
 from storage.errors import Corrupt, StorageError, TornTail
 from storage.history.column_reader import ColumnReader
+from storage.history.count_records import decode_counts
 from storage.history.name_records import decode_actor, decode_gone, decode_name
 from storage.names import (
     ARCHIVE_DIRECTORY,
@@ -243,6 +244,11 @@ def described(kind: int, payload: bytes) -> Row:
         return {"unreadable": str(what)}
 
 
+def _describe_counts(payload: memoryview) -> Row:
+    span_ms, rows = decode_counts(payload)
+    return {"span_ms": span_ms, "rows": [row._asdict() for row in rows]}
+
+
 def verify_log_file(disk: Disk, name: str) -> Iterator[Finding]:
     """One file of the log, wherever it lies and whatever its name is."""
     if not disk.read_file(name).strip(b"\0"):
@@ -317,3 +323,4 @@ register(Format("facts", lambda name: name in (NODE_FACTS, LOG_FACTS), _dump_fac
 describe(Kind.ACTOR, lambda payload: decode_actor(payload)._asdict())
 describe(Kind.ACTOR_GONE, lambda payload: {"reason": decode_gone(payload)})
 describe(Kind.NAME, lambda payload: decode_name(payload)._asdict())
+describe(Kind.COUNTS, _describe_counts)

@@ -86,6 +86,7 @@ class Kind(IntEnum):
     ACTOR = 48  # these three: storage/history/name_records.py
     ACTOR_GONE = 49
     NAME = 50
+    COUNTS = 51  # storage/history/count_records.py
 
 
 FIRST_KIND_OF_WRITERS = 16

@@ -26,6 +26,7 @@ from broker.queue_type import Arrival, DeadMessage, DeathReason, Queue
 from broker.routing.asked import Asked
 from broker.routing.dead_letter import HistoryTooLong, dead_lettered
 from broker.turns import Turns
+from broker.unlogged import Unlogged, UnloggedCounter
 
 QUEUES_PER_STEP = 50  # 10 us each
 
@@ -37,6 +38,7 @@ class Cemetery(Protocol):
     turns: Turns
     work: Work
     queues_per_step: int
+    unlogged: UnloggedCounter | None
 
     def find_queue(self, vhost: str, name: str) -> OpenQueue | None: ...
 
@@ -111,6 +113,9 @@ class Burials:
                 yield from self._pass_on_confirmed(burial, burial.receipt, targets, run)
 
     def _pass_on(self, vhost: str, targets: Sequence[str], run: Run) -> Iterator[int]:
+        unlogged = self._broker.unlogged
+        if unlogged is not None and not targets:
+            unlogged.count(Unlogged.DEAD_UNROUTABLE, None, run.exchange, run.routing_key, run.count, run.body_bytes)
         for name in targets:
             found = self._broker.find_queue(vhost, name)
             if found is not None:

@@ -38,6 +38,7 @@ from broker.session.transactions import (
     Transactions,
 )
 from broker.stream_contract import StreamContract
+from broker.unlogged import Unlogged
 from native.content import encode, one
 from native.frame_split import parse_publish
 
@@ -212,12 +213,19 @@ class Publisher:
             counters.routed += run.count
         elif run.mandatory:
             counters.returned += run.count
+            self._count_unlogged(Unlogged.RETURNED, run)
             self._sink.returned(run, NO_ROUTE, "NO_ROUTE")
         else:
             counters.dropped += run.count
+            self._count_unlogged(Unlogged.UNROUTABLE, run)
         if self._confirms is not None:
             counters.published_confirm += run.count
             self._confirms.expect(run.count, 0)
+
+    def _count_unlogged(self, what: Unlogged, run: Run) -> None:
+        counter = self._broker.unlogged
+        if counter is not None:
+            counter.count(what, self._actor, run.exchange, run.routing_key, run.count, run.body_bytes)
 
     def _check_user_id(self, user_id: str) -> None:
         if user_id == self._user:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pika
+import pytest
 
+from analytics.__main__ import main
 from analytics.fold.folded_history import QueueHistory
 from analytics.fold.lives import LifeState
 from analytics.fold.queue_history import folded
 from analytics.inputs import log_files
+from analytics.jobs.answer import EXIT_HOLDS
 from analytics.queue_events import QueueEvent, QueueName
 from broker.actors import ActorKind
 from node.commands.wal_dump import dump_rows
@@ -74,6 +78,30 @@ def test_who_acknowledged_a_message_of_a_quorum_queue_is_told_with_user_and_addr
     )
     assert actors[declaration["actor"]] == connection
     assert declaration["time_ms"] <= life.publish.at
+
+
+def test_at_level_full_the_log_counts_what_reached_no_queue_with_user_and_exchange(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "leveret.toml"
+    config.write_text('[history]\nlevel = "full"\n')
+    with running_node("--config", str(config)) as node:
+        connection = pika.BlockingConnection(pika.URLParameters(node.amqp_url))
+        channel = connection.channel()
+        for _ in range(3):
+            channel.basic_publish("amq.topic", "orders.new", b"12345", mandatory=True)
+        channel.basic_publish("", "no-such-queue", b"x")
+        channel.queue_declare("declared", durable=True)  # what was published before has been taken by now
+        connection.close()
+        assert node.stop() == 0
+        assert main(["--data", str(node.data_dir), "--json", "unroutable"]) == EXIT_HOLDS
+        shown = [row["says"]["rows"] for row in dump_rows(node.data_dir) if row.get("kind") == "COUNTS"]
+    returned, dropped = json.loads(capsys.readouterr().out)["rows"]
+    assert (returned["what"], returned["exchange"], returned["routing_key"]) == ("returned", "amq.topic", "orders.new")
+    assert (returned["messages"], returned["body_bytes"], returned["user"]) == (3, 15, "guest")
+    assert (dropped["what"], dropped["exchange"], dropped["routing_key"]) == ("unroutable", "", "no-such-queue")
+    assert dropped["address"].startswith("127.0.0.1:")
+    assert sum(row["messages"] for rows in shown for row in rows) == 4
 
 
 def declared(data: Path) -> dict[str, Any]:

@@ -38,7 +38,12 @@ def packing(folder: str) -> list[str]:
 # Chapter -> the modules whose docstrings it is made of, from the outermost to the innermost.
 CHAPTERS = {
     "Names of files": ["storage/names.py"],
-    "Records and the log": ["storage/record.py", "storage/wal/log_core.py", "storage/history/name_records.py"],
+    "Records and the log": [
+        "storage/record.py",
+        "storage/wal/log_core.py",
+        "storage/history/name_records.py",
+        "storage/history/count_records.py",
+    ],
     "What is archived": ["storage/archive/summary.py"],
     "Files of records that do not change": ["storage/segment.py", "storage/segment_index.py"],
     "Files that are replaced as a whole": ["storage/snapshot_file.py", "storage/fact_file.py"],

@@ -23,6 +23,7 @@ from broker.history_level import HistoryLevel
 from broker.message import Run
 from broker.queue_type import DeathReason, Got, Outcome, Queue, QueueHost, Slice
 from broker.records import QueueRecord
+from broker.unlogged import UnloggedCounter
 from classic.driver import ClassicQueues
 from classic.queue import ClassicQueue
 from classic.store.log_records import DoneReason
@@ -175,8 +176,9 @@ class WatchedClassicQueues(ClassicQueues):
         log_files: LogShare | None = None,
         names: FileNames | None = None,
         history: HistoryLevel = HistoryLevel.BASIC,
+        unlogged: UnloggedCounter | None = None,
     ) -> None:
-        super().attach(host, log, log_files, names, history)
+        super().attach(host, log, log_files, names, history, unlogged)
         storage: Any = self._storage
         told = storage.told
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from broker.broker import Broker
+from broker.history_level import HistoryLevel
 from broker.limits import Limits
 from broker.pending import Pending
 from broker.queue_type import Arrival, DeadMessage, DeathReason, Queue
@@ -170,5 +171,6 @@ def kernel_settings(process: BrokerProcess) -> KernelSettings:
         zone=process.site.name,
         steps_per_turn=shape.steps_max,
         queues_per_step=shape.queues_per_step,
+        history=HistoryLevel.FULL if process.site.world.plan.seed % 2 else HistoryLevel.BASIC,
         entry_bytes_kept_max=shape.memory_bytes_max,  # so that bodies are read from files all the time
     )

@@ -15,6 +15,7 @@ from broker.consumer import Consumer
 from broker.history_level import HistoryLevel
 from broker.message import DiedIn
 from broker.queue_type import BackReason, DeadMessage, DeathReason, Outcome, Queue
+from broker.unlogged import Unlogged
 from classic.store.log_records import (
     Death,
     DoneReason,
@@ -286,3 +287,42 @@ def test_what_was_done_with_under_any_level_stays_done_with(channel: LogActor) -
     world.disk.crash(Random(1))
     world.start()
     assert [body for body, _ in world.waiting("q")] == [b"c", b"d"]
+
+
+class CountedAlone:
+    """Fulfils UnloggedCounter."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[Unlogged, LogActor | None, int]] = []
+
+    def count(
+        self, what: int, actor: LogActor | None, exchange: str, routing_key: str, messages: int, body_bytes: int
+    ) -> None:
+        assert (exchange, routing_key) == ("x", "key")
+        self.told.append((Unlogged(what), actor, messages))
+
+
+def test_what_is_in_a_queue_and_in_no_log_is_counted_once_for_each_queue(channel: LogActor) -> None:
+    world = World(
+        [record_of("q", 9), record_of("copies", 10), record_of("memory", 11, durable=False)], log_file_bytes_max=WIDE
+    )
+    counted = CountedAlone()
+    world.kind.attach(world.host, world.log, history=HistoryLevel.FULL, unlogged=counted)
+    world.publish(["q", "copies"], [b"a"], publisher=channel, number=1)
+    assert counted.told == []
+    world.publish(["q", "copies"], [b"a", b"b"], persistent=False, publisher=channel, number=2)
+    world.publish(["q", "memory"], [b"c"], publisher=channel, number=4)
+    assert counted.told == [(Unlogged.TRANSIENT, channel, count) for count in (2, 2, 1)]
+
+
+def test_what_a_consumer_takes_before_it_is_queued_and_what_a_queue_refuses_is_counted(channel: LogActor) -> None:
+    limited = EffectiveArguments(max_length=1, overflow="reject-publish")
+    world = World([record_of("q", 9)], log_file_bytes_max=WIDE, effective=limited)
+    counted = CountedAlone()
+    world.kind.attach(world.host, world.log, history=HistoryLevel.FULL, unlogged=counted)
+    world.publish(["q"], [b"a"], confirm=0, publisher=channel, number=1)
+    world.publish(["q"], [b"b"], confirm=1, publisher=channel, number=2)
+    assert world.get("q", no_ack=True) is not None
+    consume(world, channel, no_ack=True)
+    world.publish(["q"], [b"c"], publisher=channel, number=3)
+    assert counted.told == [(Unlogged.REFUSED, channel, 1), (Unlogged.HANDED_AT_ONCE, channel, 1)]

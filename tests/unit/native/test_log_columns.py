@@ -11,10 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.queue_type import BackReason, DeathReason, Outcome
+from broker.unlogged import Unlogged
 from classic.store import log_records
 from native import log_columns
 from native.columns import rows_of
 from native.log_columns import (
+    COUNTS,
     DEATHS,
     EVENTS,
     FILE_BITS,
@@ -24,6 +26,7 @@ from native.log_columns import (
     PUBLISHES,
     RECORDS,
     SETTLES,
+    UNLOGGED,
     FilePlace,
     whole_entry,
 )
@@ -33,10 +36,11 @@ from quorum.fifo import commands
 from quorum.fifo.commands import CommandKind, ConsumerKey, Producer, SessionKey
 from raft.core import packs
 from storage import record
+from storage.history.count_records import CountRow, encode_counts
 from storage.record import Kind, Mark, Roll, encode_mark, encode_roll
 from tests.unit.native.both import forms
 
-FORMS = forms("log_columns", "records", "publishes", "origins", "settles", "events")
+FORMS = forms("log_columns", "records", "publishes", "origins", "settles", "events", "counts")
 LOG_ID = bytes(range(16))
 FILE = 3
 GROUP = 70
@@ -94,6 +98,11 @@ OTHERS = [
 ]  # fmt: skip
 
 
+COUNTED = [
+    CountRow(5, Unlogged.RETURNED, 3, 2**63, "ex", "nowhere"),
+    CountRow(0, Unlogged.DEAD_UNROUTABLE, 1, 0, "", ""),
+]
+
 CLASSIC_EVENTS = (
     Kind.CLASSIC_PUBLISH, Kind.CLASSIC_SETTLE, Kind.CLASSIC_PURGE, Kind.CLASSIC_QUEUE_DELETED, Kind.CLASSIC_DONE,
     Kind.CLASSIC_BACK,
@@ -138,6 +147,7 @@ def a_log() -> bytes:
     log.add(published_by([], False))
     log.add(reasoned(Kind.CLASSIC_DONE, 5, log_records.DoneReason.EXPIRED, (8, 9), (12, 14)))
     log.add(reasoned(Kind.CLASSIC_BACK, 0, BackReason.TIMED_OUT, (9, 10)))
+    log.add(a_record(Kind.COUNTS, 0, 0, encode_counts(0, [])), a_record(Kind.COUNTS, 0, 0, encode_counts(900, COUNTED)))
     return log.bytes
 
 
@@ -151,6 +161,7 @@ def tables(form: Any, data: bytes, place: FilePlace, end: int | None = None) -> 
         rest,
         *made,
         form.origins(data, place.base, found),
+        form.counts(data, place.base, found),
         form.events(data, place.base, found, FILE, OTHERS_GROUPS),
     )
 
@@ -174,7 +185,7 @@ class TestRows:
                 "size": end - start,
             }  # fmt: skip
             assert row["version"] == 1
-        assert [row["commit"] for row in rows] == [None, *[1] * 7, *[2] * 9]
+        assert [row["commit"] for row in rows] == [None, *[1] * 7, *[2] * 11]
 
     def test_a_classic_run_has_a_row_for_each_queue(self, form: Any) -> None:
         data = a_log()
@@ -201,7 +212,7 @@ class TestRows:
             assert data[row["content_at"] : row["content_at"] + row["stored_bytes"]] == content
 
     def test_what_is_settled_names_who_and_which(self, form: Any) -> None:
-        _, _, _, made, _, _ = tables(form, a_log(), WHOLE)
+        _, _, _, made, *_ = tables(form, a_log(), WHOLE)
         rows = [
             (row["queue"], row["pos"], OUTCOMES[row["outcome"]], row["consumer_no"], row["first"], row["count"])
             for row in rows_of(SETTLES, made)
@@ -215,7 +226,7 @@ class TestRows:
         ]  # fmt: skip
 
     def test_who_published_stands_beside_each_part_and_where_it_died_beside_the_run(self, form: Any) -> None:
-        _, _, made, settled, origins, _ = tables(form, a_log(), WHOLE)
+        _, _, made, settled, origins, *_ = tables(form, a_log(), WHOLE)
         assert [row["actor"] for row in rows_of(SETTLES, settled)] == [None] * 9 + [5, 5, None]
         rows = rows_of(PUBLISHES, made)
         assert [row["confirm"] for row in rows] == [None, None, None, None, None, 1, 0]
@@ -226,6 +237,25 @@ class TestRows:
             {"offset": dead["offset"], "off": 0, "nth": 0, "count": 1, "actor": 5, "publish_no": 100},
             {"offset": dead["offset"], "off": 0, "nth": 1, "count": 1, "actor": 6, "publish_no": None},
         ]
+
+    def test_what_no_log_has_is_counted_by_who_published_it_where(self, form: Any) -> None:
+        log = Log()
+        log.mark(time_us=1_700_000_000_000_000)
+        log.add(
+            a_record(Kind.COUNTS, 0, 0, encode_counts(0, [])), a_record(Kind.COUNTS, 0, 0, encode_counts(9, COUNTED))
+        )
+        *_, counts, _ = tables(form, log.bytes, WHOLE)
+        offset = len(log.bytes) - len(encode_counts(9, COUNTED)) - 32
+        said = {"offset": offset, "time": 1_700_000_000_000_000, "span_ms": 9}
+        returned, dead = rows_of(COUNTS, counts)
+        assert returned == said | {
+            "actor": 5, "what": UNLOGGED.index("returned"), "messages": 3, "body_bytes": -(2**63), "exchange": b"ex",
+            "routing_key": b"nowhere",
+        }  # fmt: skip
+        assert dead == said | {
+            "actor": None, "what": UNLOGGED.index("dead_unroutable"), "messages": 1, "body_bytes": 0, "exchange": b"",
+            "routing_key": b"",
+        }  # fmt: skip
 
     def test_what_happened_to_each_queue_is_an_event_without_contents(self, form: Any) -> None:
         data = a_log()
@@ -369,7 +399,7 @@ class TestDamage:
             made = agree(a_record(Kind.CLASSIC_PUBLISH, 0, 1, bytes(head)), FilePlace(0))[2]
             assert made[0] == (head_len == len(head))
 
-    @given(st.binary(max_size=300), st.sampled_from([16, 17, 18, 19, 24, 26, 32]), st.sampled_from([0, GROUP]))
+    @given(st.binary(max_size=300), st.sampled_from([16, 17, 18, 19, 24, 26, 32, 51]), st.sampled_from([0, GROUP]))
     def test_both_forms_agree_on_any_payload(self, payload: bytes, kind: int, writer: int) -> None:
         agree(a_record(kind, writer, 2**64 - 1, payload), FilePlace(2**40))
 
@@ -434,6 +464,8 @@ def test_the_numbers_here_are_those_of_the_formats() -> None:
         "RAFT_ENTRIES",
     )
     assert {name: getattr(log_columns, name) for name in kinds} == {name: Kind[name] for name in kinds}
+    assert Kind.COUNTS == log_columns.COUNTS_KIND
+    assert [None, *(what.name.lower() for what in Unlogged)] == list(UNLOGGED)
     assert record.FIRST_KIND_OF_WRITERS == log_columns.FIRST_KIND_OF_WRITERS
     flags = ("BY_ACTORS", "WAITED_FOR", "DIED_BEFORE")
     assert {name: getattr(log_columns, name) for name in flags} == {name: getattr(log_records, name) for name in flags}

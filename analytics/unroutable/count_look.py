@@ -1,0 +1,88 @@
+"""One pass over a file of a log, for the messages that it counts and does not have."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from analytics.file_window import FileWindow, looked_through, owners
+from analytics.inputs import LogFile
+from native.columns import row_of, rows_of
+from native.log_columns import COUNTS, RECORDS, counts
+from storage.history.column_reader import ColumnPiece
+from storage.history.name_records import ActorRow, decode_actor
+from storage.record import HEADER_BYTES, Kind
+
+_ACTORS = re.compile(re.escape(bytes([Kind.ACTOR])))
+
+
+class CountedAs(NamedTuple):
+    """What is summed up."""
+
+    what: int  # native/log_columns.py, UNLOGGED
+    exchange: str
+    client: ActorRow | None  # the connection that published; None: no client did, or the file does not name it
+
+
+@dataclass(slots=True)
+class CountedSum:
+    messages: int = 0
+    body_bytes: int = 0
+    peak: float = 0.0  # messages a second
+    first: int | None = None  # µs: when the first record was written that counts some
+    last: int | None = None
+    routing_key: str = ""  # of the last of them
+
+    def add(self, other: CountedSum) -> None:
+        """`other` was counted later."""
+        self.messages += other.messages
+        self.body_bytes += other.body_bytes
+        self.peak = max(self.peak, other.peak)
+        self.first = other.first if self.first is None else self.first
+        self.last = self.last if other.last is None else other.last
+        self.routing_key = other.routing_key
+
+
+@dataclass(slots=True)
+class FileCounts(FileWindow):
+    """What one file has. Plain values: it travels between processes."""
+
+    is_counted: bool = False  # whether its node counted at all when it wrote this
+    sums: dict[CountedAs, CountedSum] = field(default_factory=dict)
+
+
+def look_for_counts(file: LogFile, *, tail: bool) -> FileCounts:
+    seen = FileCounts(file)
+    actors: dict[int, ActorRow] = {}
+    for piece, _ in looked_through(seen, tail=tail):
+        seen.is_counted |= Kind.COUNTS in piece.kinds()
+        named = deque(_actors_of(piece))
+        for row in rows_of(COUNTS, counts(piece.buffer, piece.base, piece.records)):
+            # In their order, for a process that was started in the midst of a file gives the same numbers to others.
+            while named and named[0][0] < row["offset"]:
+                _, number, actor = named.popleft()
+                actors[number] = actor
+            client = next((one for one in owners(actors, row["actor"]) if one.user), None)
+            key = CountedAs(row["what"], row["exchange"].decode("utf-8", "surrogateescape"), client)
+            seen.sums.setdefault(key, CountedSum()).add(_sum_of(row))
+        actors.update({number: actor for _, number, actor in named})
+    return seen
+
+
+def _sum_of(row: dict[str, Any]) -> CountedSum:
+    messages, key = row["messages"], row["routing_key"].decode("utf-8", "surrogateescape")
+    peak = messages * 1_000 / max(row["span_ms"], 1_000)
+    return CountedSum(messages, row["body_bytes"], peak, row["time"], row["time"], key)
+
+
+def _actors_of(piece: ColumnPiece) -> Iterator[tuple[int, int, ActorRow]]:
+    """Where it is named, its number, and who it is."""
+    for found in _ACTORS.finditer(piece.kinds()):
+        record = row_of(RECORDS, piece.records, found.start())
+        start = record["offset"] - piece.base + HEADER_BYTES
+        with suppress(ValueError):  # of a version that is not known
+            yield record["offset"], record["index"], decode_actor(piece.buffer[start : start + record["size"]])
