@@ -17,6 +17,7 @@ from node.background import Background
 from node.config import Config
 from node.version import VERSION as VERSION
 from node.watching.alarms import Watcher
+from node.watching.metrics import file_descriptors
 
 
 class NodeAdmin:
@@ -56,6 +57,7 @@ class NodeAdmin:
 
     def facts(self) -> NodeFacts:
         measured = self._watcher.statistics()
+        files_open, files_max = file_descriptors()
         return NodeFacts(
             cluster_name=self._config.cluster_name,
             version=VERSION,
@@ -69,6 +71,9 @@ class NodeAdmin:
             disk_free_bytes=measured["disk_free"],
             disk_free_limit_bytes=measured["disk_free_limit"],
             log_level=logging.getLevelName(logging.getLogger("leveret").level).lower(),
+            files_open=files_open,
+            files_max=files_max,
+            processors=os.cpu_count() or 1,
             listeners=self._listeners(),
         )
 

@@ -33,7 +33,7 @@ from front.input_share import InputShare
 from front.plain_login import Credentials
 from front.stream.server import stream_server
 from front.stream.stream_terms import StreamIdentity
-from front.web.api import Api
+from front.web.api import Api, WebPorts
 from front.web.server import WebLimits, WebServer
 from node.addresses import endpoint
 from node.admin import VERSION, NodeAdmin
@@ -72,6 +72,7 @@ from node.watching.alarms import AlarmPorts, Watcher, disk_limit_bytes
 from node.watching.descriptors import ceilings, descriptor_limit, log_ceilings
 from node.watching.loop_watch import LoopWatch
 from node.watching.metrics import Metrics
+from node.web_questions import WebQuestions
 from storage import names
 from storage.lmdb_store import LmdbStore
 from storage.os_disk import OsDisk
@@ -182,7 +183,18 @@ class Node:
             self._undo.push_async_callback(server.stop)
         grpc = await self._listen_grpc(broker, AdminPorts(operations, cluster, members, exports))
         self._undo.callback(exports.stop)
-        await self._listen_http(broker, operations, metrics)
+        questions = WebQuestions(config.node_name, metadata.catalog, calls, cluster.reaches)
+        web = WebPorts(
+            operations,
+            metrics.text,
+            self._clock.wall_ms,
+            config.metrics.login,
+            self._versions(),
+            cluster,
+            members,
+            questions,
+        )
+        await self._listen_http(broker, web, questions)
         cluster.maintenance = ClientDoors(broker, (amqp, streams), grpc)
         # First of all when it stops: clients find the next leaders where they go to.
         self._undo.push_async_callback(cluster.hand_over)
@@ -376,21 +388,27 @@ class Node:
             servers.append(server)
         return servers
 
-    async def _listen_http(self, broker: Broker, operations: Operations, metrics: Metrics) -> None:
-        amqp = self._config.amqp
-        api = Api(
-            broker,
-            operations,
-            metrics=metrics.text,
-            metrics_login=self._config.metrics.login,
-            announces={"rabbitmq_version": amqp.announce_version} if amqp.announce_product else {},
-        )
+    async def _listen_http(self, broker: Broker, ports: WebPorts, questions: WebQuestions) -> None:
+        api = Api(broker, ports)
+        questions.serve(api.everywhere.answer)
+        self._undo.callback(questions.stop)
         limits = WebLimits(self._ceilings.http, self._ceilings.http_per_source)
         server = WebServer(api.answer, api.body_bytes_max, self._clock.wall_ms, limits)
         self._undo.push_async_callback(server.stop)
         for host, port in addresses("http", self._config.listen.http, logger):
             port = await server.listen(host, port)
             self.listeners.append(ListenerFacts("http", endpoint(host, port)))
+
+    def _versions(self) -> dict[str, str]:
+        """Tools compare them with RabbitMQ's."""
+        section = self._config.amqp
+        announced = section.announce_version if section.announce_product else VERSION
+        return {
+            "management_version": announced,
+            "rabbitmq_version": announced,
+            "erlang_version": platform.python_version(),
+            "erlang_full_version": f"Python {platform.python_version()}",
+        }
 
     def _tls_context(self) -> ssl.SSLContext:
         """What AMQPS listeners, and those of streams within TLS, offer. Raises ConfigError when the files cannot be used."""

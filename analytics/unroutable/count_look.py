@@ -58,7 +58,7 @@ class FileCounts(FileWindow):
 def look_for_counts(file: LogFile, *, tail: bool) -> FileCounts:
     seen = FileCounts(file)
     actors: dict[int, ActorRow] = {}
-    for piece, _ in looked_through(seen, tail=tail):
+    for piece, _, _ in looked_through(seen, tail=tail):
         seen.is_counted |= Kind.COUNTS in piece.kinds()
         named = deque(_actors_of(piece))
         for row in rows_of(COUNTS, counts(piece.buffer, piece.base, piece.records)):

@@ -96,7 +96,8 @@ def _vhost(record: VhostRecord) -> Json:
     }
 
 
-def _parameters(catalog: Catalog, vhost: str) -> Iterator[Json]:
+def parameters_of(catalog: Catalog, vhost: str) -> Iterator[Json]:
+    """Also what RabbitMQ keeps as parameters."""
     policies = list(catalog.policies(vhost, operator=True))
     limits = catalog.vhosts[vhost].limits
     records = [record for record in catalog.parameters() if record.vhost == vhost]
@@ -145,7 +146,7 @@ def _bindings(catalog: Catalog, vhost: str) -> Iterator[Json]:
 
 
 PARTS_OF_VHOST: dict[str, Callable[[Catalog, str], Iterator[Json]]] = {
-    "parameters": _parameters,
+    "parameters": parameters_of,
     "policies": _policies,
     "exchanges": _exchanges,
     "queues": _queues,

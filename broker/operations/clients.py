@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from broker.errors import ConnectionForced, NotFound
+from broker.names import DIRECT_REPLY_TO
 from broker.operations.operator import ADMINISTRATOR, MANAGEMENT, MONITORING, Operator
+from broker.routing.reply_to import is_reply_name
 
 if TYPE_CHECKING:
     from broker.broker import Broker
@@ -32,6 +34,9 @@ class ConsumerView:
     priority: int
     active: bool
     arguments: Mapping[str, Any]
+    user: str
+    peer_host: str
+    peer_port: int
 
 
 class Clients:
@@ -53,9 +58,13 @@ class Clients:
                 return one
         raise NotFound(f"no connection '{id_or_name}' that user '{who.name}' may see")
 
-    def channels(self, who: Operator) -> Iterator[Session]:
+    def channels(self, who: Operator, vhost: str | None = None) -> Iterator[Session]:
+        """Those that they may see, in one virtual host or in all."""
         who.require_tag(MANAGEMENT)
-        return (one for one in tuple(self._broker.sessions()) if may_see(who, one.user))
+        if vhost is not None:
+            who.check_may_see(self._broker.catalog, vhost)
+        found = tuple(self._broker.sessions())
+        return (one for one in found if vhost in (None, one.vhost) and may_see(who, one.user))
 
     def consumers(self, who: Operator, vhost: str | None) -> Iterator[ConsumerView]:
         who.require_tag(MANAGEMENT)
@@ -92,9 +101,11 @@ def may_see(who: Operator, user: str) -> bool:
 
 def _consumer_view(one: Consumer) -> ConsumerView:
     connection = getattr(one.sink, "connection", None)
+    figures = connection.statistics() if connection is not None else {}
+    name = one.queue.record.name
     return ConsumerView(
         vhost=one.queue.record.vhost,
-        queue=one.queue.record.name,
+        queue=DIRECT_REPLY_TO if is_reply_name(name) else name,  # whoever knows the rest of it may answer the requester
         consumer_tag=one.tag,
         connection=connection.name if connection is not None else "",
         channel=getattr(one.sink, "number", 0),
@@ -105,4 +116,7 @@ def _consumer_view(one: Consumer) -> ConsumerView:
         priority=one.priority,
         active=one.active,
         arguments=one.arguments,
+        user=connection.user if connection is not None else "",
+        peer_host=figures.get("peer_host", ""),
+        peer_port=figures.get("peer_port", 0),
     )

@@ -40,6 +40,9 @@ class NodeFacts:
     disk_free_bytes: int
     disk_free_limit_bytes: int
     log_level: str
+    files_open: int = 0
+    files_max: int = 0  # that the process may open
+    processors: int = 1
     listeners: Sequence[ListenerFacts] = ()
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from broker.operations.clients import Clients
 from broker.operations.documents import Documents
 from broker.operations.node_facts import NodePort
+from broker.operations.parameters import Parameters
 from broker.operations.policies import Policies
 from broker.operations.resources import Resources
 from broker.operations.rights import Rights
@@ -27,6 +28,7 @@ class Operations:
         self.users = Users(broker, node)
         self.rights = Rights(broker)
         self.policies = Policies(broker)
+        self.parameters = Parameters(broker)
         self.resources = Resources(broker)
         self.clients = Clients(broker)
         self.stream_admin = StreamAdmin(broker)

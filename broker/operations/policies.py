@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from broker.catalog import catalog_commands as commands
-from broker.operations.operator import ADMINISTRATOR, POLICYMAKER, Operator, check_named, no_access
+from broker.errors import NotFound
+from broker.operations.operator import ADMINISTRATOR, MANAGEMENT, POLICYMAKER, Operator, check_named, no_access
 from broker.pending import Pending
 from broker.records import PolicyRecord
 
@@ -19,10 +20,19 @@ class Policies:
         self._submit = broker.metadata.submit
 
     def listed(self, who: Operator, vhost: str | None, *, operator: bool) -> list[PolicyRecord]:
-        """Reading an operator policy explains a queue, so it needs no more than reading others; changing it does."""
-        who.require_tag(POLICYMAKER)
+        """Policies explain queues: who may see those may see these."""
+        who.require_tag(MANAGEMENT)
         vhosts = who.vhosts(self._catalog, vhost)
         return [record for name in vhosts for record in self._catalog.policies(name, operator)]
+
+    def one(self, who: Operator, vhost: str, name: str, *, operator: bool) -> PolicyRecord:
+        """Raises NotFound."""
+        who.require_tag(MANAGEMENT)
+        who.check_may_see(self._catalog, vhost)
+        record = self._catalog.policy(vhost, name, operator)
+        if record is None:
+            raise NotFound(f"no {'operator policy' if operator else 'policy'} '{name}' in vhost '{vhost}'")
+        return record
 
     def set(self, who: Operator, record: PolicyRecord) -> Pending[Any]:
         self._check_may_change(who, record.vhost, record.name, record.operator)

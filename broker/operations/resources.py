@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from broker import names
@@ -12,6 +12,7 @@ from broker.catalog import catalog_commands as commands
 from broker.catalog import permissions
 from broker.catalog.catalog import check_exclusive_access
 from broker.catalog.permissions import ResourceKind
+from broker.catalog.policy import EffectiveArguments
 from broker.errors import NotFound
 from broker.operations.operator import MANAGEMENT, Operator
 from broker.pending import Pending
@@ -31,6 +32,7 @@ class QueueView:
     policy: str | None
     operator_policy: str | None
     figures: QueueStatistics | None  # None: it is being opened or deleted
+    effective: EffectiveArguments = field(default_factory=EffectiveArguments)
 
 
 class Resources:
@@ -43,29 +45,85 @@ class Resources:
     def exchanges(self, who: Operator, vhost: str | None) -> Iterator[ExchangeRecord]:
         return iter([record for name in self._vhosts(who, vhost) for record in self._catalog.exchanges(name)])
 
-    def bindings(
-        self, who: Operator, vhost: str | None, *, source: str | None = None, queue: str | None = None
-    ) -> Iterator[BindingRecord]:
-        """Perhaps only those from one exchange, or to one queue."""
-        vhosts = self._vhosts(who, vhost)
-        return iter([record for name in vhosts for record in self._bindings(name, source, queue)])
+    def default_exchanges(self, who: Operator, vhost: str | None) -> Iterator[ExchangeRecord]:
+        """What each vhost has by itself, and nobody declares."""
+        return map(default_exchange, self._vhosts(who, vhost))
 
-    def _bindings(self, vhost: str, source: str | None, queue: str | None) -> list[BindingRecord]:
-        if queue is not None:
-            found = self._catalog.bindings_of_destination(vhost, "queue", queue)
+    def exchange(self, who: Operator, vhost: str, name: str) -> ExchangeRecord:
+        """Raises NotFound."""
+        self._vhosts(who, vhost)
+        record = self._catalog.exchange(vhost, name) if name else default_exchange(vhost)
+        if record is None:
+            raise names.not_found("exchange", name, vhost)
+        return record
+
+    def default_bindings(self, who: Operator, vhost: str | None) -> Iterator[BindingRecord]:
+        """What the default exchange has by itself: each queue, by its name."""
+        return (default_binding(record.vhost, record.name) for record in self.queue_records(who, vhost))
+
+    def policy_of_exchange(self, record: ExchangeRecord) -> str | None:
+        policy = self._catalog.policy_of_exchange(record)
+        return policy.name if policy is not None else None
+
+    def bindings(
+        self,
+        who: Operator,
+        vhost: str | None,
+        *,
+        source: str | None = None,
+        queue: str | None = None,
+        exchange: str | None = None,
+    ) -> Iterator[BindingRecord]:
+        """Perhaps only those from one exchange, or to one queue or exchange."""
+        vhosts = self._vhosts(who, vhost)
+        to = ("queue", queue) if queue is not None else ("exchange", exchange) if exchange is not None else None
+        return iter([record for name in vhosts for record in self._bindings(name, source, to)])
+
+    def _bindings(self, vhost: str, source: str | None, to: tuple[str, str] | None) -> list[BindingRecord]:
+        if to is not None:
+            found = self._catalog.bindings_of_destination(vhost, *to)
         elif source is not None:
             found = self._catalog.bindings_of_source(vhost, source)
         else:
             found = self._catalog.bindings(vhost)
         return [record for record in found if source in (None, record.source)]
 
+    def queue_records(self, who: Operator, vhost: str | None) -> list[QueueRecord]:
+        return [record for name in self._vhosts(who, vhost) for record in self._catalog.queues(name)]
+
     def queues(self, who: Operator, vhost: str | None) -> Iterator[QueueView]:
         """Without those that are deleted while others are looked at."""
-        records = [record for name in self._vhosts(who, vhost) for record in self._catalog.queues(name)]
-        return (self._view(record) for record in records if self._catalog.queue_of_id(record.id) is not None)
+        records = self.queue_records(who, vhost)
+        return (self.view(record) for record in records if self._catalog.queue_of_id(record.id) is not None)
 
-    def count_queues(self, who: Operator) -> int:
-        return sum(1 for name in self._vhosts(who, None) for _ in self._catalog.queues(name))
+    def figures(self, who: Operator) -> Iterator[QueueStatistics]:
+        """Of all queues that they may see, for QueueTotals; without those that are being opened or deleted."""
+        for record in self.queue_records(who, None):
+            figures = self._figures(record.vhost, record.name)
+            if figures is not None:
+                yield figures
+
+    def views(self, who: Operator, names: Iterable[tuple[str, str]]) -> Iterator[QueueView]:
+        """Of these, by vhost and name, those that there are and that they may see."""
+        who.require_tag(MANAGEMENT)
+        for vhost, name in names:
+            record = self._catalog.queue(vhost, name) if who.may_see(self._catalog, vhost) else None
+            if record is not None:
+                yield self.view(record)
+
+    def count_exchanges(self, who: Operator) -> int:
+        return sum(1 for name in self._vhosts(who, None) for _ in self._catalog.exchanges(name))
+
+    def is_declared(self, record: QueueRecord) -> bool:
+        """Still, and no other queue of that name."""
+        return self._catalog.queue_of_id(record.id) is not None
+
+    def record(self, vhost: str, name: str) -> QueueRecord:
+        """Raises NotFound."""
+        record = self._catalog.queue(vhost, name)
+        if record is None:
+            raise names.not_found("queue", name, vhost)
+        return record
 
     def _vhosts(self, who: Operator, vhost: str | None) -> list[str]:
         who.require_tag(MANAGEMENT)
@@ -73,17 +131,21 @@ class Resources:
 
     # one
 
+    def exists(self, who: Operator, vhost: str, name: str) -> bool:
+        """Also one that is being opened."""
+        self._vhosts(who, vhost)
+        return self._catalog.queue(vhost, name) is not None
+
     def queue(self, who: Operator, vhost: str, name: str) -> QueueView:
         """Raises NotFound also for one that is being opened: its figures are what is asked for."""
         self._vhosts(who, vhost)
         queue = self._broker.queue(vhost, name)
-        return self._view(queue.record, queue.statistics())
+        return self.view(queue.record, queue.statistics())
 
-    def _view(self, record: QueueRecord, figures: QueueStatistics | None = None) -> QueueView:
+    def view(self, record: QueueRecord, figures: QueueStatistics | None = None) -> QueueView:
         effective = self._catalog.effective(record)
-        return QueueView(
-            record, effective.policy, effective.operator_policy, figures or self._figures(record.vhost, record.name)
-        )
+        figures = figures or self._figures(record.vhost, record.name)
+        return QueueView(record, effective.policy, effective.operator_policy, figures, effective)
 
     def _figures(self, vhost: str, name: str) -> QueueStatistics | None:
         try:
@@ -113,3 +175,11 @@ class Resources:
 
     def _check_may_configure(self, who: Operator, kind: ResourceKind, vhost: str, name: str) -> None:
         permissions.check(self._catalog, who.name, vhost, "configure", kind, name)
+
+
+def default_exchange(vhost: str) -> ExchangeRecord:
+    return ExchangeRecord(vhost, names.DEFAULT_EXCHANGE, "direct")
+
+
+def default_binding(vhost: str, queue: str) -> BindingRecord:
+    return BindingRecord(vhost, names.DEFAULT_EXCHANGE, queue, "queue", queue)

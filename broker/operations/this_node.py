@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from broker.catalog import catalog_commands as commands
+from broker.counters import Counters
 from broker.errors import InvalidRequest
+from broker.node_queues import Totals
 from broker.operations.node_facts import AlarmFacts, NodeFacts, NodePort
-from broker.operations.operator import ADMINISTRATOR, MANAGEMENT, Operator
+from broker.operations.operator import ADMINISTRATOR, MANAGEMENT, MONITORING, Operator, check_named
+from broker.operations.parameters import GLOBAL
+from broker.pending import Pending
 from broker.queue_type import QueueStatistics
+from broker.records import ParameterRecord
 
 if TYPE_CHECKING:
     from broker.broker import Broker
 
+CLUSTER_NAME = "cluster_name"  # a global parameter
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -29,6 +36,12 @@ class NodeStatus:
     consumers: int
 
 
+@dataclass(slots=True, frozen=True)
+class LoginCounts:
+    succeeded: int
+    failed: int
+
+
 @dataclass(slots=True)
 class QueueTotals:
     """What the figures of queues come to."""
@@ -36,11 +49,15 @@ class QueueTotals:
     queues: int = 0
     ready: int = 0
     unacknowledged: int = 0
+    disk_reads: int = 0
+    disk_writes: int = 0
 
     def add(self, figures: QueueStatistics) -> None:
         self.queues += 1
         self.ready += figures.ready
         self.unacknowledged += figures.unacknowledged
+        self.disk_reads += figures.disk_reads
+        self.disk_writes += figures.disk_writes
 
 
 class ThisNode:
@@ -51,6 +68,42 @@ class ThisNode:
     @property
     def name(self) -> str:
         return self._node.node_name
+
+    def node_names(self) -> list[str]:
+        """Of all nodes of the cluster."""
+        return sorted(self._broker.catalog.nodes)
+
+    def cluster_name(self) -> str:
+        """As an operator has named it, or else the configuration."""
+        record = self._broker.catalog.parameter(GLOBAL, GLOBAL, CLUSTER_NAME)
+        return str(record.value) if record is not None else self._node.identity["cluster_name"]
+
+    def name_cluster(self, who: Operator, name: str) -> Pending[Any]:
+        who.require_tag(ADMINISTRATOR)
+        check_named("cluster", name)
+        return self._broker.metadata.submit(commands.SetParameter(ParameterRecord(GLOBAL, GLOBAL, CLUSTER_NAME, name)))
+
+    def churn(self, who: Operator) -> Totals:
+        """What came and went on this node since it was started."""
+        who.require_tag(MANAGEMENT)
+        return self._broker.totals
+
+    def counters(self, who: Operator) -> Counters:
+        """Messages on this node since it was started."""
+        who.require_tag(MANAGEMENT)
+        found = Counters()
+        for one in self._broker.counters().values():
+            found.add(one)
+        return found
+
+    def logins(self, who: Operator) -> dict[str, LoginCounts]:
+        """Of this node since it was started, by protocol."""
+        who.require_tag(MONITORING)
+        logins = self._broker.audit.logins
+        return {
+            protocol: LoginCounts(succeeded=logins[protocol, True], failed=logins[protocol, False])
+            for protocol in sorted({protocol for protocol, _ in logins})
+        }
 
     def status(self, who: Operator) -> NodeStatus:
         who.require_tag(MANAGEMENT)

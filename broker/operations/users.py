@@ -10,7 +10,8 @@ from broker.catalog import catalog_commands as commands
 from broker.errors import PreconditionFailed
 from broker.login.audit import as_actor_of_now
 from broker.operations.node_facts import NodePort
-from broker.operations.operator import ADMINISTRATOR, Operator, check_named
+from broker.operations.operator import ADMINISTRATOR, MANAGEMENT, MONITORING, Operator, check_named
+from broker.operations.vhosts import changed_limits
 from broker.pending import Pending
 from broker.records import UserRecord
 
@@ -61,6 +62,11 @@ class Users:
         who.require_tag(ADMINISTRATOR)
         return UserView.of(self._catalog.existing_user(name))
 
+    def limits(self, who: Operator, name: str) -> Mapping[str, int]:
+        """Their own, or with monitoring everybody's. Raises TagMissing or NotFound."""
+        who.require_tag(MANAGEMENT if who.name == name else MONITORING)
+        return self._catalog.existing_user(name).limits
+
     def put(self, who: Operator, change: UserChange) -> Pending[bool]:
         """Answers whether the user existed."""
         who.require_tag(ADMINISTRATOR)
@@ -100,3 +106,9 @@ class Users:
         who.require_tag(ADMINISTRATOR)
         check_named("user", name)
         return self._submit(commands.SetUserLimits(name, dict(limits)))
+
+    def set_limit(self, who: Operator, name: str, limit: str, value: int | None) -> Pending[Any]:
+        """One of them; None lifts it. Raises NotFound."""
+        who.require_tag(ADMINISTRATOR)
+        limits = changed_limits(self._catalog.existing_user(name).limits, limit, value)
+        return self.set_limits(who, name, limits)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from broker.catalog import catalog_commands as commands
+from broker.catalog import permissions
+from broker.errors import PreconditionFailed
 from broker.login.audit import as_actor_of_now
 from broker.operations.operator import ADMINISTRATOR, MANAGEMENT, Operator, check_named
 from broker.pending import Pending
@@ -15,6 +18,10 @@ if TYPE_CHECKING:
     from broker.broker import Broker
 
 EVERYTHING = ".*"
+
+
+class VhostProtected(PreconditionFailed):
+    """Returned when a vhost that is protected from deletion was to be deleted."""
 
 
 class Vhosts:
@@ -31,6 +38,12 @@ class Vhosts:
         who.require_tag(MANAGEMENT)
         who.check_may_see(self._catalog, name)
         return self._catalog.vhosts[name]
+
+    def may_use(self, who: Operator, name: str) -> bool:
+        """Whether it exists and they have permissions there; administrators need none."""
+        return name in self._catalog.vhosts and (
+            who.has_tag(ADMINISTRATOR) or permissions.may_enter(self._catalog, who.name, name)
+        )
 
     def put(self, who: Operator, record: VhostRecord, limits: Mapping[str, int] | None = None) -> Pending[bool]:
         """Answers whether it existed. Without limits those that it has stay. Its maker may use a new vhost at once, as with
@@ -52,9 +65,30 @@ class Vhosts:
     def delete(self, who: Operator, name: str) -> Pending[Any]:
         who.require_tag(ADMINISTRATOR)
         check_named("vhost", name)
+        record = self._catalog.vhosts.get(name)
+        if record is not None and record.protected_from_deletion:
+            raise VhostProtected(f"vhost '{name}' is protected from deletion")
         return self._submit(commands.DeleteVhost(name))
+
+    def protect(self, who: Operator, name: str, *, protected: bool) -> Pending[Any]:
+        """From deletion."""
+        who.require_tag(ADMINISTRATOR)
+        who.check_may_see(self._catalog, name)
+        record = replace(self._catalog.vhosts[name], protected_from_deletion=protected)
+        return self._submit(commands.PutVhost(record))
 
     def set_limits(self, who: Operator, name: str, limits: Mapping[str, int]) -> Pending[Any]:
         """What is not named is lifted."""
         who.require_tag(ADMINISTRATOR)
         return self._submit(commands.SetVhostLimits(name, dict(limits)))
+
+    def set_limit(self, who: Operator, name: str, limit: str, value: int | None) -> Pending[Any]:
+        """One of them; None lifts it. Raises NotFound."""
+        who.require_tag(ADMINISTRATOR)
+        who.check_may_see(self._catalog, name)
+        return self.set_limits(who, name, changed_limits(self._catalog.vhosts[name].limits, limit, value))
+
+
+def changed_limits(limits: Mapping[str, int], name: str, value: int | None) -> dict[str, int]:
+    kept = {limit: number for limit, number in limits.items() if limit != name}
+    return kept if value is None else {**kept, name: value}

@@ -12,10 +12,11 @@ from front.definitions import export_definitions, import_definitions
 from front.grpc import convert, describe
 from front.grpc.call import DEFAULT_VHOST, Context, Front, answers_errors, vhost_asked_for
 from front.grpc.caller import caller, operator
-from front.grpc.cluster_service import ClusterMethods, ClusterPort
+from front.grpc.cluster_service import ClusterMethods
 from front.grpc.log_service import LogMethods, LogPort
-from front.grpc.members_service import MembersMethods, QueueMembersPort, group_stub
+from front.grpc.members_service import MembersMethods, group_stub
 from front.grpc.stubs import stub_of
+from front.node_ports import ClusterPort, QueueMembersPort
 from front.slices import made_in_slices
 from leveret.v1 import admin_pb2 as pb
 from leveret.v1 import admin_pb2_grpc

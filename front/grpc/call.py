@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
 from itertools import count
@@ -18,16 +18,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import grpc.aio
 from google.protobuf.message import DecodeError
 
-from broker.actors import GoneReason
 from broker.client_connection import Connection
-from broker.consumer import Consumer
 from broker.errors import BrokerError, InternalError, InvalidRequest
-from broker.message import Run
 from broker.pending import Pending
-from broker.queue_type import Slice
 from front.answers import answered
 from front.grpc import convert
 from front.grpc.caller import caller
+from front.visit import SilentSink, connected, visit
 
 if TYPE_CHECKING:
     from broker.broker import Broker
@@ -92,26 +89,13 @@ class Front:
             statistics=statistics,
         )
 
-    @contextmanager
-    def opened(self, connection: Connection) -> Iterator[None]:
+    def opened(self, connection: Connection) -> AbstractContextManager[None]:
         """Open it, and close it at the end, whatever happened."""
-        self.broker.open_connection(connection, self.now)
-        try:
-            yield
-            connection.left = GoneReason.CLOSED
-        finally:
-            self.broker.connection_closed(connection, self.now)
-            self.broker.end_turn()
+        return connected(self.broker, connection, self.clock.wall_ms)
 
-    @contextmanager
-    def session(self, connection: Connection, sink: SessionSink) -> Iterator[Session]:
+    def session(self, connection: Connection, sink: SessionSink) -> AbstractContextManager[Session]:
         """Open both, and close both at the end, whatever happened."""
-        with self.opened(connection):
-            session = self.broker.open_session(connection, sink, self.now)
-            try:
-                yield session
-            finally:
-                session.close(self.now)
+        return visit(self.broker, connection, sink, self.clock.wall_ms)
 
     @contextmanager
     def brief_session(self, vhost: str) -> Iterator[Session]:
@@ -134,29 +118,6 @@ class Front:
         """The answer, when it is there. Raises the error that is the answer."""
         self.broker.end_turn()
         return await answered(pending)
-
-
-class SilentSink:
-    """The sink of a session that has nothing to hear: who expects something overrides it."""
-
-    @property
-    def writable(self) -> bool:
-        return False
-
-    def deliver(self, consumer: Consumer, first_tag: int, piece: Slice, content: bytes) -> None:
-        raise AssertionError(f"{piece.count} messages delivered to a call that did not subscribe")
-
-    def confirm(self, first: int, last: int, multiple: bool, ok: bool) -> None:
-        raise AssertionError(f"confirm of {first} to {last} for a call that did not publish")
-
-    def returned(self, run: Run, code: int, text: str) -> None:
-        raise AssertionError(f"return of {run.count} messages to a call that did not publish")
-
-    def cancelled(self, consumer_tag: str) -> None:
-        raise AssertionError(f"consumer {consumer_tag!r} cancelled for a call that has none")
-
-    def timed_out(self, consumer_tag: str) -> None:
-        self.cancelled(consumer_tag)
 
 
 def vhost_asked_for(request: Any) -> str | None:

@@ -6,79 +6,16 @@ itself; only forgetting is done to another one, that is down.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
-
 from broker.errors import InvalidRequest, NotSupported
-from broker.operations.node_facts import AlarmFacts, ListenerFacts
 from broker.operations.operator import ADMINISTRATOR, MANAGEMENT, check_named
 from front.grpc import describe
 from front.grpc.call import Context, Front, answers_errors
 from front.grpc.caller import operator
 from front.grpc.stubs import stub_of
+from front.node_ports import ClusterPort, NodeView
 from leveret.v1 import admin_pb2 as pb
 
 NODE_KINDS = ("disk", "ram")
-
-
-@dataclass(slots=True, frozen=True)
-class NodeView:
-    """A node as another one, or itself, sees it. What is not known of a node that was never reached is empty."""
-
-    name: str
-    number: int
-    kind: str
-    address: str  # of its listener for other nodes
-    zone: str
-    draining: bool
-    up: bool
-    since_ms: int  # since when it is up, or down, as far as the asked node has seen; 0: it cannot tell
-    version: str = ""
-    listeners: Sequence[ListenerFacts] = ()
-    alarms: Sequence[AlarmFacts] = ()
-    notices: Sequence[str] = ()  # what its disk has lost, in words that go on behind its name
-
-
-@dataclass(slots=True, frozen=True)
-class ClusterView:
-    """The cluster as one node sees it."""
-
-    cluster_id: str
-    cluster_name: str
-    seen_by: str
-    nodes: Sequence[NodeView]
-    metadata_leader: str  # name; empty: nobody leads, nothing can be declared
-    metadata_term: int
-    metadata_voters: Sequence[str]
-    missing: Sequence[str]  # voters that are down, when the others are no majority
-    problems: Sequence[str]  # what an operator should look at, in sentences
-
-
-class ClusterPort(Protocol):
-    """What the service needs of the node; node/membership/cluster.py fulfils it. Everything raises BrokerErrors."""
-
-    def status(self) -> ClusterView: ...
-
-    def critical(self, name: str) -> tuple[str, Sequence[str]]:
-        """The name of the node, this one if none is given; and what would have no majority without it."""
-
-    async def join_cluster(self, address: str) -> None:
-        """This node gives up its own, empty cluster and starts again as one of the cluster of the node at this address."""
-
-    async def leave(self) -> None:
-        """This node belongs to the cluster no more, and stops."""
-
-    async def forget(self, name: str, *, anyway: bool = False) -> None:
-        """A node that is down belongs to the cluster no more. `anyway`: also where quorum queues are lost with it."""
-
-    async def change_kind(self, kind: str) -> None:
-        """This node starts again as a disk or RAM node."""
-
-    async def drain(self) -> None:
-        """This node leads nothing and serves nobody, until it is revived."""
-
-    async def revive(self) -> None: ...
 
 
 class ClusterMethods:

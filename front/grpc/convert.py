@@ -7,7 +7,6 @@ comes back out as it can be said in protobuf, whose strings are UTF-8: other byt
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -17,17 +16,11 @@ import msgspec
 from broker import errors
 from broker.catalog.arguments import TEN_YEARS_MS
 from broker.json_values import readable, to_json
-from broker.message import LOOK_CC, LOOK_HEADERS, LOOK_REPLY_TO, PROPERTIES_BYTES_MAX
-from broker.names import DIRECT_REPLY_TO
+from front.message_shape import PERSISTENT, Shape, readable_properties, shaped
 from leveret.v1 import message_pb2 as pb
 from native import content as messages_of
 from wire.amqp.tables import (
-    TableError,
     Timestamp,
-    decode_properties,
-    encode_properties,
-    join_properties,
-    split_properties,
 )
 
 # ----------------------------------------------------------------------------- errors
@@ -144,28 +137,7 @@ def text(raw: str) -> str:
 # ----------------------------------------------------------------------------- properties
 
 
-@dataclass(slots=True, frozen=True)
-class Shape:
-    """A property list as bytes, and what routing and storing look at in it."""
-
-    props: bytes
-    persistent: bool
-    priority: int
-    expiration_ms: int | None
-    user_id: str | None
-    look: int
-
-    def travels_with(self, other: Shape) -> bool:
-        """May messages of these two shapes be one run?"""
-        return not (self.look | other.look) & (LOOK_CC | LOOK_REPLY_TO) and (
-            self is other
-            or (self.persistent, self.priority, self.expiration_ms, self.user_id)
-            == (other.persistent, other.priority, other.expiration_ms, other.user_id)
-        )
-
-
-_PERSISTENT = 2
-DEFAULT_SHAPE = Shape(encode_properties({"delivery_mode": _PERSISTENT}), True, 0, None, None, 0)
+DEFAULT_SHAPE = shaped({"delivery_mode": PERSISTENT})
 
 _TEXT_PROPERTIES = (
     "content_type",
@@ -184,40 +156,31 @@ _TEXT_PROPERTIES = (
 def shape_of(properties: pb.Properties) -> Shape:
     """Raises MalformedTable or InvalidRequest."""
     transient = properties.delivery_mode == pb.DELIVERY_MODE_TRANSIENT
-    values: dict[str, Any] = {"delivery_mode": 1 if transient else _PERSISTENT}
+    values: dict[str, Any] = {"delivery_mode": 1 if transient else PERSISTENT}
     for name in _TEXT_PROPERTIES:
         if properties.HasField(name):
             values[name] = getattr(properties, name)
-    look = 0
     if properties.HasField("headers"):
-        headers = values["headers"] = plain_table(properties.headers)
-        look = LOOK_HEADERS | (LOOK_CC if "CC" in headers or "BCC" in headers else 0)
-    if values.get("reply_to") == DIRECT_REPLY_TO:
-        look |= LOOK_REPLY_TO
-    expiration_ms = properties.expiration_ms if properties.HasField("expiration_ms") else None
-    if expiration_ms is not None:
-        if expiration_ms > TEN_YEARS_MS:
-            raise errors.InvalidRequest(f"expiration_ms is at most {TEN_YEARS_MS} (ten years), not {expiration_ms}")
-        values["expiration"] = str(expiration_ms)
+        values["headers"] = plain_table(properties.headers)
+    if properties.HasField("expiration_ms"):
+        if properties.expiration_ms > TEN_YEARS_MS:
+            raise errors.InvalidRequest(
+                f"expiration_ms is at most {TEN_YEARS_MS} (ten years), not {properties.expiration_ms}"
+            )
+        values["expiration"] = str(properties.expiration_ms)
     if properties.HasField("timestamp_s"):
         values["timestamp"] = properties.timestamp_s
     if properties.HasField("priority"):
         values["priority"] = properties.priority
-    priority, user_id = values.get("priority", 0), values.get("user_id")
-    encoded = encode_properties(values)
-    if len(encoded) > PROPERTIES_BYTES_MAX:
-        raise errors.InvalidRequest(
-            f"properties of {len(encoded)} bytes, and at most {PROPERTIES_BYTES_MAX} can be delivered to AMQP clients"
-        )
-    return Shape(encoded, not transient, priority, expiration_ms, user_id, look)
+    return shaped(values)
 
 
 def properties(props: bytes) -> pb.Properties:
     """What a property list says, as far as it can be read: an AMQP client may have stored headers that nobody can."""
-    found = _readable(props)
+    found = readable_properties(props)
     converted = pb.Properties(
         delivery_mode=pb.DELIVERY_MODE_PERSISTENT
-        if found.get("delivery_mode") == _PERSISTENT
+        if found.get("delivery_mode") == PERSISTENT
         else pb.DELIVERY_MODE_TRANSIENT,
     )
     for name in _TEXT_PROPERTIES:
@@ -232,19 +195,6 @@ def properties(props: bytes) -> pb.Properties:
     if "timestamp" in found:
         converted.timestamp_s = int(found["timestamp"])
     return converted
-
-
-def _readable(props: bytes) -> dict[str, Any]:
-    try:
-        return decode_properties(props)
-    except TableError:
-        pass
-    try:
-        fields = split_properties(props)
-        fields.pop("headers", None)
-        return decode_properties(join_properties(fields))
-    except TableError:
-        return {}
 
 
 # ----------------------------------------------------------------------------- messages

@@ -3,113 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import replace
 
 from broker.errors import InvalidRequest, NotSupported
 from broker.operations.operator import ADMINISTRATOR
 from front.grpc.call import DEFAULT_VHOST, Context, Front, answers_errors
 from front.grpc.caller import operator
 from front.grpc.stubs import stub_of
+from front.node_ports import ChangeView, Chosen, GroupView, MemberView, QueueMembersPort
 from leveret.v1 import admin_pb2 as pb
-
-
-@dataclass(slots=True, frozen=True)
-class ReaderView:
-    """A consumer of a stream on the node of one of its members."""
-
-    consumer_tag: str
-    offset: int
-    lag: int
-    bytes_sent: int
-    lag_s: float = 0.0
-
-
-@dataclass(slots=True, frozen=True)
-class MemberView:
-    """A member as it says of itself, or as others say of it. What nobody knows is 0 or empty. See admin.proto."""
-
-    node: str
-    member: str
-    state: str
-    membership: str
-    away_since_ms: int = 0
-    term: int = 0
-    first: int = 0
-    last: int = 0
-    commit: int = 0
-    applied: int = 0
-    snapshot: int = 0
-    lag: int = 0
-    machine_version: int = 0
-    digest: str = ""
-    snapshot_sent_bytes: int = 0
-    first_offset: int = 0  # this and what follows: of a stream's member
-    committed_offset: int = 0
-    segments: int = 0
-    bytes: int = 0
-    readers: Sequence[ReaderView] = ()
-
-
-@dataclass(slots=True, frozen=True)
-class GroupView:
-    """The group of a queue."""
-
-    leader: str  # node; empty: nobody leads
-    term: int
-    commit: int
-    open_entries: int
-    open_bytes: int
-    change_pending: bool
-    needed: int
-    members: Sequence[MemberView]
-
-
-@dataclass(slots=True, frozen=True)
-class ChangeView:
-    """What was done with one queue of many, or why not."""
-
-    vhost: str
-    queue: str
-    done: str
-    error: str = ""
-
-
-@dataclass(slots=True, frozen=True)
-class Chosen:
-    """Queues of this kind whose vhost and name match these regular expressions; empty: all."""
-
-    vhost_pattern: str = ""
-    queue_pattern: str = ""
-    kind: str = ""
-
-
-class QueueMembersPort(Protocol):
-    """What the service needs of the node; node/replicas/members.py fulfils it. Raises BrokerErrors. Nodes are named."""
-
-    async def group(self, vhost: str, queue: str) -> GroupView | None:
-        """None: the queue is of a kind that has no group."""
-
-    async def add(self, vhost: str, queue: str, node: str) -> None:
-        """The member votes once it has caught up."""
-
-    async def delete(self, vhost: str, queue: str, node: str, *, anyway: bool) -> None:
-        """`anyway`: also where too few of the others can be reached to go on without it."""
-
-    async def transfer(self, vhost: str, queue: str, node: str) -> None:
-        """The member on this node leads."""
-
-    async def grow(self, node: str, chosen: Chosen, *, even_only: bool) -> Sequence[ChangeView]:
-        """The node gets a member of each queue that has none there."""
-
-    async def grow_to(self, count: int, chosen: Chosen) -> Sequence[ChangeView]:
-        """Each queue gets as many members, on the nodes where it would have been placed."""
-
-    async def shrink(self, node: str, chosen: Chosen, *, anyway: bool) -> Sequence[ChangeView]:
-        """The node loses its member of each queue that has one there."""
-
-    async def rebalance(self, chosen: Chosen) -> Sequence[ChangeView]:
-        """Nodes lead as many queues each, as far as the members allow it."""
 
 
 class MembersMethods:

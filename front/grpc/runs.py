@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from broker.errors import BrokerError, PreconditionFailed
 from broker.message import Run
 from front.grpc import convert
-from front.grpc.convert import DEFAULT_SHAPE, Shape
+from front.grpc.convert import DEFAULT_SHAPE
+from front.message_shape import Shape
 from leveret.v1 import message_pb2, publish_pb2
 from native import content
 from native.frame_split import RUN_CONTENT_BYTES_MAX

@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from broker.client_connection import Connection
+from broker.counters import Counters
 from broker.json_values import readable, to_json
+from broker.operations.clients import ConsumerView
 from broker.operations.stream_users import PublisherView, SubscriptionView
+from broker.session.session import Session
 from broker.stream_clients.client_terms import ReadOptions
+from front.web.message_stats import session_stats
 
 Json = dict[str, Any]
 
@@ -21,12 +25,37 @@ _FIGURES = {
     "channel_max": "channel_max",
     "frame_max": "frame_max",
     "heartbeat_s": "timeout",
+    "host": "host",
+    "port": "port",
     "peer_host": "peer_host",
     "peer_port": "peer_port",
     "tls": "ssl",
+    "tls_protocol": "ssl_protocol",
+    "tls_cipher": "ssl_cipher",
     "publishers": "publishers",
     "subscriptions": "subscriptions",
 }
+_COUNTED = {
+    "channels": 0,
+    "recv_oct": 0,
+    "send_oct": 0,
+    "send_pend": 0,
+    "state": "running",
+    "ssl": False,
+}  # until known
+_UNKNOWN = dict.fromkeys(
+    (
+        "ssl_protocol",
+        "ssl_cipher",
+        "ssl_hash",
+        "ssl_key_exchange",
+        "peer_cert_subject",
+        "peer_cert_issuer",
+        "peer_cert_serial_number",
+        "peer_cert_validity",
+    )
+)
+_CONSUMER_STATES = {True: "up", False: "waiting"}
 
 
 def connection_view(node: str, connection: Connection) -> Json:
@@ -39,11 +68,67 @@ def connection_view(node: str, connection: Connection) -> Json:
         "type": "network",
         "protocol": connection.protocol,
         "user": connection.user,
+        "user_who_performed_action": connection.user,
         "vhost": connection.vhost,
         "connected_at": connection.connected_at,
-        "client_properties": properties,
+        "client_properties": {"capabilities": {}, **properties},
         **({} if given_name is None else {"user_provided_name": given_name}),
+        **_UNKNOWN,
+        **_COUNTED,
         **{name: figures[ours] for ours, name in _FIGURES.items() if ours in figures},
+    }
+
+
+def channel_name(connection: Connection, number: int) -> str:
+    return f"{connection.name} ({number})"
+
+
+def channel_view(node: str, session: Session) -> Json:
+    connection, figures = session.connection, session.statistics()
+    counters = Counters(**{name: figures[name] for name in Counters().as_dict()})
+    peer = _connection_details(node, connection)
+    return {
+        "name": channel_name(connection, session.number),
+        "number": session.number,
+        "node": node,
+        "connection_details": {name: peer.get(name, "") for name in ("name", "peer_host")}
+        | {"peer_port": peer.get("peer_port", 0)},
+        "user": session.user,
+        "user_who_performed_action": session.user,
+        "vhost": session.vhost,
+        "state": "running",
+        "confirm": figures["confirms"],
+        "transactional": figures["transactional"],
+        "consumer_count": figures["consumers"],
+        "prefetch_count": figures["prefetch"],
+        "global_prefetch_count": figures["global_prefetch"],
+        "messages_unacknowledged": figures["unacknowledged"],
+        "messages_unconfirmed": figures["unconfirmed"],
+        "messages_uncommitted": figures["uncommitted"],
+        "acks_uncommitted": 0,
+        "message_stats": session_stats(counters),
+    }
+
+
+def consumer_view(node: str, view: ConsumerView) -> Json:
+    return {
+        "arguments": to_json(view.arguments),
+        "ack_required": not view.no_ack,
+        "active": view.active,
+        "activity_status": _CONSUMER_STATES[view.active],
+        "consumer_tag": readable(view.consumer_tag),
+        "exclusive": view.exclusive,
+        "prefetch_count": view.prefetch,
+        "queue": {"name": view.queue, "vhost": view.vhost},
+        "channel_details": {
+            "name": f"{view.connection} ({view.channel})",
+            "connection_name": view.connection,
+            "number": view.channel,
+            "node": node,
+            "user": view.user,
+            "peer_host": view.peer_host,
+            "peer_port": view.peer_port,
+        },
     }
 
 

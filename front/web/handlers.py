@@ -1,24 +1,95 @@
-"""What the handlers of all paths need: who asks, and answers that list or change something."""
+"""What the handlers of all paths need: who asks, a session as that user, and answers that change something."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import msgspec
-
+from broker.client_connection import Connection
+from broker.errors import BrokerError
+from broker.operations.operations import Operations
 from broker.operations.operator import Operator
+from broker.pending import Pending
 from broker.records import UserRecord
-from front.slices import made_in_slices
+from front.answers import answered
+from front.visit import SilentSink, visit
 from front.web.request import Request, Response
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from broker.broker import Broker
+    from broker.session.session import Session
+    from broker.session.session_sink import SessionSink
+
 T = TypeVar("T")
+PROTOCOL = "HTTP"
+
+logger = logging.getLogger("leveret.web")
 
 
-async def listed(found: Iterator[T], view: Callable[[T], dict[str, Any]]) -> Response:
-    """Others are served in between."""
-    pieces = [msgspec.json.encode(view(one)) async for one in made_in_slices(found)]
-    return Response(200, b"[" + b",".join(pieces) + b"]")
+@dataclass(slots=True)
+class WebFront:
+    """The HTTP front of a node, as the paths see it."""
+
+    broker: Broker
+    operations: Operations
+    wall_ms: Callable[[], int]
+    _numbers: Iterator[int] = field(default_factory=lambda: count(1))
+    _begun: set[asyncio.Task[Any]] = field(default_factory=set)
+
+    async def done(self, change: Pending[T]) -> T:
+        """The answer to a change, when it is there. Raises the error that is the answer."""
+        self.broker.end_turn()
+        return await answered(change)
+
+    def begin(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Go on with it behind the answer; what is refused is in the log."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._begun.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._begun.discard(task)
+        if not task.cancelled() and isinstance(task.exception(), BrokerError):
+            logger.warning("what was begun over HTTP has failed: %s", task.exception())
+
+    def visit(self, request: Request, vhost: str, sink: SessionSink | None = None) -> AbstractContextManager[Session]:
+        """A session for this request, as its user: an AMQP client's rules hold here too."""
+        return visit(self.broker, self._connection(request, vhost), sink or SilentSink(), self.wall_ms)
+
+    def _connection(self, request: Request, vhost: str) -> Connection:
+        user, number = login(request), next(self._numbers)
+        return Connection(
+            id=f"http-{number}",
+            name=f"{request.client.address} -> {PROTOCOL} #{number}",
+            user=user.name,
+            login=user,
+            vhost=vhost,
+            protocol=PROTOCOL,
+            client_properties={},
+            connected_at=request.now,
+            close=_ends_by_itself,
+            set_blocked=_may_be_blocked,
+            statistics=_no_figures,
+        )
+
+
+def _ends_by_itself(_: BrokerError) -> None:
+    """It is there for one request."""
+
+
+def _may_be_blocked(_: str | None) -> None:
+    """Nobody is told in the middle of a request."""
+
+
+def _no_figures() -> dict[str, Any]:
+    return {}
 
 
 def put(existed: bool) -> Response:

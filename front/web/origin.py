@@ -2,8 +2,8 @@
 
 A browser adds the password that it has for this node to whatever request a page makes it send. It sends no PUT, DELETE or JSON
 from another site unless the node allows that site to, and none is ever allowed. A form of type text/plain it sends at once,
-with a body that can be made to be JSON. So a POST has to say that its body is JSON, and where the browser tells which site the
-page is of (old ones do not), nothing is changed for another one.
+with a body that can be made to be JSON. Browsers tell which site the page is of, and nothing is changed for another one. Old
+browsers do not: what they send has to say that it is JSON. Programs are no browsers, and may send what they like.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ def check_origin(request: Request) -> None:
         return
     if not _is_own(request):
         raise HttpError(403, "forbidden", "a page of another site asks: only the node's own may change anything")
-    media_type = request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    if request.method == "POST" and media_type != b"application/json":
-        raise HttpError(415, "unsupported_media_type", "send the body as JSON, with Content-Type: application/json")
+    if request.method == "POST" and _is_old_browser(request):
+        request.require_json()
 
 
 def _is_own(request: Request) -> bool:
@@ -40,3 +39,8 @@ def _is_own(request: Request) -> bool:
     except ValueError:
         return False
     return host.encode("latin-1").lower() == request.headers.get(b"host", b"").lower()
+
+
+def _is_old_browser(request: Request) -> bool:
+    headers = request.headers
+    return b"mozilla" in headers.get(b"user-agent", b"").lower() and not {b"sec-fetch-site", b"origin"} & headers.keys()

@@ -15,6 +15,8 @@ from broker.json_values import readable
 from broker.login.client_address import ClientAddress
 from broker.records import UserRecord
 
+ASK_FOR_LOGIN = (("WWW-Authenticate", 'Basic realm="RabbitMQ Management"'),)
+
 
 class HttpError(Exception):
     """The request is answered with this status, an error word and a reason for people."""
@@ -39,7 +41,8 @@ class Request:
     client: ClientAddress
     now: int
     user: UserRecord | None = None  # set once the credentials are verified
-    parts: tuple[str, ...] = field(init=False)  # the path between its slashes, each part decoded
+    # The path between its slashes, each part decoded. The name of the default exchange is an empty one.
+    parts: tuple[str, ...] = field(init=False)
     query: dict[str, list[str]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -48,20 +51,24 @@ class Request:
         except ValueError as error:
             raise HttpError(400, "bad_request", f"the target is no URL: {error}") from error
         try:
-            self.parts = tuple(unquote(part, errors="strict") for part in split.path.split("/") if part)
+            self.parts = tuple(unquote(part, errors="strict") for part in split.path.strip("/").split("/"))
             self.query = parse_qs(split.query, keep_blank_values=True, errors="strict")
         except UnicodeDecodeError as error:  # with something in place of it, it would be the name of another thing
             raise HttpError(400, "bad_request", f"the target is not UTF-8 behind its percent signs: {error}") from error
 
+    def asked(self, name: str) -> str | None:
+        """What the query says last for this name, if it says anything."""
+        return self.query[name][-1] if name in self.query else None
+
     def asks(self, name: str) -> bool:
         """Whether the query says `name=true`."""
-        return self.query.get(name, [])[-1:] == ["true"]
+        return self.asked(name) == "true"
 
     def credentials(self) -> tuple[str, bytes]:
-        """User and password of the Basic scheme. Raises HttpError 401."""
+        """User and password of the Basic scheme. Raises HttpError 401, which asks for them where none were given."""
         scheme, _, encoded = self.headers.get(b"authorization", b"").partition(b" ")
         if scheme.lower() != b"basic":
-            raise HttpError(401, "not_authorised", "give user and password (HTTP Basic)")
+            raise HttpError(401, "not_authorised", "give user and password (HTTP Basic)", ASK_FOR_LOGIN)
         try:
             user, colon, password = base64.b64decode(encoded, validate=True).partition(b":")
             name = user.decode()
@@ -71,8 +78,14 @@ class Request:
             raise HttpError(401, "not_authorised", "the Authorization header holds no password")
         return name, password
 
+    def require_json(self) -> None:
+        """For the few paths that take no other type. Raises HttpError 415."""
+        media_type = self.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        if media_type != b"application/json":
+            raise HttpError(415, "unsupported_media_type", "send the body as JSON, with Content-Type: application/json")
+
     def json_object(self) -> dict[str, Any]:
-        """The body as a JSON object; an empty body is an empty object. Raises HttpError 400."""
+        """The body as a JSON object; nothing and null are an empty one. Raises HttpError 400."""
         if not self.body.strip():
             return {}
         try:
@@ -81,6 +94,8 @@ class Request:
             raise HttpError(400, "bad_request", f"the body is not JSON: {error}") from error
         except RecursionError:
             raise HttpError(400, "bad_request", "the body is JSON nested too deeply") from None
+        if value is None:
+            return {}
         if not isinstance(value, dict):
             raise HttpError(400, "bad_request", f"the body is a JSON {type(value).__name__}, an object is needed")
         return value
@@ -101,8 +116,5 @@ def json_response(value: Any, status: int = 200) -> Response:
 
 
 def error_response(error: HttpError) -> Response:
-    headers = error.headers
-    if error.status == 401:
-        headers += (("WWW-Authenticate", 'Basic realm="Leveret"'),)
     body = msgspec.json.encode({"error": error.error, "reason": readable(error.reason)})
-    return Response(error.status, body, headers=headers)
+    return Response(error.status, body, headers=error.headers)

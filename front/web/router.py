@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 
+from front.web.access import Right
+from front.web.refusals import missing
 from front.web.request import HttpError, Request, Response
 
 Handler = Callable[..., Awaitable[Response]]
@@ -15,7 +18,7 @@ class Route:
     method: str
     pattern: tuple[str, ...]
     handler: Handler
-    login: bool  # False: anybody may ask
+    right: Right
 
     def match(self, parts: tuple[str, ...]) -> dict[str, str] | None:
         if len(parts) != len(self.pattern):
@@ -35,9 +38,9 @@ class WebRouter:
     def __init__(self) -> None:
         self._routes: list[Route] = []
 
-    def add(self, method: str, path: str, handler: Handler, *, login: bool = True) -> None:
+    def add(self, method: str, path: str, handler: Handler, right: Right = Right.MANAGEMENT) -> None:
         pattern = tuple(part for part in path.split("/") if part)
-        self._routes.append(Route(method, pattern, handler, login))
+        self._routes.append(Route(method, pattern, handler, right))
 
     def find(self, request: Request) -> tuple[Route, dict[str, str]]:
         """The route and the named parts. Raises HttpError 404, or 405 with the methods that would do."""
@@ -50,7 +53,13 @@ class WebRouter:
                 return route, named
             allowed.append(route.method)
         if allowed:
+            if request.method == "OPTIONS":
+                return Route("OPTIONS", (), partial(_options, allowed), Right.NONE), {}
             possible = ", ".join(allowed)
             reason = f"{request.method} is not possible here, {possible} is"
             raise HttpError(405, "method_not_allowed", reason, (("Allow", possible),))
-        raise HttpError(404, "not_found", f"there is nothing at {request.target.partition('?')[0]}")
+        raise missing(f"there is nothing at {request.target.partition('?')[0]}")
+
+
+async def _options(allowed: list[str], request: Request) -> Response:
+    return Response(200, headers=(("Allow", ", ".join([*allowed, "OPTIONS"])),))

@@ -13,6 +13,7 @@ import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 from typing import cast
 
 import h11
@@ -224,7 +225,12 @@ class WebServer:
             ("X-Content-Type-Options", "nosniff"),
             *response.headers,
         ]
-        data = connection.send(h11.Response(status_code=response.status, headers=headers)) or b""
+        data = (
+            connection.send(
+                h11.Response(status_code=response.status, headers=headers, reason=HTTPStatus(response.status).phrase)
+            )
+            or b""
+        )
         if not head:
             data += connection.send(h11.Data(data=response.body)) or b""
         data += connection.send(h11.EndOfMessage()) or b""
@@ -235,7 +241,7 @@ class WebServer:
 
 def refuse_large_body(size: int, allowed: int) -> None:
     if size > allowed:
-        raise HttpError(413, "body_too_large", f"the body has {size} bytes or more, at most {allowed} are taken")
+        raise HttpError(400, "bad_request", f"the body has {size} bytes or more, at most {allowed} are taken")
 
 
 def _loop_time() -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from broker.catalog.definitions_reader import DEFAULT_HASHING
 from broker.json_values import to_json
 from broker.operations.resources import QueueView
 from broker.operations.users import UserView
@@ -15,6 +16,8 @@ from broker.records import (
     TopicPermissionRecord,
     VhostRecord,
 )
+from front.web.binding_keys import properties_key
+from front.web.message_stats import queue_counts, with_rates
 
 Json = dict[str, Any]
 
@@ -32,11 +35,19 @@ def vhost_view(record: VhostRecord) -> Json:
         },
         "tracing": False,
         "protected_from_deletion": record.protected_from_deletion,
+        "cluster_state": {},
     }
 
 
 def user_view(user: UserView) -> Json:
-    return {"name": user.name, "tags": list(user.tags), "limits": dict(user.limits)}
+    """The hash is never shown, and tools want a text: see docs/amqp-differences.md."""
+    return {
+        "name": user.name,
+        "tags": list(user.tags),
+        "limits": dict(user.limits),
+        "password_hash": "",
+        "hashing_algorithm": DEFAULT_HASHING,
+    }
 
 
 def permission_view(record: PermissionRecord) -> Json:
@@ -79,13 +90,14 @@ def binding_view(record: BindingRecord) -> Json:
         "destination_type": record.destination_kind,
         "routing_key": record.routing_key,
         "arguments": to_json(record.arguments),
-        "properties_key": record.routing_key or "~",
+        "properties_key": properties_key(record),
     }
 
 
 def queue_view(view: QueueView) -> Json:
-    """Without figures while it is being opened."""
+    """Counts of one that is being opened are 0."""
     record = view.record
+    figures = view.figures or QueueStatistics(state="starting")
     return {
         "name": record.name,
         "vhost": record.vhost,
@@ -93,35 +105,58 @@ def queue_view(view: QueueView) -> Json:
         "durable": record.durable,
         "auto_delete": record.auto_delete,
         "exclusive": record.exclusive,
-        "arguments": to_json(record.arguments),
+        "arguments": {"x-queue-type": record.kind, **to_json(record.arguments)},
         "node": record.home,
         "policy": view.policy,
         "operator_policy": view.operator_policy,
-        **({} if view.figures is None else _figures(view.figures) | _details(record.kind, view.figures)),
+        "effective_policy_definition": dict(view.effective.definition),
+        "internal": False,
+        **_counts(figures),
+        **_state(figures),
+        **_traffic(figures),
+        **_details(record.kind, figures),
     }
 
 
-def _figures(statistics: QueueStatistics) -> Json:
+def _counts(figures: QueueStatistics) -> Json:
+    messages = {
+        "messages": figures.ready + figures.unacknowledged,
+        "messages_ready": figures.ready,
+        "messages_unacknowledged": figures.unacknowledged,
+    }
+    return with_rates(messages) | {
+        "message_bytes": figures.ready_bytes + figures.unacknowledged_bytes,
+        "message_bytes_ready": figures.ready_bytes,
+        "message_bytes_unacknowledged": figures.unacknowledged_bytes,
+        "messages_persistent": figures.persistent,
+        "messages_ram": figures.ram,
+    }
+
+
+def _state(figures: QueueStatistics) -> Json:
     return {
-        "state": statistics.state,
-        "messages": statistics.ready + statistics.unacknowledged,
-        "messages_ready": statistics.ready,
-        "messages_unacknowledged": statistics.unacknowledged,
-        "message_bytes": statistics.ready_bytes + statistics.unacknowledged_bytes,
-        "message_bytes_ready": statistics.ready_bytes,
-        "message_bytes_unacknowledged": statistics.unacknowledged_bytes,
-        "messages_persistent": statistics.persistent,
-        "messages_ram": statistics.ram,
-        "consumers": statistics.consumers,
-        "consumer_capacity": statistics.consumer_capacity,
-        "memory": statistics.memory_bytes,
-        "disk_reads": statistics.disk_reads,
-        "disk_writes": statistics.disk_writes,
-        "single_active_consumer_tag": statistics.single_active_consumer_tag,
+        "state": figures.state,
+        "consumers": figures.consumers,
+        "consumer_capacity": figures.consumer_capacity,
+        "consumer_utilisation": figures.consumer_capacity,
+        "memory": figures.memory_bytes,
+        "disk_reads": figures.disk_reads,
+        "disk_writes": figures.disk_writes,
+        "exclusive_consumer_tag": None,
+        "single_active_consumer_tag": figures.single_active_consumer_tag,
+        "head_message_timestamp": None,
     }
 
 
-def _details(kind: str, statistics: QueueStatistics) -> Json:
+def _traffic(figures: QueueStatistics) -> Json:
+    """Nothing where there never was any."""
+    counted = queue_counts(figures)
+    return {"message_stats": with_rates(counted)} if any(counted.values()) else {}
+
+
+def _details(kind: str, figures: QueueStatistics) -> Json:
     """What it is made of. Tools look for offsets, segments and readers of a stream beside its other figures."""
-    found: Json = to_json(statistics.details)
+    found: Json = to_json(figures.details)
+    if kind == "classic":
+        return {"backing_queue_status": found, "storage_version": 2}
     return found if kind == "stream" else {"backing_queue_status": found}

@@ -16,7 +16,7 @@ from broker.errors import PreconditionFailed, ResourceExhausted
 from broker.pending import Pending
 from broker.records import NodeRecord
 from front.answers import answered
-from front.grpc.cluster_service import ClusterView, NodeView
+from front.node_ports import ClusterView, NodeView
 from node.catalog.cluster_metadata import MetadataStatus
 from node.clock import NodeTime, Process
 from node.identity import DISK, RAM, NodeIdentity

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from front.grpc.members_service import GroupView, MemberView, ReaderView
+from front.node_ports import GroupView, MemberView, ReaderView
 from raft.core.majority import majority_of
 from raft.core.messages import MemberId, NodeId, node_of, shown
 

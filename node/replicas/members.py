@@ -19,7 +19,7 @@ from broker.names import labelled, not_found
 from broker.pending import Pending
 from broker.records import NodeRecord, QueueRecord
 from front.answers import answered
-from front.grpc.members_service import ChangeView, Chosen, GroupView
+from front.node_ports import ChangeView, Chosen, GroupView, QueueNodes
 from node.identity import DISK
 from node.membership.node_names import name_of_node, node_named
 from node.replicas.group_view import group_view, heirs_of, led_by
@@ -63,6 +63,17 @@ class QueueMembers:
         self._audit = audit
 
     # one queue
+
+    def places(self, record: QueueRecord) -> QueueNodes | None:
+        found = self._kinds.find(record)
+        if found is None:
+            return None
+        nodes, leader = list(found.member_nodes()), found.route.leader()
+        return QueueNodes(
+            self._name_of(leader) if leader else "",
+            [self._name_of(node) for node in nodes],
+            [self._name_of(node) for node in nodes if self._reaches(node)],
+        )
 
     async def group(self, vhost: str, queue: str) -> GroupView | None:
         record = self._record(vhost, queue)

@@ -67,13 +67,19 @@ RABBITMQ_NAMES = {
 
 
 def ask(
-    node: RunningNode, method: str, path: str, body: Any = None, login: str | None = "guest:guest"
+    node: RunningNode,
+    method: str,
+    path: str,
+    body: Any = None,
+    login: str | None = "guest:guest",
+    *,
+    raw: bytes | None = None,
 ) -> tuple[int, bytes]:
     connection = http.client.HTTPConnection(*node.http, timeout=30)
     headers = {"Content-Type": "application/json"}
     if login is not None:
         headers["Authorization"] = "Basic " + base64.b64encode(login.encode()).decode()
-    connection.request(method, path, None if body is None else json.dumps(body), headers)
+    connection.request(method, path, raw if body is None else json.dumps(body), headers)
     response = connection.getresponse()
     answer = response.status, response.read()
     connection.close()

@@ -357,7 +357,7 @@ class AdminServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListPolicies(self, request, context):
-        """policymaker with access to the vhost; operator policies: administrator
+        """management to look at them; policymaker with access to the vhost to change them, operator policies: administrator
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

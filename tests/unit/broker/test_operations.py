@@ -42,7 +42,9 @@ class World:
         self.hashing: list[tuple[Pending[str], bytes]] = []
         self.closed: list[tuple[str, str]] = []  # connections, and why
         self.connections = [self.connection(1, "manager"), self.connection(2, "monitor"), self.connection(3, "root")]
-        self.sessions = [SimpleNamespace(connection=one, user=one.user, number=7) for one in self.connections]
+        self.sessions = [
+            SimpleNamespace(connection=one, user=one.user, vhost=one.vhost, number=7) for one in self.connections
+        ]
         self.consumers = [self.consumer(vhost, sink) for vhost in ("/", "v") for sink in self.sessions]
         broker: Any = SimpleNamespace(
             catalog=self.catalog,
@@ -58,7 +60,12 @@ class World:
     def connection(self, number: int, user: str) -> Any:
         name = f"c{number}"
         return SimpleNamespace(
-            id=str(number), name=name, user=user, close=lambda why: self.closed.append((name, why.text))
+            id=str(number),
+            name=name,
+            user=user,
+            vhost="/",
+            statistics=dict,
+            close=lambda why: self.closed.append((name, why.text)),
         )
 
     def consumer(self, vhost: str, sink: Any) -> Any:

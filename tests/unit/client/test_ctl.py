@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from front.grpc.members_service import GroupView, MemberView
+from front.node_ports import GroupView, MemberView
 from leveret import errors
 from leveret.ctl import __main__ as ctl
 from leveret.ctl import exits, render

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from front.grpc.members_service import GroupView, MemberView, ReaderView
+from front.node_ports import GroupView, MemberView, ReaderView
 from leveret.ctl import exits, streams
 from leveret.records import StreamConsumer
 from tests.unit.client.test_ctl import Ctl, Node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from front.grpc.members_service import GroupView, ReaderView
+from front.node_ports import GroupView, ReaderView
 from node.replicas.group_view import HEIR_LAG_ENTRIES, group_view, heirs_of
 from raft.core.messages import MemberId, member_id
 

@@ -15,7 +15,7 @@ from broker.login.audit import Actor, Audit, acting_for
 from broker.login.client_address import ClientAddress
 from broker.pending import Pending
 from broker.records import NodeRecord
-from front.grpc.members_service import Chosen
+from front.node_ports import Chosen
 from node.replicas.members import QueueMembers
 from node.replicas.placement import Candidate
 from quorum.queue import QuorumQueue

@@ -30,9 +30,8 @@ from broker.pending import Pending
 from broker.queue_type import QueueStatistics, Slice
 from broker.records import BindingRecord, ExchangeRecord, QueueRecord, UserRecord
 from front.grpc.admin_service import AdminPorts
-from front.grpc.cluster_service import ClusterView, NodeView
-from front.grpc.members_service import ChangeView, Chosen, GroupView
 from front.grpc.server import GrpcLimits, Server, Tls, serve
+from front.node_ports import ChangeView, Chosen, ClusterView, GroupView, NodeView
 from native import content
 from node.auth import Hashes
 

@@ -47,7 +47,7 @@ CALLS: dict[str, tuple[tuple[Any, ...], set[str]]] = {
     "consumers": ((), MANAGEMENT),
     "stream_publishers": ((), MANAGEMENT),
     "stream_consumers": ((), MANAGEMENT),
-    "policies": ((), POLICYMAKER),
+    "policies": ((), MANAGEMENT),
     "set_policy": (("p", "^q", {"max-length": 10}), POLICYMAKER),
     "clear_policy": (("p",), POLICYMAKER),
     "users": ((), ADMINISTRATOR),

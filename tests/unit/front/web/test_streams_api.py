@@ -13,9 +13,10 @@ from broker.errors import AccessRefused, BrokerError, PreconditionFailed, Resour
 from broker.operations.stream_admin import StreamAdmin
 from broker.records import UserRecord
 from broker.stream_contract import StreamPlaces
+from front.web.handlers import WebFront
 from front.web.request import HttpError, Request
+from front.web.resources.streams_api import StreamsApi
 from front.web.router import WebRouter
-from front.web.streams_api import StreamsApi
 from tests.unit.broker.stream_clients.fake_streams import StreamWorld
 from tests.unit.front.web.test_api import LOCAL, NOW
 
@@ -31,7 +32,8 @@ def world() -> StreamWorld:
 def asked(world: StreamWorld, method: str, path: str, body: Any = None, user: UserRecord = GUEST) -> tuple[int, Any]:
     operations: Any = SimpleNamespace(stream_admin=StreamAdmin(world.broker))
     router = WebRouter()
-    StreamsApi(operations, world.end_turn).add_routes(router)
+    web_front: Any = WebFront(world.broker, operations, lambda: NOW)
+    StreamsApi(web_front).add_routes(router)
     request = Request(method, path, {}, json.dumps(body).encode() if body is not None else b"", LOCAL, NOW, user)
     route, named = router.find(request)
     response = asyncio.run(route.handler(request, **named))  # type: ignore[arg-type]

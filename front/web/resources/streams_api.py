@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from broker.operations.operations import Operations
 from broker.operations.operator import MANAGEMENT
-from front.answers import answered
-from front.web.handlers import operator
+from front.web.access import Right
+from front.web.handlers import WebFront, operator
+from front.web.refusals import bad_request
 from front.web.request import HttpError, Request, Response, json_response
 from front.web.router import WebRouter
 
@@ -21,22 +20,20 @@ DIGITS_MAX = 19
 class StreamsApi:
     """See the module."""
 
-    def __init__(self, operations: Operations, end_turn: Callable[[], None]) -> None:
-        self._streams = operations.stream_admin
-        self._end_turn = end_turn
+    def __init__(self, front: WebFront) -> None:
+        self._front = front
+        self._streams = front.operations.stream_admin
 
     def add_routes(self, router: WebRouter) -> None:
         """Behind those that begin with the same words."""
-        router.add("PUT", "/api/stream/super-streams/{vhost}/{name}", self._put_super_stream)
-        router.add("GET", "/api/stream/{vhost}/{stream}/tracking", self._get_tracking)
+        router.add("PUT", "/api/stream/super-streams/{vhost}/{name}", self._put_super_stream, Right.VHOST)
+        router.add("GET", "/api/stream/{vhost}/{stream}/tracking", self._get_tracking, Right.VHOST)
 
     async def _put_super_stream(self, request: Request, vhost: str, name: str) -> Response:
         who, wanted = operator(request), request.json_object()
         who.require_tag(MANAGEMENT)
         keys, arguments = binding_keys(wanted), stream_arguments(wanted.get("arguments", {}))
-        asked = self._streams.create_super_stream(who, vhost, name, keys, arguments, request.now)
-        self._end_turn()
-        await answered(asked)
+        await self._front.done(self._streams.create_super_stream(who, vhost, name, keys, arguments, request.now))
         return Response(204)
 
     async def _get_tracking(self, request: Request, vhost: str, stream: str) -> Response:
@@ -93,4 +90,4 @@ def _number(name: str, value: Any) -> int:
 
 
 def _wrong(why: str) -> HttpError:
-    return HttpError(400, "bad_request", why)
+    return bad_request(why)

@@ -1,0 +1,179 @@
+"""What the fronts ask of the node about its cluster and the members of replicated queues: ports, and the views they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from broker.operations.node_facts import AlarmFacts, ListenerFacts
+from broker.records import QueueRecord
+
+
+@dataclass(slots=True, frozen=True)
+class NodeView:
+    """A node as another one, or itself, sees it. What is not known of a node that was never reached is empty."""
+
+    name: str
+    number: int
+    kind: str
+    address: str  # of its listener for other nodes
+    zone: str
+    draining: bool
+    up: bool
+    since_ms: int  # since when it is up, or down, as far as the asked node has seen; 0: it cannot tell
+    version: str = ""
+    listeners: Sequence[ListenerFacts] = ()
+    alarms: Sequence[AlarmFacts] = ()
+    notices: Sequence[str] = ()  # what its disk has lost, in words that go on behind its name
+
+
+@dataclass(slots=True, frozen=True)
+class ClusterView:
+    """The cluster as one node sees it."""
+
+    cluster_id: str
+    cluster_name: str
+    seen_by: str
+    nodes: Sequence[NodeView]
+    metadata_leader: str  # name; empty: nobody leads, nothing can be declared
+    metadata_term: int
+    metadata_voters: Sequence[str]
+    missing: Sequence[str]  # voters that are down, when the others are no majority
+    problems: Sequence[str]  # what an operator should look at, in sentences
+
+
+class ClusterPort(Protocol):
+    """What the fronts need of the node; node/membership/cluster.py fulfils it. Everything raises BrokerErrors."""
+
+    def status(self) -> ClusterView: ...
+
+    def critical(self, name: str) -> tuple[str, Sequence[str]]:
+        """The name of the node, this one if none is given; and what would have no majority without it."""
+
+    async def join_cluster(self, address: str) -> None:
+        """This node gives up its own, empty cluster and starts again as one of the cluster of the node at this address."""
+
+    async def leave(self) -> None:
+        """This node belongs to the cluster no more, and stops."""
+
+    async def forget(self, name: str, *, anyway: bool = False) -> None:
+        """A node that is down belongs to the cluster no more. `anyway`: also where quorum queues are lost with it."""
+
+    async def change_kind(self, kind: str) -> None:
+        """This node starts again as a disk or RAM node."""
+
+    async def drain(self) -> None:
+        """This node leads nothing and serves nobody, until it is revived."""
+
+    async def revive(self) -> None: ...
+
+
+@dataclass(slots=True, frozen=True)
+class ReaderView:
+    """A consumer of a stream on the node of one of its members."""
+
+    consumer_tag: str
+    offset: int
+    lag: int
+    bytes_sent: int
+    lag_s: float = 0.0
+
+
+@dataclass(slots=True, frozen=True)
+class MemberView:
+    """A member as it says of itself, or as others say of it. What nobody knows is 0 or empty. See admin.proto."""
+
+    node: str
+    member: str
+    state: str
+    membership: str
+    away_since_ms: int = 0
+    term: int = 0
+    first: int = 0
+    last: int = 0
+    commit: int = 0
+    applied: int = 0
+    snapshot: int = 0
+    lag: int = 0
+    machine_version: int = 0
+    digest: str = ""
+    snapshot_sent_bytes: int = 0
+    first_offset: int = 0  # this and what follows: of a stream's member
+    committed_offset: int = 0
+    segments: int = 0
+    bytes: int = 0
+    readers: Sequence[ReaderView] = ()
+
+
+@dataclass(slots=True, frozen=True)
+class GroupView:
+    """The group of a queue."""
+
+    leader: str  # node; empty: nobody leads
+    term: int
+    commit: int
+    open_entries: int
+    open_bytes: int
+    change_pending: bool
+    needed: int
+    members: Sequence[MemberView]
+
+
+@dataclass(slots=True, frozen=True)
+class ChangeView:
+    """What was done with one queue of many, or why not."""
+
+    vhost: str
+    queue: str
+    done: str
+    error: str = ""
+
+
+@dataclass(slots=True, frozen=True)
+class Chosen:
+    """Queues of this kind whose vhost and name match these regular expressions; empty: all."""
+
+    vhost_pattern: str = ""
+    queue_pattern: str = ""
+    kind: str = ""
+
+
+@dataclass(slots=True, frozen=True)
+class QueueNodes:
+    """Nodes of a replicated queue, as far as this one knows without asking any."""
+
+    leader: str  # empty: nobody leads, or that is unknown here
+    members: Sequence[str]
+    online: Sequence[str]
+
+
+class QueueMembersPort(Protocol):
+    """What the fronts need of the node; node/replicas/members.py fulfils it. Raises BrokerErrors. Nodes are named."""
+
+    def places(self, record: QueueRecord) -> QueueNodes | None:
+        """None: the queue is of a kind that has no group, or is not open here."""
+
+    async def group(self, vhost: str, queue: str) -> GroupView | None:
+        """None: the queue is of a kind that has no group."""
+
+    async def add(self, vhost: str, queue: str, node: str) -> None:
+        """The member votes once it has caught up."""
+
+    async def delete(self, vhost: str, queue: str, node: str, *, anyway: bool) -> None:
+        """`anyway`: also where too few of the others can be reached to go on without it."""
+
+    async def transfer(self, vhost: str, queue: str, node: str) -> None:
+        """The member on this node leads."""
+
+    async def grow(self, node: str, chosen: Chosen, *, even_only: bool) -> Sequence[ChangeView]:
+        """The node gets a member of each queue that has none there."""
+
+    async def grow_to(self, count: int, chosen: Chosen) -> Sequence[ChangeView]:
+        """Each queue gets as many members, on the nodes where it would have been placed."""
+
+    async def shrink(self, node: str, chosen: Chosen, *, anyway: bool) -> Sequence[ChangeView]:
+        """The node loses its member of each queue that has one there."""
+
+    async def rebalance(self, chosen: Chosen) -> Sequence[ChangeView]:
+        """Nodes lead as many queues each, as far as the members allow it."""

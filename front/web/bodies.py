@@ -1,0 +1,92 @@
+"""Fields of a request's body, each read as what it has to be. Unknown keys are passed over. Everything raises HttpError 400."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from broker.json_values import table_from_json
+from front.web.refusals import bad_request
+
+Body = Mapping[str, Any]
+SECRET = ("password", "password_hash")  # never said back
+DIGITS_MAX = 19
+
+
+def require(body: Body, *names: str) -> None:
+    """All that are missing are named at once."""
+    absent = [name for name in names if name not in body]
+    if absent:
+        raise bad_request(f"{', '.join(map(repr, absent))} {'is' if len(absent) == 1 else 'are'} missing")
+
+
+def text(body: Body, name: str, default: str | None = None) -> str:
+    """Without a default it has to be there."""
+    if default is None:
+        require(body, name)
+    value = body.get(name, default)
+    if value is None:
+        value = default
+    if not isinstance(value, str):
+        raise _wrong(name, value, "a text")
+    return value
+
+
+def flag(body: Body, name: str, default: bool = False) -> bool:
+    """Some tools send it as a text."""
+    value = body.get(name, default)
+    if isinstance(value, str) and value in ("true", "false"):
+        return value == "true"
+    if not isinstance(value, bool):
+        raise _wrong(name, value, "true or false")
+    return value
+
+
+def number(body: Body, name: str, default: int | None = None) -> int:
+    """Without a default it has to be there. Some tools send it as a text."""
+    if default is None:
+        require(body, name)
+    value = body.get(name, default)
+    if (
+        isinstance(value, str)
+        and value.lstrip("-").isascii()
+        and value.lstrip("-").isdigit()
+        and len(value) <= DIGITS_MAX
+    ):
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise _wrong(name, value, "a whole number")
+    return value
+
+
+def table(body: Body, name: str) -> dict[str, Any]:
+    """As AMQP tables have it. An empty list is an empty one: so PHP writes it."""
+    value = body.get(name)
+    if value is None or value == []:
+        return {}
+    if not isinstance(value, Mapping):
+        raise _wrong(name, value, "an object")
+    return table_from_json(value)
+
+
+def tags(body: Body, name: str = "tags") -> tuple[str, ...]:
+    """A list of texts, or one text with commas between them."""
+    value = body.get(name, "")
+    if isinstance(value, str):
+        value = value.split(",")
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise _wrong(name, value, "a list of texts or one text with commas")
+    return tuple([item.strip() for item in value if item.strip()])
+
+
+def texts(body: Body, name: str) -> list[str]:
+    """A list of texts."""
+    value = body.get(name)
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise _wrong(name, value, "a list of texts")
+    return value
+
+
+def _wrong(name: str, value: Any, wanted: str) -> Exception:
+    shown = f"a JSON {type(value).__name__}" if name in SECRET else repr(value)
+    return bad_request(f"'{name}' is {shown}, {wanted} is needed")

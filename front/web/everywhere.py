@@ -1,0 +1,103 @@
+"""What is seen of the whole cluster from any node: each node says what it has, in rows as they are shown.
+
+A question is asked of this node and of all others at once. Who does not answer in time is named in a header of the answer; the
+rest is shown. A row belongs to the node that says it, so nothing is shown twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+
+from broker.errors import BrokerError
+from broker.operations.operator import Operator
+from front.slices import made_in_slices
+
+Json = dict[str, Any]
+Source = Callable[..., Iterable[Json]]  # called with who asks and the question's arguments
+MISSING_NODES = "X-Leveret-Missing-Nodes"
+
+
+class WebQuestion(msgspec.Struct, frozen=True):
+    """As it goes to another node, in JSON. Who does not know what is asked says nothing."""
+
+    what: str
+    user: str
+    tags: tuple[str, ...]
+    arguments: tuple[Any, ...] = ()
+
+
+class OtherNodes(Protocol):
+    """node/web_questions.py fulfils it."""
+
+    async def ask(self, question: bytes, node: str | None = None) -> Mapping[str, bytes | None]:
+        """The answers of the other nodes that belong to the cluster, or of one of them, by name; None: it has not answered in
+        time, or cannot be reached."""
+
+
+@dataclass(slots=True, frozen=True)
+class ClusterRows:
+    rows: list[Json]
+    missing: Sequence[str]  # names of nodes that have not said what they have
+
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        return ((MISSING_NODES, ",".join(self.missing)),) if self.missing else ()
+
+
+class Everywhere:
+    """Questions to all nodes, and answers to those of others."""
+
+    def __init__(self, others: OtherNodes | None) -> None:
+        """Without others this node is alone."""
+        self._others = others
+        self._sources: dict[str, Source] = {}
+
+    def add(self, what: str, source: Source) -> None:
+        """What this node says to a question."""
+        assert what not in self._sources, f"{what} is answered twice"
+        self._sources[what] = source
+
+    async def find(self, what: str, who: Operator, *arguments: Any) -> ClusterRows:
+        """Of all nodes."""
+        asked = {} if self._others is None else await self._others.ask(_encoded(what, who, arguments))
+        rows = [row async for row in made_in_slices(iter(self._sources[what](who, *arguments)))]
+        for answer in asked.values():
+            rows += _rows(answer)
+        return ClusterRows(rows, sorted(name for name, answer in asked.items() if answer is None))
+
+    async def find_on(self, node: str, what: str, who: Operator, *arguments: Any) -> list[Json] | None:
+        """Of one other node; None: it has not answered."""
+        asked = {} if self._others is None else await self._others.ask(_encoded(what, who, arguments), node)
+        answer = asked.get(node)
+        return None if answer is None else _rows(answer)
+
+    async def answer(self, raw: bytes) -> AsyncIterator[bytes]:
+        """To a question of another node, in pieces: no rows for what cannot be read, is unknown, or is refused."""
+        try:
+            question = msgspec.json.decode(raw, type=WebQuestion)
+            source: Source = self._sources.get(question.what, _nothing)
+            found = source(Operator(question.user, question.tags), *question.arguments)
+            async for row in made_in_slices(iter(found)):
+                yield msgspec.json.encode(row)
+        except (msgspec.MsgspecError, BrokerError):
+            return
+
+
+def _nothing(*_: Any) -> Iterable[Json]:
+    return ()
+
+
+def _encoded(what: str, who: Operator, arguments: Sequence[Any]) -> bytes:
+    return msgspec.json.encode(WebQuestion(what, who.name, who.tags, tuple(arguments)))
+
+
+def _rows(answer: bytes | None) -> list[Json]:
+    if answer is None:
+        return []
+    try:
+        return msgspec.json.decode(b"[" + answer + b"]", type=list[Json])
+    except msgspec.MsgspecError:
+        return []

@@ -1,0 +1,117 @@
+"""How a node looks as JSON: the management API's field names. Strict clients drop a whole list for one that is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from broker.operations.node_facts import ListenerFacts
+from broker.operations.this_node import NodeStatus
+from front.node_ports import NodeView
+
+Json = dict[str, Any]
+# Of listeners, by our own names; RabbitMQ's tools look for these.
+PROTOCOLS = {"amqps": "amqp/ssl", "streams": "stream/ssl", "peer": "clustering"}
+KINDS = {"disk": "disc", "ram": "ram"}
+PROCESSES_MAX = 1_048_576  # RabbitMQ's own; nothing here is limited like it
+UNKNOWN_FACTS: Json = {
+    "uptime": 0,
+    "run_queue": 0,
+    "processors": 0,
+    "os_pid": "0",
+    "fd_used": 0,
+    "fd_total": 0,
+    "sockets_used": 0,
+    "sockets_total": 0,
+    "proc_used": 0,
+    "proc_total": PROCESSES_MAX,
+    "mem_used": 0,
+    "mem_limit": 0,
+    "mem_alarm": False,
+    "disk_free": 0,
+    "disk_free_limit": 0,
+    "disk_free_alarm": False,
+    "rates_mode": "basic",
+    "db_dir": "",
+    "config_files": [],
+    "log_files": [],
+    "applications": [],
+    "auth_mechanisms": [],
+    "exchange_types": [],
+    "enabled_plugins": [],
+    "net_ticktime": 0,
+}
+MECHANISMS = ("AMQPLAIN", "EXTERNAL", "PLAIN")
+
+
+def facts_view(status: NodeStatus, now_ms: int) -> Json:
+    """What only the node itself knows."""
+    facts, alarms = status.facts, {one.kind for one in status.alarms}
+    return {
+        **UNKNOWN_FACTS,
+        "name": status.name,
+        "uptime": max(0, now_ms - facts.started_at_ms),
+        "processors": facts.processors,
+        "os_pid": str(facts.process_id),
+        "fd_used": facts.files_open,
+        "fd_total": facts.files_max,
+        "sockets_used": status.connections,
+        "sockets_total": facts.files_max,
+        "mem_used": facts.memory_bytes,
+        "mem_limit": facts.memory_limit_bytes,
+        "mem_alarm": "memory" in alarms,
+        "disk_free": facts.disk_free_bytes,
+        "disk_free_limit": facts.disk_free_limit_bytes,
+        "disk_free_alarm": "disk" in alarms,
+        "db_dir": facts.data_dir,
+        "applications": [{"name": "leveret", "description": "Leveret message broker", "version": facts.version}],
+        "auth_mechanisms": [
+            {"name": name, "description": f"SASL {name} authentication mechanism", "enabled": True}
+            for name in MECHANISMS
+        ],
+    }
+
+
+def node_view(view: NodeView, facts: Json | None) -> Json:
+    """One that does not answer is shown as not running."""
+    return {
+        **UNKNOWN_FACTS,
+        **(facts or {}),
+        "name": view.name,
+        "type": KINDS[view.kind],
+        "running": view.up and facts is not None,
+        "being_drained": view.draining,
+        "partitions": [],
+        "cluster_links": [],
+    }
+
+
+def listener_views(node: str, listeners: Sequence[ListenerFacts]) -> list[Json]:
+    return [_listener(node, one) for one in listeners]
+
+
+def _listener(node: str, one: ListenerFacts) -> Json:
+    host, port = host_and_port(one)
+    return {
+        "node": node,
+        "protocol": PROTOCOLS.get(one.protocol, one.protocol),
+        "ip_address": host,
+        "port": port,
+        "socket_opts": {},
+        "tls": one.tls,
+    }
+
+
+def context_views(node: str, listeners: Sequence[ListenerFacts]) -> list[Json]:
+    """What answers HTTP."""
+    found = [host_and_port(one) for one in listeners if one.protocol == "http"]
+    said = "RabbitMQ Management"
+    return [
+        {"node": node, "description": said, "path": "/", "ip": host, "port": str(port), "ssl_opts": []}
+        for host, port in found
+    ]
+
+
+def host_and_port(one: ListenerFacts) -> tuple[str, int]:
+    host, _, port = one.address.rpartition(":")
+    return host.strip("[]"), int(port)

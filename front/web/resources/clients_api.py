@@ -1,0 +1,157 @@
+"""The management API's paths about clients of the whole cluster: connections of every protocol, channels and consumers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from broker.errors import NotFound
+from broker.operations.operator import Operator
+from front.web.access import Right
+from front.web.client_views import channel_view, connection_view, consumer_view
+from front.web.everywhere import ClusterRows, Everywhere, Json
+from front.web.handlers import WebFront, operator
+from front.web.listing import ListOf, listed
+from front.web.refusals import missing
+from front.web.request import Request, Response, json_response
+from front.web.router import WebRouter
+
+CLOSED_OVER_HTTP = "Closed via management plugin"  # RabbitMQ's words, where the request has no X-Reason
+CONNECTIONS, CHANNELS, CONSUMERS, CLOSE = "connections", "channels", "consumers", "close connection"
+BRIEF = ("name", "vhost", "user", "node")
+
+
+def shown(row: Json) -> Json:
+    return row
+
+
+NAMED: ListOf[Json] = ListOf(shown, order=lambda row: (row["vhost"], row["name"]), name=lambda row: row["name"])
+LISTED_CONSUMERS: ListOf[Json] = ListOf(
+    shown,
+    order=lambda row: (
+        row["queue"]["vhost"],
+        row["queue"]["name"],
+        row["channel_details"]["name"],
+        row["consumer_tag"],
+    ),
+    name=lambda row: row["consumer_tag"],
+)
+
+
+class ClientsApi:
+    """See the module."""
+
+    def __init__(self, front: WebFront, everywhere: Everywhere) -> None:
+        self._front = front
+        self._clients = front.operations.clients
+        self._node = front.operations.this_node.name
+        self._everywhere = everywhere
+        everywhere.add(CONNECTIONS, self._connections)
+        everywhere.add(CHANNELS, self._channels)
+        everywhere.add(CONSUMERS, self._consumers)
+        everywhere.add(CLOSE, self._close)
+
+    def add_routes(self, router: WebRouter) -> None:
+        router.add("GET", "/api/connections", self._get_connections)
+        router.add("GET", "/api/vhosts/{vhost}/connections", self._get_connections, Right.VHOST)
+        router.add("GET", "/api/connections/username/{user}", self._get_of_user)
+        router.add("DELETE", "/api/connections/username/{user}", self._delete_of_user)
+        one = "/api/connections/{connection}"
+        router.add("GET", one, self._get_connection)
+        router.add("DELETE", one, self._delete_connection)
+        router.add("GET", f"{one}/channels", self._get_channels_of)
+        router.add("GET", "/api/channels", self._get_channels)
+        router.add("GET", "/api/vhosts/{vhost}/channels", self._get_channels, Right.VHOST)
+        router.add("GET", "/api/channels/{channel}", self._get_channel)
+        router.add("GET", "/api/consumers", self._get_consumers)
+        router.add("GET", "/api/consumers/{vhost}", self._get_consumers, Right.VHOST)
+
+    # what this node says
+
+    def _connections(self, who: Operator, vhost: str | None) -> Iterator[Json]:
+        return (connection_view(self._node, one) for one in self._clients.connections(who, vhost))
+
+    def _channels(self, who: Operator, vhost: str | None) -> Iterator[Json]:
+        return (channel_view(self._node, one) for one in self._clients.channels(who, vhost))
+
+    def _consumers(self, who: Operator, vhost: str | None) -> Iterator[Json]:
+        return (consumer_view(self._node, one) for one in self._clients.consumers(who, vhost))
+
+    def _close(self, who: Operator, name: str, reason: str) -> Iterator[Json]:
+        """A row says that there was one."""
+        self._clients.close_connection(who, name, reason)
+        self._front.broker.end_turn()
+        return iter([{"name": name}])
+
+    # connections
+
+    async def _get_connections(self, request: Request, vhost: str | None = None) -> Response:
+        return await self._listed(request, CONNECTIONS, vhost, NAMED)
+
+    async def _listed(self, request: Request, what: str, vhost: str | None, kind: ListOf[Json]) -> Response:
+        found = await self._everywhere.find(what, operator(request), vhost)
+        response = await listed(request, found.rows, kind)
+        return Response(response.status, response.body, headers=found.headers())
+
+    async def _get_connection(self, request: Request, connection: str) -> Response:
+        return json_response(await self._one(request, CONNECTIONS, connection))
+
+    async def _one(self, request: Request, what: str, name: str) -> Json:
+        found = await self._everywhere.find(what, operator(request), None)
+        for row in found.rows:
+            if row["name"] == name:
+                return row
+        raise _not_seen(what, name, found)
+
+    async def _delete_connection(self, request: Request, connection: str) -> Response:
+        await self._close_everywhere(request, connection)
+        return Response(204)
+
+    async def _close_everywhere(self, request: Request, name: str) -> None:
+        """By the node that it is open on; its name, or its id on this node."""
+        who, reason = operator(request), request.headers.get(b"x-reason", b"").decode("utf-8", "replace")
+        reason = reason or CLOSED_OVER_HTTP
+        try:
+            self._close(who, name, reason)
+        except NotFound:
+            found = await self._everywhere.find(CONNECTIONS, who, None)
+            nodes = {row["node"] for row in found.rows if row["name"] == name} - {self._node}
+            closed = [await self._everywhere.find_on(node, CLOSE, who, name, reason) for node in nodes]
+            if not any(closed):
+                raise _not_seen(CONNECTIONS, name, found) from None
+
+    async def _get_of_user(self, request: Request, user: str) -> Response:
+        found = await self._everywhere.find(CONNECTIONS, operator(request), None)
+        rows = [{name: row[name] for name in BRIEF} for row in found.rows if row["user"] == user]
+        return await listed(request, rows, NAMED)
+
+    async def _delete_of_user(self, request: Request, user: str) -> Response:
+        found = await self._everywhere.find(CONNECTIONS, operator(request), None)
+        for row in found.rows:
+            if row["user"] == user:
+                await self._close_everywhere(request, row["name"])
+        return Response(204)
+
+    # channels and consumers
+
+    async def _get_channels(self, request: Request, vhost: str | None = None) -> Response:
+        return await self._listed(request, CHANNELS, vhost, NAMED)
+
+    async def _get_channels_of(self, request: Request, connection: str) -> Response:
+        await self._one(request, CONNECTIONS, connection)
+        found = await self._everywhere.find(CHANNELS, operator(request), None)
+        rows = [row for row in found.rows if row["connection_details"]["name"] == connection]
+        return await listed(request, rows, NAMED)
+
+    async def _get_channel(self, request: Request, channel: str) -> Response:
+        row = await self._one(request, CHANNELS, channel)
+        found = await self._everywhere.find(CONSUMERS, operator(request), None)
+        consumers = [one for one in found.rows if one["channel_details"]["name"] == channel]
+        return json_response({**row, "consumer_details": consumers, "publishes": [], "deliveries": []})
+
+    async def _get_consumers(self, request: Request, vhost: str | None = None) -> Response:
+        return await self._listed(request, CONSUMERS, vhost, LISTED_CONSUMERS)
+
+
+def _not_seen(what: str, name: str, found: ClusterRows) -> Exception:
+    unknown = f"; unknown of nodes {', '.join(found.missing)}" if found.missing else ""
+    return missing(f"no such one of the {what} that the user may see: '{name}'{unknown}")

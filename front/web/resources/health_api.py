@@ -1,0 +1,157 @@
+"""The management API's health checks: 200 with status ok, or 503 with the reason.
+
+Load balancers ask the open ones every second: they do no work, and ask no other node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from broker.catalog.patterns import check_pattern, matches
+from broker.operations.node_facts import AlarmFacts
+from front.node_ports import ClusterPort
+from front.slices import made_in_slices
+from front.web.access import Right
+from front.web.handlers import WebFront, operator
+from front.web.node_views import PROTOCOLS, host_and_port
+from front.web.refusals import bad_request
+from front.web.request import Request, Response, json_response
+from front.web.router import WebRouter
+
+CHECKS = "/api/health/checks"
+OK = {"status": "ok"}
+RESOURCES = {"memory": "memory", "disk": "disk space"}
+# Names that tools have for protocols, beside our listeners'.
+ALIASES = {
+    "amqp091": "amqp",
+    "amqp10": "amqp",
+    "amqps": "amqp/ssl",
+    "http_api": "http",
+    "management": "http",
+    "streams": "stream/ssl",
+    "rabbitmq-stream": "stream",
+}
+PATTERN_LENGTH_MAX = 1_024
+PORT_MAX = 65_535
+
+
+class HealthApi:
+    """See the module."""
+
+    def __init__(self, front: WebFront, cluster: ClusterPort | None) -> None:
+        self._front = front
+        self._node = front.operations.this_node
+        self._resources = front.operations.resources
+        self._cluster = cluster
+
+    def add_routes(self, router: WebRouter) -> None:
+        def add(path: str, check: Callable[..., Awaitable[Response]], right: Right = Right.MANAGEMENT) -> None:
+            router.add("GET", f"{CHECKS}/{path}", check, right)
+
+        add("alarms", self._check_alarms)
+        add("local-alarms", self._check_local_alarms)
+        add("metadata-store/initialized", self._check_started)
+        add("metadata-store/initialized/with-data", self._check_started)
+        add("port-listener/{port}", self._check_port)
+        add("protocol-listener/{protocols}", self._check_protocols)
+        add("virtual-hosts", self._check_started)
+        add("node-is-quorum-critical", self._check_critical)
+        without_leaders = "quorum-queues-without-elected-leaders"
+        for where, right in (("all-vhosts", Right.MANAGEMENT), ("vhost/{vhost}", Right.VHOST)):
+            add(f"{without_leaders}/{where}", self._check_leaders, right)
+            add(f"{without_leaders}/{where}/pattern/{{pattern}}", self._check_leaders, right)
+        for path in ("ready-to-serve-clients", "is-in-service"):
+            add(path, self._check_in_service, Right.NONE)
+        add("below-node-connection-limit", self._check_connections, Right.NONE)
+        add("reached-target-cluster-size", self._check_size, Right.NONE)
+        router.add("GET", "/api/aliveness-test/{vhost}", self._check_started, Right.VHOST)
+        router.add("GET", "/api/healthchecks/node", self._check_local_alarms)
+        router.add("GET", "/api/healthchecks/node/{node}", self._check_local_alarms)
+
+    async def _check_started(self, request: Request, vhost: str | None = None) -> Response:
+        """Whoever is answered finds everything recovered: listeners come last."""
+        return json_response(OK)
+
+    # alarms
+
+    async def _check_local_alarms(self, request: Request, node: str | None = None) -> Response:
+        return _alarms({self._node.name: self._node.alarms(operator(request))})
+
+    async def _check_alarms(self, request: Request) -> Response:
+        alarms = {self._node.name: self._node.alarms(operator(request))}
+        if self._cluster is not None:
+            alarms |= {one.name: one.alarms for one in self._cluster.status().nodes}
+        return _alarms(alarms)
+
+    # listeners
+
+    async def _check_port(self, request: Request, port: str) -> Response:
+        if not (port.isascii() and port.isdigit() and 0 < int(port[:6]) <= PORT_MAX):
+            raise bad_request(f"'{port}' is no port")
+        listeners = self._node.status(operator(request)).facts.listeners
+        ports = sorted({host_and_port(one)[1] for one in listeners})
+        if int(port) in ports:
+            return json_response({**OK, "port": int(port)})
+        return failed("No active listener", missing=int(port), ports=ports)
+
+    async def _check_protocols(self, request: Request, protocols: str) -> Response:
+        listeners = self._node.status(operator(request)).facts.listeners
+        there = sorted({PROTOCOLS.get(one.protocol, one.protocol) for one in listeners})
+        wanted = [one.strip().lower() for one in protocols.split(",") if one.strip()]
+        absent = [one for one in wanted if ALIASES.get(one, one) not in there]
+        if absent:
+            return failed("No active listener", missing=absent, protocols=there)
+        return json_response({**OK, "protocols": there})
+
+    # queues
+
+    async def _check_critical(self, request: Request) -> Response:
+        if len(self._node.node_names()) < 2 or self._cluster is None:
+            return json_response({**OK, "reason": "single node cluster"})
+        _, critical = self._cluster.critical("")
+        return failed("; ".join(critical), queues=[]) if critical else json_response(OK)
+
+    async def _check_leaders(self, request: Request, vhost: str | None = None, pattern: str = "") -> Response:
+        if pattern:
+            check_pattern("pattern", pattern, PATTERN_LENGTH_MAX)
+        without = []
+        async for view in made_in_slices(self._resources.queues(operator(request), vhost)):
+            record = view.record
+            is_meant = record.kind == "quorum" and (not pattern or matches(pattern, record.name))
+            if is_meant and (view.figures is None or view.figures.state == "minority"):
+                shown = {"readable_name": record.label, "name": record.name, "virtual_host": record.vhost}
+                without.append({**shown, "type": record.kind})
+        if without:
+            return failed("Some quorum queues have no leaders", queues=without)
+        return json_response(OK)
+
+    # what is asked every second
+
+    async def _check_in_service(self, request: Request) -> Response:
+        closed = self._front.broker.closed_because
+        return failed(closed) if closed else json_response(OK)
+
+    async def _check_connections(self, request: Request) -> Response:
+        limit = self._front.broker.limits.connections
+        opened = self._front.broker.totals.connections_opened - self._front.broker.totals.connections_closed
+        if limit and opened >= limit:
+            return failed("node connection limit is reached", limit=limit, connections=opened)
+        return json_response(OK)
+
+    async def _check_size(self, request: Request) -> Response:
+        """Nobody says how large a cluster is to become."""
+        return json_response(OK)
+
+
+def _alarms(by_node: dict[str, Any]) -> Response:
+    found = [_alarm(node, one) for node, alarms in by_node.items() for one in alarms]
+    return failed("There are alarms in effect in the cluster", alarms=found) if found else json_response(OK)
+
+
+def _alarm(node: str, alarm: AlarmFacts) -> dict[str, str]:
+    return {"node": node, "resource": RESOURCES.get(alarm.kind, alarm.kind), "reason": alarm.reason}
+
+
+def failed(reason: str, **more: Any) -> Response:
+    return json_response({"status": "failed", "reason": reason, **more}, 503)

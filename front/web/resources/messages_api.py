@@ -1,0 +1,186 @@
+"""The management API's paths that publish a message and that get some: for people and tests, not for programs that work."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from broker.message import Run
+from broker.session.session import GotMessage, Session
+from front.message_shape import Shape
+from front.visit import SilentSink
+from front.web import bodies
+from front.web.access import Right
+from front.web.bodies import Body
+from front.web.handlers import WebFront
+from front.web.message_json import properties_shape, properties_view
+from front.web.refusals import bad_request
+from front.web.request import HttpError, Request, Response, json_response
+from front.web.resources.exchanges_api import exchange_named
+from front.web.router import WebRouter
+from native.content import encode, one
+
+CONFIRM_S_MAX = 30.0
+GOT_MAX = 1_000  # in one answer; what is more stays in the queue
+GOT_BYTES_MAX = 32 << 20  # of bodies: no message is got behind these
+ENCODINGS = ("auto", "base64")
+
+# What becomes of what was got, by the mode of acknowledgement.
+ACKNOWLEDGE, REQUEUE, REJECT = "acknowledge", "requeue", "reject"
+ACK_MODES = {
+    "ack_requeue_true": REQUEUE,
+    "ack_requeue_false": ACKNOWLEDGE,
+    "reject_requeue_true": REQUEUE,
+    "reject_requeue_false": REJECT,
+}
+
+
+class MessagesApi:
+    """See the module."""
+
+    def __init__(self, front: WebFront) -> None:
+        self._front = front
+
+    def add_routes(self, router: WebRouter) -> None:
+        router.add("POST", "/api/exchanges/{vhost}/{exchange}/publish", self._publish, Right.VHOST)
+        router.add("POST", "/api/queues/{vhost}/{queue}/get", self._get, Right.VHOST)
+
+    # publishing
+
+    async def _publish(self, request: Request, vhost: str, exchange: str) -> Response:
+        body = request.json_object()
+        bodies.require(body, "routing_key", "properties", "payload", "payload_encoding")
+        shape, payload = properties_shape(body), _payload(body)
+        sink = ConfirmSink()
+        with self._front.visit(request, vhost, sink) as session:
+            session.publisher.select_confirms()
+            run = _run(exchange_named(exchange), bodies.text(body, "routing_key"), shape, payload)
+            published = session.publisher.publish(run, request.now)
+            if published is not None:
+                await self._front.done(published)
+            self._front.broker.end_turn()
+            routed = await _within(CONFIRM_S_MAX, sink.answered)
+        return json_response({"routed": routed})
+
+    # getting
+
+    async def _get(self, request: Request, vhost: str, queue: str) -> Response:
+        body = request.json_object()
+        bodies.require(body, "ackmode", "count", "encoding")
+        becomes, encoding = ACK_MODES.get(bodies.text(body, "ackmode")), bodies.text(body, "encoding")
+        if becomes is None:
+            raise bad_request(f"ackmode is one of {', '.join(ACK_MODES)}, not {body['ackmode']!r}")
+        if encoding not in ENCODINGS:
+            raise bad_request("Unsupported encoding. Please use auto or base64.")
+        count, truncate = bodies.number(body, "count"), bodies.number(body, "truncate", -1)
+        with self._front.visit(request, vhost) as session:
+            got = await self._got(session, queue, count, no_ack=becomes is ACKNOWLEDGE, now=request.now)
+            shown = [_message_view(message, encoding, truncate) for message in got]
+            if got:
+                self._settle(session, got, becomes, request.now)
+        return json_response(shown)
+
+    async def _got(self, session: Session, queue: str, count: int, *, no_ack: bool, now: int) -> list[GotMessage]:
+        got: list[GotMessage] = []
+        room = GOT_BYTES_MAX
+        while len(got) < min(count, GOT_MAX) and room > 0:
+            message = await self._front.done(session.get(queue, no_ack, now))
+            if message is None:
+                break
+            got.append(message)
+            room -= len(message.content)
+        return got
+
+    @staticmethod
+    def _settle(session: Session, got: list[GotMessage], becomes: str, now: int) -> None:
+        """Only now that all were got: what is requeued is not got twice."""
+        if becomes is REQUEUE:
+            session.nack(got[-1].tag, multiple=True, requeue=True, now=now)
+        elif becomes is REJECT:
+            session.nack(got[-1].tag, multiple=True, requeue=False, now=now)
+
+
+class ConfirmSink(SilentSink):
+    """Waits for the confirm of one mandatory message."""
+
+    def __init__(self) -> None:
+        self._routed = True
+        self._confirmed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    def returned(self, run: Run, code: int, text: str) -> None:
+        self._routed = False
+
+    def confirm(self, first: int, last: int, multiple: bool, ok: bool) -> None:
+        if not self._confirmed.done():
+            self._confirmed.set_result(ok)
+
+    async def answered(self) -> bool:
+        """Whether it was routed. Raises HttpError when a queue would not take it."""
+        if not await self._confirmed:
+            raise bad_request("the message was refused by a queue, or could not be kept")
+        return self._routed
+
+
+async def _within(seconds: float, answer: Callable[[], Awaitable[bool]]) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            return await answer()
+    except TimeoutError:
+        raise HttpError(503, "service_unavailable", f"no confirm came within {seconds:.0f} s") from None
+
+
+def _run(exchange: str, routing_key: str, shape: Shape, payload: bytes) -> Run:
+    return Run(
+        exchange,
+        routing_key,
+        encode(shape.props, payload),
+        1,
+        len(payload),
+        shape.persistent,
+        True,
+        shape.priority,
+        shape.expiration_ms,
+        shape.user_id,
+        shape.look,
+    )
+
+
+def _payload(body: Body) -> bytes:
+    """Raises HttpError."""
+    payload, encoding = bodies.text(body, "payload"), bodies.text(body, "payload_encoding")
+    if encoding == "string":
+        return payload.encode()
+    if encoding != "base64":
+        raise bad_request(f"payload_encoding is string or base64, not {encoding!r}")
+    try:
+        return base64.b64decode(payload, validate=True)
+    except (binascii.Error, ValueError):
+        raise bad_request("the payload is not base64") from None
+
+
+def _message_view(message: GotMessage, encoding: str, truncate: int) -> dict[str, Any]:
+    props, body, _ = one(message.content, message.piece.position)
+    shown = body[:truncate] if truncate >= 0 else body
+    payload, said = _said(shown, encoding)
+    return {
+        "payload_bytes": len(body),
+        "redelivered": message.piece.redelivered,
+        "exchange": message.piece.exchange,
+        "routing_key": message.piece.routing_key,
+        "message_count": message.remaining,
+        "properties": properties_view(props, message.piece.headers),
+        "payload": payload,
+        "payload_encoding": said,
+    }
+
+
+def _said(raw: bytes, encoding: str) -> tuple[str, str]:
+    if encoding == "auto":
+        try:
+            return raw.decode(), "string"
+        except UnicodeDecodeError:
+            pass
+    return base64.b64encode(raw).decode("ascii"), "base64"

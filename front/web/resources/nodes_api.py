@@ -1,0 +1,124 @@
+"""The management API's paths about the nodes of the cluster."""
+
+from __future__ import annotations
+
+from broker.operations.operator import Operator
+from front.node_ports import ClusterPort, NodeView
+from front.web.access import Right
+from front.web.everywhere import ClusterRows, Everywhere, Json
+from front.web.handlers import WebFront, operator
+from front.web.listing import ListOf, listed
+from front.web.node_views import facts_view, node_view
+from front.web.refusals import missing
+from front.web.request import HttpError, Request, Response, json_response
+from front.web.resources.overview_api import exchange_types
+from front.web.router import WebRouter
+
+FACTS, LOGINS = "facts", "logins"
+NODES: ListOf[Json] = ListOf(lambda row: row, order=lambda row: row["name"], name=lambda row: row["name"])
+PROTOCOLS_OF_LOGINS = {"AMQP 0-9-1": "amqp091"}
+# What RabbitMQ divides memory into. Here it is one process, of which these are known.
+MEMORY_PARTS = (
+    "connection_readers",
+    "connection_writers",
+    "connection_channels",
+    "connection_other",
+    "queue_procs",
+    "quorum_queue_procs",
+    "quorum_queue_dlx_procs",
+    "stream_queue_procs",
+    "stream_queue_replica_reader_procs",
+    "stream_queue_coordinator_procs",
+    "plugins",
+    "metadata_store",
+    "other_proc",
+    "metrics",
+    "mgmt_db",
+    "mnesia",
+    "quorum_ets",
+    "metadata_store_ets",
+    "other_ets",
+    "binary",
+    "msg_index",
+    "code",
+    "atom",
+    "other_system",
+    "allocated_unused",
+    "reserved_unallocated",
+)
+
+
+class NodesApi:
+    """See the module."""
+
+    def __init__(self, front: WebFront, everywhere: Everywhere, cluster: ClusterPort | None) -> None:
+        self._this_node = front.operations.this_node
+        self._wall_ms = front.wall_ms
+        self._everywhere = everywhere
+        self._cluster = cluster
+        everywhere.add(FACTS, self._facts)
+        everywhere.add(LOGINS, self._logins)
+
+    def add_routes(self, router: WebRouter) -> None:
+        router.add("GET", "/api/nodes", self._get_all, Right.MONITORING)
+        router.add("GET", "/api/nodes/{node}", self._get, Right.MONITORING)
+        router.add("GET", "/api/nodes/{node}/memory", self._get_memory, Right.MONITORING)
+
+        router.add("GET", "/api/auth/attempts/{node}", self._get_logins, Right.MONITORING)
+
+    def _facts(self, who: Operator) -> list[Json]:
+        return [facts_view(self._this_node.status(who), self._wall_ms()) | {"exchange_types": exchange_types()}]
+
+    def _logins(self, who: Operator) -> list[Json]:
+        found = self._this_node.logins(who)
+        return [
+            {
+                "protocol": PROTOCOLS_OF_LOGINS.get(protocol, protocol.lower()),
+                "auth_attempts": counted.succeeded + counted.failed,
+                "auth_attempts_failed": counted.failed,
+                "auth_attempts_succeeded": counted.succeeded,
+            }
+            for protocol, counted in found.items()
+        ]
+
+    async def _nodes(self, request: Request) -> tuple[list[Json], ClusterRows]:
+        found = await self._everywhere.find(FACTS, operator(request))
+        told = {row["name"]: row for row in found.rows}
+        views = self._cluster.status().nodes if self._cluster is not None else [_alone(self._this_node.name)]
+        return [node_view(view, told.get(view.name)) for view in views], found
+
+    async def _get_all(self, request: Request) -> Response:
+        nodes, found = await self._nodes(request)
+        response = await listed(request, nodes, NODES)
+        return Response(response.status, response.body, headers=found.headers())
+
+    async def _one(self, request: Request, node: str) -> Json:
+        nodes, _ = await self._nodes(request)
+        for one in nodes:
+            if one["name"] == node:
+                return one
+        raise missing(f"no node '{node}' belongs to this cluster")
+
+    async def _get(self, request: Request, node: str) -> Response:
+        return json_response(await self._one(request, node))
+
+    async def _get_logins(self, request: Request, node: str) -> Response:
+        who = operator(request)
+        if node == self._this_node.name:
+            return json_response(self._logins(who))
+        await self._one(request, node)
+        found = await self._everywhere.find_on(node, LOGINS, who)
+        if found is None:
+            raise HttpError(503, "service_unavailable", f"node '{node}' has not answered")
+        return json_response(found)
+
+    async def _get_memory(self, request: Request, node: str) -> Response:
+        """The parts together are the whole."""
+        used = (await self._one(request, node))["mem_used"]
+        parts = {**dict.fromkeys(MEMORY_PARTS, 0), "other_system": used}
+        total = {"erlang": used, "rss": used, "allocated": used}
+        return json_response({"memory": {**parts, "strategy": "rss", "total": total}})
+
+
+def _alone(name: str) -> NodeView:
+    return NodeView(name, 1, "disk", "", "", draining=False, up=True, since_ms=0)

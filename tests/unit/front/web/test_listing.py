@@ -1,0 +1,131 @@
+"""Lists: pages, names, sorting and columns, as the management API has them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from broker.login.client_address import ClientAddress
+from front.web import listing
+from front.web.listing import ListOf, listed
+from front.web.name_filter import MATCHES_S_MAX
+from front.web.request import HttpError, Request
+
+LOCAL = ClientAddress("127.0.0.1", 40_000, True, "HTTP")
+THINGS = [{"name": f"thing-{number:03}", "size": -number, "part": {"at": number % 3}} for number in range(250)]
+KIND: ListOf[dict[str, Any]] = ListOf(lambda one: one, order=lambda one: one["name"], name=lambda one: one["name"])
+
+
+def asked(query: str, things: list[dict[str, Any]] | None = None) -> Any:
+    request = Request("GET", f"/api/things?{query}", {}, b"", LOCAL, 0)
+    return json.loads(asyncio.run(listed(request, THINGS if things is None else things, KIND)).body)
+
+
+def refused(query: str) -> HttpError:
+    with pytest.raises(HttpError) as caught:
+        asked(query)
+    return caught.value
+
+
+def names(found: list[dict[str, Any]]) -> list[str]:
+    return [one["name"] for one in found]
+
+
+def test_without_a_page_the_whole_list_comes_in_its_order() -> None:
+    assert asked("", list(reversed(THINGS))) == THINGS
+    assert asked("pagination=false&name=thing-001") == THINGS, "names are for pages"
+
+
+def test_a_page_says_how_many_there_are() -> None:
+    page = asked("page=3&page_size=100")
+    assert names(page["items"]) == names(THINGS[200:])
+    counts = {
+        name: page[name] for name in ("total_count", "filtered_count", "item_count", "page", "page_count", "page_size")
+    }
+    assert counts == {
+        "total_count": 250, "filtered_count": 250, "item_count": 50, "page": 3, "page_count": 3, "page_size": 100,
+    }  # fmt: skip
+    assert asked("page=1", []) == {
+        "filtered_count": 0, "item_count": 0, "items": [], "page": 1, "page_count": 0, "page_size": 100, "total_count": 0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("query", "error"),
+    [
+        ("page=0", "invalid_pagination_parameters"),
+        ("page=-1", "invalid_pagination_parameters"),
+        ("page=1&page_size=0", "invalid_pagination_parameters"),
+        ("page=1&page_size=501", "invalid_pagination_parameters"),
+        ("page=4", "page_out_of_range"),
+        ("page=x", "bad_request"),
+        ("page=1&page_size=%C2%B2", "bad_request"),
+        ("page=" + "9" * 5_000, "bad_request"),
+    ],
+)
+def test_a_page_that_cannot_be_is_400(query: str, error: str) -> None:
+    found = refused(query)
+    assert (found.status, found.error) == (400, error)
+
+
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        ("name=THING-00", 10),
+        ("name=^thing-00", 0),
+        ("name=^THING-00&use_regex=true", 10),
+        ("name=^(?!thing-0)&use_regex=true", 150),  # what RE2 does not have
+    ],
+)
+def test_a_page_is_of_those_with_the_name(query: str, count: int) -> None:
+    assert asked(f"page=1&page_size=1&{query}")["filtered_count"] == count
+
+
+@pytest.mark.parametrize("pattern", ["(", "(?=", "a" * 1_025, "(?!x)a{100000}", "(?<=a*)b{,99999}"])
+def test_a_pattern_that_cannot_be_is_400(pattern: str) -> None:
+    assert refused(f"page=1&use_regex=true&name={pattern}").status == 400
+
+
+def test_a_pattern_that_takes_for_ever_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It backtracks over each name without end, and nobody else would be served meanwhile."""
+    things = [{"name": "x" * 200 + "!"}] * 1_000
+    request = Request("GET", "/api/things?page=1&use_regex=true&name=(?!a)(x%2Bx%2B)%2By", {}, b"", LOCAL, 0)
+
+    async def run() -> float:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        with pytest.raises(HttpError, match="takes too long"):
+            await listed(request, things, KIND)
+        return loop.time() - begun
+
+    assert asyncio.run(run()) < MATCHES_S_MAX * 4
+
+
+def test_a_list_is_sorted_by_what_is_shown() -> None:
+    assert names(asked("sort=size"))[:2] == ["thing-249", "thing-248"]
+    assert names(asked("sort=size&sort_reverse=true"))[:2] == ["thing-000", "thing-001"]
+    assert {one["part"]["at"] for one in asked("sort=part.at")[:80]} == {0}
+    assert names(asked("sort=missing&page=1&page_size=2")["items"]) == ["thing-000", "thing-001"]
+    assert names(asked("sort_reverse=true"))[0] == "thing-249"
+
+
+def test_values_of_different_kinds_are_sorted_too() -> None:
+    odd = [
+        {"name": str(place), "v": value} for place, value in enumerate(("b", 2, None, [1], {"a": 1}, "a", 1.5, True))
+    ]
+    assert [one["v"] for one in asked("sort=v", odd)] == [None, True, 1.5, 2, "a", "b", [1], {"a": 1}]
+
+
+def test_only_the_columns_that_are_asked_for_come() -> None:
+    assert asked("columns=name,part.at,missing,part.none,name.x")[1] == {"name": "thing-001", "part": {"at": 1}}
+    page = asked("page=1&page_size=1&columns=size")
+    assert (page["items"], page["total_count"]) == ([{"size": 0}], 250)
+
+
+def test_sorting_is_cut_into_chunks_and_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "SORTED_AT_ONCE", 7)
+    assert asked("", list(reversed(THINGS))) == THINGS
+    assert names(asked("sort=size&sort_reverse=true")) == names(THINGS)
