@@ -459,6 +459,15 @@ class Watch:
             self._judge_stored_snapshot(key[1], log)
             invariants.named_files_exist(self.book(key[1]), files_of(log), process.site.disk.exists)
 
+    def failed(self, process: Process) -> None:
+        """Its disk has failed it, perhaps in the very event in which a member became another one: the new one reads its
+        snapshot at once (seed 17957804785310)."""
+        for group, store in process.store.stores.items():
+            key = (process.site.number, group)
+            twin = self._twins.get(key)
+            if twin is not None and store.member != twin.now.member:
+                self._renumbered(process, key, twin, store)
+
     def _judge_stored_snapshot(self, group: int, log: GroupLog) -> None:
         """One that was taken here, installed, or found at a start."""
         meta, book = log.snapshot.meta, self.book(group)

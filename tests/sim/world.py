@@ -190,6 +190,8 @@ class World:
             self.loop.call_later(1.0 + self.random.random() * 5, self._restart, site, site.life)
 
     def _failed(self, site: Site) -> None:
+        if site.process is not None:
+            self.watch.failed(site.process)
         self.watch.count("process failed by its disk")
         self._end(site, power=False)
 
