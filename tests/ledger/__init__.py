@@ -13,5 +13,11 @@ certainty.py     what the log may tell then; quorum_certainty.py, classic_certai
 three_nodes.py   the cluster, its queues and its kills
 
 told.py       what the logs tell, message by message
-__main__.py   `python -m tests.ledger --kind classic|quorum --seeds N [--nodes 3]`
+__main__.py   `python -m tests.ledger --kind classic|quorum|stream --seeds N [--nodes 3]`
+
+Streams keep their messages, so their clients have less to be sure of, on one node as on three:
+
+stream_clients.py  publishers with and without a name, a reader that stores offsets, and what they write down
+stream_told.py     what the log tells, and what it has to tell then
+stream_ledger.py   seeds, with nodes that are killed
 """

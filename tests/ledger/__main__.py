@@ -1,6 +1,6 @@
-"""`python -m tests.ledger --kind classic|quorum --seeds N [--nodes 3]`: ends with 1 when the log tells what no client saw.
+"""`python -m tests.ledger --kind classic|quorum|stream --seeds N [--nodes 3]`: ends with 1 when the log tells something else.
 
-On three nodes clients work at all of them, and one node after the other is killed meanwhile.
+On three nodes, and of streams on one, clients work at all of them, and one node after the other is killed meanwhile.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tests.ledger.notes import Notes, compared
 from tests.ledger.script import SKEW_S, Script
+from tests.ledger.stream_ledger import ledger_of_streams
 from tests.ledger.three_nodes import ledger_of_nodes
 from tests.ledger.told import told
 from tests.running_node import start_node
@@ -38,7 +39,7 @@ def ledger(directory: Path, kind: str, seeds: range, steps: int = STEPS, *, kill
 
 def main() -> int:
     parser = argparse.ArgumentParser("python -m tests.ledger", description=__doc__)
-    parser.add_argument("--kind", choices=("classic", "quorum"), required=True)
+    parser.add_argument("--kind", choices=("classic", "quorum", "stream"), required=True)
     parser.add_argument("--from", dest="first", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--steps", type=int, default=STEPS)
@@ -49,7 +50,9 @@ def main() -> int:
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.seeds)
     with tempfile.TemporaryDirectory(prefix="leveret-ledger-") as directory:
-        if options.nodes == 1:
+        if options.kind == "stream":
+            found = ledger_of_streams(Path(directory), seeds, options.nodes)
+        elif options.nodes == 1:
             found = ledger(Path(directory), options.kind, seeds, options.steps, kill_each=options.kill_each)
         else:
             found = ledger_of_nodes(Path(directory), options.kind, seeds)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 from pamqp import commands
 from pamqp.base import Frame
@@ -115,14 +115,7 @@ class BusySeed:
         kill.back_at = self._sightings.now()
 
     async def _steps(self, clients: list[BusyClient], working: list[asyncio.Task[None]]) -> None:
-        """Until clients have taken some more."""
-        wanted = sum(client.steps for client in clients) + self._random.randint(1, 2 * STEPS_BETWEEN)
-        until = time.monotonic() + STEPS_WITHIN_S
-        while sum(client.steps for client in clients) < wanted:
-            for task in working:
-                assert not task.done(), f"a client ended: {task.exception()!r}"
-            assert time.monotonic() < until, f"within {STEPS_WITHIN_S:g} s clients took no steps"
-            await asyncio.sleep(LOOK_S)
+        await further_steps(clients, working, self._random)
 
     async def _declare(self) -> None:
         exchange = self._topology.fan
@@ -175,6 +168,23 @@ class BusySeed:
             if not taken and not self._sightings.missing(surely_there):
                 return
             await asyncio.sleep(LOOK_S)
+
+
+class Stepping(Protocol):
+    """A client that counts its steps."""
+
+    steps: int
+
+
+async def further_steps(clients: Sequence[Stepping], working: Sequence[asyncio.Task[None]], random: Random) -> None:
+    """Until clients have taken some more."""
+    wanted = sum(client.steps for client in clients) + random.randint(1, 2 * STEPS_BETWEEN)
+    until = time.monotonic() + STEPS_WITHIN_S
+    while sum(client.steps for client in clients) < wanted:
+        for task in working:
+            assert not task.done(), f"a client ended: {task.exception()!r}"
+        assert time.monotonic() < until, f"within {STEPS_WITHIN_S:g} s clients took no steps"
+        await asyncio.sleep(LOOK_S)
 
 
 async def taken_from(queues: Iterable[str], addresses: dict[str, Address], sightings: Sightings, random: Random) -> int:
