@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from analytics.audit.audit_trail import AUDIT_COLUMNS, AuditRow, trail
 from analytics.audit.command_look import look_for_commands
+from analytics.audit.command_results import catalog_starts
 from analytics.file_window import coverage_of
 from analytics.follow.queue_rates import RATE_COLUMNS, QueueRates
 from analytics.inputs import LogFile, log_files, snapshot_files, without_bodies
@@ -288,7 +289,8 @@ def audit(options: argparse.Namespace, files: list[LogFile]) -> int:
 
     with Workers(files) as workers:
         seen = workers.each(partial(look_for_commands, tail=options.tail), files)
-    found, covered = trail(seen, is_wanted), coverage_of(files, seen)
+    found = trail(seen, is_wanted, catalog_starts(snapshot_files(options.data)))
+    covered = coverage_of(files, seen)
     show(covered, JobAnswer(AUDIT_COLUMNS, [row._asdict() for row in found.rows]), as_json=options.json)
     for first, last in found.missing:
         print(f"entries {first} to {last} of the metadata log are in no file that was read", file=sys.stderr)
@@ -435,7 +437,8 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--body-holds", metavar="TEXT", help="the messages with this text in their bodies")
     audit = commands.add_parser(
         "audit",
-        help="who declared, deleted or changed what; needs neither Spark nor Java; ends with 75 if some is missing",
+        help="who declared, deleted or changed what, and what was refused; needs neither Spark nor Java; ends with 75 if some "
+        "is missing",
     )
     audit.add_argument("--user", metavar="NAME", help="what this user's clients have asked for")
     audit.add_argument("--about", metavar="TEXT", default="", help="commands with this text, as DeleteQueue or a name")

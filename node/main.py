@@ -169,7 +169,7 @@ def survive(
     yes: Annotated[bool, typer.Option("--yes", help="Do it; without it, only say what would be lost.")] = False,
 ) -> None:
     """Have a node go on as the only disk node, when a majority of them is lost for good. It says what is lost with them."""
-    from node.catalog.catalog_store import CatalogDamaged
+    from broker.catalog.catalog_state import CatalogDamaged
     from node.commands.survival import CannotSurvive, survive
     from storage.errors import DirectoryInUse, StorageError
 
@@ -269,7 +269,7 @@ def wal_dump(
 
 
 def clear_leftovers(directory: Path, yes: bool) -> None:
-    from node.catalog.catalog_store import CatalogDamaged
+    from broker.catalog.catalog_state import CatalogDamaged
     from node.commands.leftovers import Changed, NoCatalog, delete_leftovers, find_leftovers
     from storage.errors import DirectoryInUse, StorageError
 

@@ -20,9 +20,9 @@ import msgspec
 import uvloop
 
 import native
+from broker.catalog.catalog_state import CatalogDamaged
 from front.grpc.server import CannotListenToGrpc
 from node.assemble import Node
-from node.catalog.catalog_store import CatalogDamaged
 from node.config import Config, ConfigError
 from node.membership.first_boot import NoPlace
 from node.peers.server import CannotListenToPeers

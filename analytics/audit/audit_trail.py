@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import NamedTuple
 
 from analytics.audit.command_look import FileCommands, LoggedCommand
+from analytics.audit.command_results import CatalogStart, CommandResult, results
 from analytics.file_window import owners
 from broker.operations.entry_words import EntryWords, object_of, words_of
 from storage.history.name_records import ActorRow
@@ -27,14 +28,18 @@ class AuditRow(NamedTuple):
     product: str | None = None
     command: str | None = None
     object: str | None = None
+    result: str | None = None
+    reason: str | None = None
 
 
 AUDIT_COLUMNS = [
     ("entry", "bigint"), ("at", "string"), ("node", "string"), ("user", "string"), ("address", "string"),
     ("connection", "string"), ("product", "string"), ("command", "string"), ("object", "string"), ("what", "string"),
-    ("committed", "boolean"),
+    ("committed", "boolean"), ("result", "string"), ("reason", "string"),
 ]  # fmt: skip
 IsWanted = Callable[[AuditRow], bool]
+NO_STARTS: Mapping[int, CatalogStart] = {}
+NOT_KNOWN = CommandResult()
 
 
 class AuditTrail(NamedTuple):
@@ -44,11 +49,19 @@ class AuditTrail(NamedTuple):
     missing: list[tuple[int, int]]  # first and last
 
 
-def trail(seen: Sequence[FileCommands], is_wanted: IsWanted = lambda row: True) -> AuditTrail:
+def trail(
+    seen: Sequence[FileCommands],
+    is_wanted: IsWanted = lambda row: True,
+    starts: Mapping[int, CatalogStart] = NO_STARTS,
+) -> AuditTrail:
     kept = _that_count(entry for one in seen for entry in one.entries)
     committed = max((one.committed for one in seen), default=0)
-    who = _WhoIsWho(seen)
-    told = (_row(one, words_of(one.command), who, committed) for one in kept if one.command is not None)
+    who, known = _WhoIsWho(seen), results((one for one in kept if one.place <= committed), starts)
+    told = (
+        _row(one, words_of(one.command), who, committed)._replace(**known.get(one.place, NOT_KNOWN)._asdict())
+        for one in kept
+        if one.command is not None
+    )
     return AuditTrail([row for row in told if is_wanted(row)], _gaps([one.place for one in kept]))
 
 

@@ -2,7 +2,7 @@
 
     key      one letter for the kind of record | BLAKE2b (16 bytes) of what names it    names are longer than keys may be
     value    the record as broker/catalog/catalog_commands.py writes it
-    "head"   msgpack array: applied, the catalog's head as a record, sessions as a map of node -> [incarnation, number]
+    "head"   the head of a catalog's state, as broker/catalog/catalog_state.py writes it
     "in memory"   nothing: this was a RAM node last, and there is nothing else here until it has a catalog as a disk node
 
 `applied` is the index of the last entry of the metadata log that these rows stand on. It is written in the same transaction as
@@ -14,17 +14,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from broker.catalog.catalog import LOAD_ORDER, Catalog
-from broker.catalog.catalog_commands import Record, UnknownVersion, decode_record, encode_record
+from broker.catalog.catalog_commands import Record, UnknownVersion, decode_record
+from broker.catalog.catalog_state import LETTERS, CatalogDamaged, Position, decode_head
 from broker.catalog.namespace import identity_of
 from broker.records import (
     BindingRecord,
-    CatalogHead,
     ExchangeRecord,
     NodeRecord,
     ParameterRecord,
@@ -41,18 +40,6 @@ from storage.lmdb_store import Change, Store
 HEAD_KEY = b"head"
 IN_MEMORY_KEY = b"in memory"
 
-LETTERS: dict[type[Any], bytes] = {
-    NodeRecord: b"N",
-    VhostRecord: b"V",
-    UserRecord: b"U",
-    PermissionRecord: b"P",
-    TopicPermissionRecord: b"T",
-    ExchangeRecord: b"X",
-    QueueRecord: b"Q",
-    BindingRecord: b"B",
-    PolicyRecord: b"O",
-    ParameterRecord: b"R",
-}
 _NAMED_BY: dict[type[Any], tuple[str, ...]] = {
     NodeRecord: ("name",),
     VhostRecord: ("name",),
@@ -64,21 +51,6 @@ _NAMED_BY: dict[type[Any], tuple[str, ...]] = {
     PolicyRecord: ("vhost", "operator", "name"),
     ParameterRecord: ("vhost", "component", "name"),
 }
-
-# By node: the incarnation that submitted last, and the number of its last command that was applied.
-Sessions = dict[int, tuple[int, int]]
-
-
-class CatalogDamaged(Exception):
-    """Raised at start when what is stored cannot be read; nothing was changed."""
-
-
-@dataclass(slots=True)
-class Position:
-    """What a catalog stands on."""
-
-    applied: int = 0  # index of the last entry that it knows of; all before it are in it
-    sessions: Sessions = field(default_factory=dict)
 
 
 def names_of(record: Record) -> tuple[Any, ...]:
@@ -107,19 +79,6 @@ def decoded(kind: type[Any], key: bytes, value: bytes) -> Record:
     if key_of(record) != key:
         raise CatalogDamaged(f"the {kind.__name__} under key {key.hex()} belongs under {key_of(record).hex()}")
     return record
-
-
-def encode_head(position: Position, head: CatalogHead) -> bytes:
-    return msgspec.msgpack.encode((position.applied, encode_record(head), position.sessions))
-
-
-def decode_head(value: bytes) -> tuple[Position, CatalogHead]:
-    """Raises CatalogDamaged."""
-    try:
-        applied, head, sessions = msgspec.msgpack.decode(value, type=tuple[int, bytes, Sessions])
-        return Position(applied, sessions), decode_record(CatalogHead, head)
-    except (msgspec.DecodeError, UnknownVersion) as error:
-        raise CatalogDamaged(f"the head of the catalog cannot be read: {error}") from error
 
 
 def load(store: Store, catalog: Catalog) -> Position:

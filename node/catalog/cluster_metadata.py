@@ -24,8 +24,10 @@ from struct import Struct
 from typing import Any
 
 from broker.background_work import Steps, Unsliced, Work, begin
+from broker.catalog.carrying_out import CommandOutcome, EntryFate
 from broker.catalog.catalog import Catalog
 from broker.catalog.catalog_commands import Command, Record, UnknownVersion, encode_command
+from broker.catalog.catalog_state import CatalogState, encode_head
 from broker.catalog.command_types import IllTyped, check_types
 from broker.catalog.metadata import OnApplied
 from broker.catalog.metadata_entry import ENTRY_HEAD_BYTES_MAX, Origin, WhenAndWho, decode_entry
@@ -35,15 +37,13 @@ from broker.login.log_throttle import LogThrottle
 from broker.pending import Pending
 from node.background import Background
 from node.catalog import catalog_store
-from node.catalog.catalog_state import CatalogState
-from node.catalog.catalog_store import encode_head
 from node.catalog.courier import FETCH, FOLLOWS, NOT_TAKEN, SUBMIT, TAKEN, Courier, decode_submit
 from node.catalog.difference import difference
 from node.catalog.entry_versions import EntryVersions
 from node.catalog.followers import Followers
 from node.catalog.group import MetadataGroup
 from node.catalog.keeper import Keeper
-from node.catalog.metadata_machine import CatalogMachine, CatalogWatcher, CommandOutcome, EntryFate
+from node.catalog.metadata_machine import CatalogMachine, CatalogWatcher
 from node.catalog.pieces import Copies, decode_request
 from node.logs import AUDIT
 from node.peers.calls import METADATA, Answer, PeerCalls

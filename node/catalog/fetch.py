@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
-from node.catalog.catalog_state import decode_state
+from broker.catalog.catalog_state import decode_state
 from node.catalog.courier import TAKEN
 from node.catalog.metadata_machine import CatalogMachine
 from node.catalog.pieces import IncomingCopy

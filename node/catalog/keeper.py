@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from broker.catalog.carrying_out import CommandOutcome
 from broker.catalog.catalog_commands import Record, encode_record
 from node.background import Background
 from node.catalog.catalog_store import HEAD_KEY, key_of, replacement
-from node.catalog.metadata_machine import CommandOutcome
 from storage.errors import Exhausted
 from storage.lmdb_store import Change, Store
 

@@ -1,52 +1,22 @@
 """The catalog as the machine of the metadata group: the same entries in the same order give the same catalog on every node.
 
-What an entry looks like is in broker/catalog/metadata_entry.py.
-
-A node that does not know what became of a command sends it again. So the machine remembers, for each node, the last command
-that it has carried out: what has a number up to there was done before (REPEATED), and what does not follow it is not done yet
-(MISSED): whoever sent it begins anew behind the last one. So each is carried out once, in the order in which it was submitted,
-whatever happens on the way. An entry of a process that is over, as a later one has sent something, is not carried out (LATE).
+What an entry looks like is in broker/catalog/metadata_entry.py, what becomes of it in broker/catalog/carrying_out.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import Enum
-from typing import Any
 
+from broker.catalog.carrying_out import CommandOutcome, EntryFate, carry_out
 from broker.catalog.catalog import Catalog
-from broker.catalog.catalog_commands import Command, Record
-from broker.catalog.metadata_entry import Origin, decode_entry, version_of
-from broker.errors import BrokerError, InternalError
+from broker.catalog.catalog_commands import Record
+from broker.catalog.catalog_state import CatalogState, Position, decode_state, replace_catalog
+from broker.catalog.metadata_entry import decode_entry, version_of
 from broker.records import CatalogHead
-from node.catalog.catalog_state import CatalogState, decode_state, replace_catalog
-from node.catalog.catalog_store import Position
 from raft.core.messages import Entry
 from storage.disk import Buffer
 
 MACHINE_VERSION = 1
-
-
-class EntryFate(Enum):
-    """What became of an entry."""
-
-    DONE = "done"  # or refused: `Outcome.error` says so
-    REPEATED = "repeated"
-    MISSED = "missed"
-    LATE = "late"
-    SKIPPED = "skipped"  # a snapshot brought what all up to this one of the same process did: nobody here has seen how
-
-
-@dataclass(slots=True, frozen=True)
-class CommandOutcome:
-    """One entry and what became of it."""
-
-    origin: Origin
-    verdict: EntryFate
-    command: Command | None = None
-    result: Any = None
-    error: BrokerError | None = None
 
 
 class CatalogWatcher:
@@ -82,7 +52,7 @@ class CatalogMachine:
                 if entry.index <= self.position.applied:
                     verdicts.append(None)
                     continue
-                outcome = self._outcome(*decode_entry(entry.data))
+                outcome = carry_out(self.catalog, self.position.sessions, *decode_entry(entry.data))
                 self.position.applied = entry.index
                 outcomes.append(outcome)
                 verdicts.append(outcome.verdict)
@@ -90,28 +60,6 @@ class CatalogMachine:
             if outcomes:
                 self.watcher.applied(outcomes)
         return verdicts
-
-    def _outcome(self, origin: Origin, command: Command) -> CommandOutcome:
-        verdict = self._verdict(origin)
-        if verdict is not EntryFate.DONE:
-            return CommandOutcome(origin, verdict)
-        self.position.sessions[origin.node] = origin.incarnation, origin.number
-        try:
-            return CommandOutcome(origin, verdict, command, self.catalog.apply(command))
-        except BrokerError as error:
-            return CommandOutcome(origin, verdict, command, error=error)
-        except Exception as error:  # a mistake of ours, the same on every node: one command must not end them all
-            return CommandOutcome(origin, verdict, command, error=InternalError(f"{type(command).__name__}: {error!r}"))
-
-    def _verdict(self, origin: Origin) -> EntryFate:
-        incarnation, last = self.position.sessions.get(origin.node, (0, 0))
-        if origin.incarnation < incarnation:
-            return EntryFate.LATE
-        if origin.incarnation > incarnation:
-            last = 0
-        if origin.number <= last:
-            return EntryFate.REPEATED
-        return EntryFate.DONE if origin.previous == last else EntryFate.MISSED
 
     def snapshot(self) -> Sequence[Buffer]:
         return CatalogState(self.catalog, self.position)

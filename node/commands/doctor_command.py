@@ -15,7 +15,8 @@ from typing import Any
 import classic.file_formats  # noqa: F401  registers how the files of classic queues are read
 import raft.store.group_formats  # noqa: F401  and those of replicated logs
 from broker.catalog.catalog import LOAD_ORDER
-from node.catalog.catalog_store import HEAD_KEY, CatalogDamaged, decode_head, decoded, stored_of
+from broker.catalog.catalog_state import CatalogDamaged, decode_head
+from node.catalog.catalog_store import HEAD_KEY, decoded, stored_of
 from storage import doctor, names
 from storage.disk import Disk
 from storage.errors import Corrupt, StorageError

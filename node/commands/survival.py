@@ -23,9 +23,10 @@ from pathlib import Path
 
 from broker.catalog.catalog import Catalog
 from broker.catalog.catalog_commands import DeleteQueue, RemoveNode, SetQueueMembers, encode_record
+from broker.catalog.catalog_state import encode_head
 from broker.records import NodeRecord, QueueRecord
 from node.catalog import catalog_store
-from node.catalog.catalog_store import HEAD_KEY, encode_head, key_of, replacement
+from node.catalog.catalog_store import HEAD_KEY, key_of, replacement
 from node.identity import DISK, NodeIdentity
 from raft.core.messages import NodeId, node_of
 from storage import names

@@ -13,8 +13,9 @@ import pytest
 import leveret
 from broker.catalog.catalog import Catalog
 from broker.catalog.catalog_commands import DeleteQueue, encode_record
+from broker.catalog.catalog_state import encode_head
 from node.catalog import catalog_store
-from node.catalog.catalog_store import HEAD_KEY, encode_head, key_of, replacement
+from node.catalog.catalog_store import HEAD_KEY, key_of, replacement
 from storage import names
 from storage.lmdb_store import LmdbStore
 from tests.running_node import RunningNode, start_node

@@ -52,7 +52,7 @@ CHAPTERS = {
         "storage/lmdb_store.py",
         "storage/lmdb_pages.py",
         "node/catalog/catalog_store.py",
-        "node/catalog/catalog_state.py",
+        "broker/catalog/catalog_state.py",
         "broker/catalog/metadata_entry.py",
         "broker/catalog/catalog_commands.py",
     ],

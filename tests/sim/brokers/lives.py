@@ -10,8 +10,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from broker.catalog import catalog_commands as commands
+from broker.catalog.carrying_out import CommandOutcome
 from broker.records import QueueRecord
-from node.catalog.metadata_machine import CommandOutcome
 from tests.histories.records import Message
 from tests.sim.brokers import invariants
 from tests.sim.brokers.invariants import About

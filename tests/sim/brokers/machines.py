@@ -6,12 +6,13 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from broker.catalog.carrying_out import CommandOutcome, EntryFate
 from broker.catalog.catalog import Catalog
 from broker.catalog.catalog_commands import encode_record
+from broker.catalog.catalog_state import Position, decode_state, encode_head
 from broker.records import BindingRecord
-from node.catalog.catalog_state import decode_state
-from node.catalog.catalog_store import Position, encode_head, key_of
-from node.catalog.metadata_machine import CatalogMachine, CatalogWatcher, CommandOutcome, EntryFate
+from node.catalog.catalog_store import key_of
+from node.catalog.metadata_machine import CatalogMachine, CatalogWatcher
 from node.foundation import Parts
 from quorum.fifo.commands import Result
 from quorum.fifo.effects import Effect

@@ -8,13 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from broker.broker import Broker
+from broker.catalog.carrying_out import CommandOutcome
 from broker.history_level import HistoryLevel
 from broker.limits import Limits
 from broker.pending import Pending
 from broker.queue_type import Arrival, DeadMessage, DeathReason, Queue
 from classic.store.node_storage import ClassicLimits
 from node.catalog.cluster_metadata import ClusterMetadata
-from node.catalog.metadata_machine import CommandOutcome
 from node.foundation import Parts
 from node.kernel import KernelSettings
 from raft.core.errors import Damaged, Superseded

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from broker.broker import Broker
+from broker.catalog.catalog_state import CatalogDamaged, decode_state
 from broker.errors import BrokerError, PreconditionFailed
 from broker.pending import ignore
 from broker.turns import Turns
 from node.background import Inline
-from node.catalog.catalog_state import decode_state
-from node.catalog.catalog_store import CatalogDamaged, NothingKept
+from node.catalog.catalog_store import NothingKept
 from node.catalog.cluster_metadata import ClusterMetadata
 from node.foundation import Foundation
 from node.identity import RAM

@@ -7,10 +7,10 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
+from broker.catalog.carrying_out import CommandOutcome
 from broker.consumer import Consumer
 from broker.queue_type import Slice
 from broker.records import QueueRecord
-from node.catalog.metadata_machine import CommandOutcome
 from raft.core.errors import Damaged
 from raft.store.member_store import MemberStore
 from replicated.local_members import QUEUE_GROUPS

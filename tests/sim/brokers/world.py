@@ -13,6 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from broker.catalog import catalog_commands as commands
+from broker.catalog.carrying_out import CommandOutcome
 from broker.catalog.metadata_entry import METADATA_GROUP
 from broker.consumer import Consumer
 from broker.errors import BrokerError
@@ -22,7 +23,6 @@ from broker.records import BindingRecord, ExchangeRecord, QueueRecord
 from broker.routing.route import route_many
 from broker.stream_clients.super_streams import PARTITION_ORDER
 from node.catalog.courier import NOT_TAKEN
-from node.catalog.metadata_machine import CommandOutcome
 from node.catalog.pieces import IncomingCopy, decode_request
 from node.identity import DISK, RAM
 from node.peers import peer_pb2

@@ -10,16 +10,31 @@ import pytest
 from analytics.__main__ import main
 from analytics.audit.audit_trail import AuditTrail, trail
 from analytics.audit.command_look import look_for_commands
-from analytics.inputs import log_files
+from analytics.audit.command_results import catalog_starts
+from analytics.inputs import log_files, snapshot_files
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_UNKNOWN
 from broker.actors import ActorKind
-from broker.catalog.catalog_commands import Command, DeclareQueue, DeleteQueue, NodeStarted, PutUser, encode_command
+from broker.catalog.catalog import Catalog
+from broker.catalog.catalog_commands import (
+    Command,
+    DeclareQueue,
+    DeleteQueue,
+    NodeStarted,
+    PutUser,
+    PutVhost,
+    encode_command,
+)
+from broker.catalog.catalog_state import CatalogState, Position
 from broker.catalog.metadata_entry import METADATA_GROUP, Origin, WhenAndWho, encode_entry
-from broker.records import UserRecord
+from broker.records import UserRecord, VhostRecord
 from raft.core import packs
-from raft.core.messages import EntryKind, Membership
+from raft.core.live_entries import NONE_LIVE
+from raft.core.messages import EntryKind, Membership, SnapshotMeta
+from raft.store import snapshots
 from raft.store.group_records import GroupIdentity, encode_identity
 from storage.history.name_records import ActorRow, encode_actor
+from storage.names import RAFT_DIRECTORY
+from storage.os_disk import OsDisk
 from storage.record import Kind
 from storage.record import encode as encode_record
 from tests.unit.analytics.test_pursuit import log
@@ -40,8 +55,14 @@ def entries(index: int, term: int, *datas: bytes, kind: EntryKind = EntryKind.CO
     return record(Kind.RAFT_ENTRIES, index, packs.encode(datas), term=term, flags=kind)
 
 
-def given(command: Command, ms: int = 0, actor: int = CHANNEL, node: int = NODE) -> bytes:
-    return encode_entry(Origin(node, INCARNATION, 1, 0), encode_command(command), WhenAndWho(START + ms, actor))
+def given(command: Command, ms: int = 0, actor: int = CHANNEL, node: int = NODE, number: int = 1) -> bytes:
+    origin = Origin(node, INCARNATION, number, number - 1)
+    return encode_entry(origin, encode_command(command), WhenAndWho(START + ms, actor))
+
+
+def numbered(*commands: Command, first: int = 1) -> list[bytes]:
+    """One after the other, of one process."""
+    return [given(command, number=number) for number, command in enumerate(commands, first)]
 
 
 def actor(number: int, row: ActorRow) -> list[bytes]:
@@ -61,11 +82,27 @@ def committed(index: int) -> list[bytes]:
 
 ANN = actor(CONNECTION, ActorRow(ActorKind.CONNECTION, INCARNATION, 0, "ann", "/", "10.0.0.7:1", "app", "pika"))
 ITS_CHANNEL = actor(CHANNEL, ActorRow(ActorKind.CHANNEL, INCARNATION, CONNECTION))
+VHOST = PutVhost(VhostRecord("/"))
 DECLARE = DeclareQueue("/", "q", "quorum", arguments={"x-max-length": 5})
 
 
 def told(data: Path) -> AuditTrail:
-    return trail([look_for_commands(file, tail=True) for file in log_files([str(data)])])
+    paths = [str(data)]
+    seen = [look_for_commands(file, tail=True) for file in log_files(paths)]
+    return trail(seen, starts=catalog_starts(snapshot_files(paths)))
+
+
+def results(data: Path) -> list[tuple[int, str | None, str | None]]:
+    return [(row.entry, row.result, row.reason) for row in told(data).rows]
+
+
+def snapshot(directory: Path, index: int, term: int, catalog: Catalog, applied: int, number: int) -> None:
+    """What the node's catalog was behind this entry, when its own commands up to `number` had been carried out."""
+    meta = SnapshotMeta(index, term, Membership(voters=(MEMBER,)), 1)
+    position = Position(applied, {NODE: (INCARNATION, number)})
+    disk = OsDisk(str(directory))
+    disk.make_dir(RAFT_DIRECTORY)
+    snapshots.write(disk, METADATA_GROUP, index, meta, NONE_LIVE, CatalogState(catalog, position))
 
 
 def said(data: Path, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, list[str]]:
@@ -144,3 +181,49 @@ def test_commands_are_chosen_by_user_words_and_time(tmp_path: Path, capsys: pyte
     assert said(tmp_path, capsys, "--about", "DeleteQueue")[1] == [deleted]
     assert said(tmp_path, capsys, "--about", "max-length")[1] == [declared]
     assert said(tmp_path, capsys, "--since", "2023-11-14T22:14:20")[1] == [deleted]
+
+
+def test_a_refused_command_is_told_with_what_its_client_was_told(tmp_path: Path) -> None:
+    classic, elsewhere = DeclareQueue("/", "q", "classic"), DeclareQueue("other", "q")
+    datas = numbered(VHOST, DECLARE, classic, elsewhere, DeleteQueue("/", "q"))
+    log(tmp_path / "n2", 1, member(), entries(1, 1, b"", kind=EntryKind.NOOP), entries(2, 1, *datas), committed(5))
+    declared, deleted = results(tmp_path)[1], results(tmp_path)[-1]
+    assert declared == (3, "done", None)
+    assert deleted == (6, None, None), "not known to be committed, so nobody knows"
+    (_, changed, why), (_, lost, other_why) = results(tmp_path)[2:4]
+    assert (changed, lost) == ("refused", "refused")
+    assert why is not None and "x-queue-type" in why and "queue 'q' in vhost '/'" in why
+    assert other_why == "no vhost 'other'"
+
+
+def test_a_command_that_was_sent_twice_was_carried_out_once(tmp_path: Path) -> None:
+    vhost, declared, deleted = numbered(VHOST, DECLARE, DeleteQueue("/", "q"))
+    log(tmp_path / "n2", 1, member(), entries(1, 1, vhost, deleted, declared, declared, deleted), committed(9))
+    assert [one for _, one, _ in results(tmp_path)] == ["done", "missed", "done", "repeated", "done"]
+
+
+def test_without_the_first_entry_results_are_known_from_a_snapshot_on(tmp_path: Path) -> None:
+    first, second, third = numbered(DECLARE, DeleteQueue("other", "q"), DECLARE, first=8)
+    log(tmp_path / "n2", 1, member(), entries(20, 3, first, second, third), committed(22))
+    assert {one for _, one, _ in results(tmp_path)} == {None}
+    catalog = Catalog()
+    catalog.apply(VHOST)
+    catalog.apply(DECLARE)
+    snapshot(tmp_path / "n2", 20, 3, catalog, 20, 8)
+    assert results(tmp_path) == [(20, None, None), (21, "refused", "no vhost 'other'"), (22, "done", None)]
+
+
+def test_a_snapshot_of_what_a_later_leader_has_replaced_tells_no_results(tmp_path: Path) -> None:
+    catalog = Catalog()
+    catalog.apply(VHOST)
+    log(tmp_path / "n2", 1, member(), entries(20, 3, *numbered(DECLARE, DECLARE)), committed(21))
+    snapshot(tmp_path / "n2", 20, 2, catalog, 20, 1)
+    assert {one for _, one, _ in results(tmp_path)} == {None}
+
+
+def test_behind_an_entry_that_is_missing_or_cannot_be_read_nothing_is_known_of_results(tmp_path: Path) -> None:
+    vhost, declared, deleted = numbered(VHOST, DECLARE, DeleteQueue("/", "q"))
+    log(tmp_path / "n2", 1, member(), entries(1, 1, vhost), entries(3, 1, deleted), committed(9))
+    assert [one for _, one, _ in results(tmp_path)] == ["done", None]
+    log(tmp_path / "n2", 1, member(), entries(1, 1, vhost, bytes(60), declared), committed(9))
+    assert [one for _, one, _ in results(tmp_path)] == ["done", None, None]

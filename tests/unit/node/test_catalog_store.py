@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from broker.catalog.carrying_out import CommandOutcome, EntryFate
 from broker.catalog.catalog import Catalog, default_commands
 from broker.catalog.catalog_commands import (
     AddNode,
@@ -24,6 +25,7 @@ from broker.catalog.catalog_commands import (
     Record,
     SetParameter,
 )
+from broker.catalog.catalog_state import CatalogDamaged, Position, encode_head
 from broker.catalog.metadata_entry import Origin
 from broker.records import (
     BindingRecord,
@@ -35,9 +37,8 @@ from broker.records import (
     VhostRecord,
 )
 from node.background import Inline, Threads
-from node.catalog.catalog_store import HEAD_KEY, CatalogDamaged, NothingKept, Position, encode_head, load
+from node.catalog.catalog_store import HEAD_KEY, NothingKept, load
 from node.catalog.keeper import Keeper
-from node.catalog.metadata_machine import CommandOutcome, EntryFate
 from storage.errors import DiskFailed, DiskFull
 from storage.lmdb_store import Change, LmdbStore, MemoryStore, Store
 from tests.unit.node.metadata_world import described

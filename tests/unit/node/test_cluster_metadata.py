@@ -28,13 +28,12 @@ from broker.catalog.catalog_commands import (
     UnknownVersion,
     encode_command,
 )
+from broker.catalog.catalog_state import CatalogState, Position, decode_state
 from broker.catalog.metadata_entry import Origin, encode_entry
 from broker.errors import NotFound, PreconditionFailed, ResourceExhausted
 from broker.records import BindingRecord, NodeRecord, PolicyRecord, UserRecord, VhostRecord
 from node.catalog import metadata_machine
 from node.catalog import pieces as catalog_pieces
-from node.catalog.catalog_state import CatalogState, decode_state
-from node.catalog.catalog_store import Position
 from node.catalog.cluster_metadata import ClusterMetadata
 from node.catalog.courier import FOLLOWS, NOT_TAKEN, TAKEN, TIMEOUT_S, encode_submit
 from node.catalog.followers import WAIT_S

@@ -9,8 +9,8 @@ import pytest
 
 from broker.catalog.catalog import Catalog, default_commands
 from broker.catalog.catalog_commands import encode_record
+from broker.catalog.catalog_state import Position, encode_head
 from node.catalog import catalog_store
-from node.catalog.catalog_store import Position
 from node.config import Config
 from node.main import run, with_options
 from storage import names
@@ -42,7 +42,7 @@ def data(tmp_path: Path) -> Path:
     for command in default_commands("$argon2id$secret"):
         catalog.apply(command)
     rows = {catalog_store.key_of(record): encode_record(record) for record in catalog.records()}
-    store.commit([*rows.items(), (catalog_store.HEAD_KEY, catalog_store.encode_head(Position(7), catalog.head))])
+    store.commit([*rows.items(), (catalog_store.HEAD_KEY, encode_head(Position(7), catalog.head))])
     store.close()
     disk.unlock()
     return directory

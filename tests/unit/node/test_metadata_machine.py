@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from broker.catalog.carrying_out import CommandOutcome, EntryFate
 from broker.catalog.catalog import Catalog, default_commands
 from broker.catalog.catalog_commands import (
     Bind,
@@ -16,12 +17,11 @@ from broker.catalog.catalog_commands import (
     UnknownVersion,
     encode_command,
 )
+from broker.catalog.catalog_state import RECORDS_PER_PART, CatalogState, Position, decode_state
 from broker.catalog.metadata_entry import Origin, encode_entry
 from broker.errors import InternalError, NotFound
 from broker.records import BindingRecord, ExchangeRecord, ParameterRecord, TopicPermissionRecord
-from node.catalog.catalog_state import RECORDS_PER_PART, CatalogState, decode_state
-from node.catalog.catalog_store import Position
-from node.catalog.metadata_machine import CatalogMachine, CatalogWatcher, CommandOutcome, EntryFate
+from node.catalog.metadata_machine import CatalogMachine, CatalogWatcher
 from raft.core.messages import Entry
 from tests.unit.node.metadata_world import described
 

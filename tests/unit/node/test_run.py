@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from broker.catalog.catalog_state import CatalogDamaged
 from front.grpc.server import CannotListenToGrpc
 from node import run
-from node.catalog.catalog_store import CatalogDamaged
 from node.config import ClusterSection, Config, ConfigError, NodeSection
 from node.run import Ending, run_node
 from node.watching.loop_watch import LoopWatch

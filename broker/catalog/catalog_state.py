@@ -3,33 +3,76 @@
     offset  size  field
          0     1  version  1
          1     4  size     of the head
-         5        the head, as node/catalog/catalog_store.py writes it
+         5        the head: msgpack array: applied, the catalog's head as a record, sessions as a map of
+                  node -> [incarnation, number]
                   records
     record
          0     1  the letter of its kind
          1     4  size
          5        the record, as broker/catalog/catalog_commands.py writes it
 
-What a record refers to comes before it.
+What a record refers to comes before it. `applied` is the index of the last entry of the metadata log that all of this stands
+on.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, overload
+
+import msgspec
 
 from broker.catalog.catalog import Catalog
 from broker.catalog.catalog_commands import Record, UnknownVersion, decode_record, encode_record
-from broker.records import CatalogHead
-from node.catalog.catalog_store import LETTERS, CatalogDamaged, Position, decode_head, encode_head
+from broker.records import (
+    BindingRecord,
+    CatalogHead,
+    ExchangeRecord,
+    NodeRecord,
+    ParameterRecord,
+    PermissionRecord,
+    PolicyRecord,
+    QueueRecord,
+    TopicPermissionRecord,
+    UserRecord,
+    VhostRecord,
+)
 
 VERSION = 1
 RECORDS_PER_PART = 1_000
 
+LETTERS: dict[type[Any], bytes] = {
+    NodeRecord: b"N",
+    VhostRecord: b"V",
+    UserRecord: b"U",
+    PermissionRecord: b"P",
+    TopicPermissionRecord: b"T",
+    ExchangeRecord: b"X",
+    QueueRecord: b"Q",
+    BindingRecord: b"B",
+    PolicyRecord: b"O",
+    ParameterRecord: b"R",
+}
 _HEAD = struct.Struct("<BI")
 _RECORD = struct.Struct("<cI")
 _KIND_OF = {letter: kind for kind, letter in LETTERS.items()}
+
+# By node: the incarnation that submitted last, and the number of its last command that was applied.
+Sessions = dict[int, tuple[int, int]]
+
+
+class CatalogDamaged(Exception):
+    """Raised at start when what is stored cannot be read; nothing was changed."""
+
+
+@dataclass(slots=True)
+class Position:
+    """What a catalog stands on."""
+
+    applied: int = 0  # index of the last entry that it knows of; all before it are in it
+    sessions: Sessions = field(default_factory=dict)
 
 
 class CatalogState(Sequence[bytes]):
@@ -58,6 +101,19 @@ class CatalogState(Sequence[bytes]):
         if at == 0:
             return self._head
         return b"".join(map(_encoded, self._records[(at - 1) * RECORDS_PER_PART :][:RECORDS_PER_PART]))
+
+
+def encode_head(position: Position, head: CatalogHead) -> bytes:
+    return msgspec.msgpack.encode((position.applied, encode_record(head), position.sessions))
+
+
+def decode_head(value: bytes) -> tuple[Position, CatalogHead]:
+    """Raises CatalogDamaged."""
+    try:
+        applied, head, sessions = msgspec.msgpack.decode(value, type=tuple[int, bytes, Sessions])
+        return Position(applied, sessions), decode_record(CatalogHead, head)
+    except (msgspec.DecodeError, UnknownVersion) as error:
+        raise CatalogDamaged(f"the head of the catalog cannot be read: {error}") from error
 
 
 def _encoded(record: Record) -> bytes:
