@@ -76,6 +76,8 @@ def connection_view(node: str, connection: Connection) -> Json:
         **_UNKNOWN,
         **_COUNTED,
         **{name: figures[ours] for ours, name in _FIGURES.items() if ours in figures},
+        "recv_oct_details": {"rate": 0.0},
+        "send_oct_details": {"rate": 0.0},
     }
 
 

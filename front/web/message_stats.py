@@ -10,10 +10,9 @@ from broker.queue_type import QueueStatistics
 Stats = dict[str, Any]
 
 
-def with_rates(counted: dict[str, int], rates: dict[str, float] | None = None) -> Stats:
-    """Each count, and beside it how fast it grows; 0 where nobody has looked yet."""
-    rates = rates or {}
-    return {**counted, **{f"{name}_details": {"rate": rates.get(name, 0.0)} for name in counted}}
+def with_rates(counted: dict[str, int]) -> Stats:
+    """Each count, and beside it how fast it grows: 0 until shown_rates.py fills it in."""
+    return {**counted, **{f"{name}_details": {"rate": 0.0} for name in counted}}
 
 
 def session_counts(counters: Counters) -> dict[str, int]:

@@ -112,9 +112,7 @@ SUITES = {
             requirements=("pamqp==4.0.1", "pytest==8.4.2", "pytest-timeout==2.4.0", "requests==2.34.2"),
             arguments=(
                 "amqpstorm/tests/functional",
-                "--ignore=amqpstorm/tests/functional/management",
                 "--ignore=amqpstorm/tests/functional/ssl",
-                "--ignore=amqpstorm/tests/functional/test_web_based.py",
             ),
             environment={
                 "AMQP_HOST": "{amqp_host}",

@@ -68,10 +68,14 @@ class ClientsApi:
     # what this node says
 
     def _connections(self, who: Operator, vhost: str | None) -> Iterator[Json]:
-        return (connection_view(self._node, one) for one in self._clients.connections(who, vhost))
+        for one in self._clients.connections(who, vhost):
+            yield self._front.rates.fill(one.id, connection_view(self._node, one))
 
     def _channels(self, who: Operator, vhost: str | None) -> Iterator[Json]:
-        return (channel_view(self._node, one) for one in self._clients.channels(who, vhost))
+        for one in self._clients.channels(who, vhost):
+            shown = channel_view(self._node, one)
+            self._front.rates.fill((one.connection.id, one.number), shown["message_stats"])
+            yield shown
 
     def _consumers(self, who: Operator, vhost: str | None) -> Iterator[Json]:
         return (consumer_view(self._node, one) for one in self._clients.consumers(who, vhost))

@@ -75,9 +75,11 @@ class OverviewApi:
             "cluster_name": self._node.cluster_name(),
             **_SETTINGS,
             "exchange_types": exchange_types(),
-            "message_stats": with_rates(_summed(found.rows, "messages") | _disk(queues)),
-            "churn_rates": with_rates(_summed(found.rows, "churn")),
-            "queue_totals": with_rates({**messages, "messages_unacknowledged": queues.unacknowledged}),
+            "message_stats": self._rated("message_stats", _summed(found.rows, "messages") | _disk(queues)),
+            "churn_rates": self._rated("churn_rates", _summed(found.rows, "churn")),
+            "queue_totals": self._rated(
+                f"queue_totals of {who.name}", {**messages, "messages_unacknowledged": queues.unacknowledged}
+            ),
             "object_totals": {
                 **_summed(found.rows, "objects"),
                 "exchanges": self._operations.resources.count_exchanges(who),
@@ -87,6 +89,9 @@ class OverviewApi:
             "contexts": [one for row in found.rows for one in row["contexts"]],
         }
         return Response(200, json_response(answer).body, headers=found.headers())
+
+    def _rated(self, part: str, counted: dict[str, int]) -> Json:
+        return self._front.rates.fill(part, with_rates(counted))
 
     async def _get_name(self, request: Request) -> Response:
         return json_response({"name": self._node.cluster_name()})

@@ -95,11 +95,15 @@ class QueuesApi:
         return json_response({**shown, "consumer_details": consumers, "incoming": [], "deliveries": []})
 
     def _shown(self, view: QueueView) -> dict[str, Any]:
+        rates, key = self._front.rates, view.record.id
+        shown = rates.fill((QUEUES, key), queue_view(view))
+        if "message_stats" in shown:
+            rates.fill((QUEUES, key, "message_stats"), shown["message_stats"])
         places = self._members.places(view.record) if self._members is not None else None
         if places is None:
-            return queue_view(view)
+            return shown
         where = {"leader": places.leader, "members": places.members, "online": places.online}
-        return {**queue_view(view), "node": places.leader, **where}
+        return {**shown, "node": places.leader, **where}
 
     async def _put(self, request: Request, vhost: str, queue: str) -> Response:
         body = request.json_object()

@@ -1,0 +1,101 @@
+"""The management API of a cluster: each node shows all of it, and goes on when one of the others does not answer."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pika
+import pytest
+
+from tests.e2e.test_cluster import process_of
+from tests.running_cluster import RunningCluster, running_cluster
+
+WITHIN_S = 60.0
+LOGIN = "Basic " + base64.b64encode(b"guest:guest").decode()
+JSON = "application/json"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    with running_cluster(Path(tmp_path_factory.mktemp("management"))) as running:
+        running.ready(3)
+        yield running
+
+
+def ask(
+    cluster: RunningCluster, number: int, method: str, path: str, body: Any = None
+) -> tuple[int, Any, dict[str, str]]:
+    connection = http.client.HTTPConnection(*cluster.http(number), timeout=WITHIN_S)
+    sent = None if body is None else json.dumps(body)
+    connection.request(method, f"/api/{path}", sent, {"Authorization": LOGIN, "Content-Type": JSON})
+    response = connection.getresponse()
+    raw = response.read()
+    connection.close()
+    return response.status, json.loads(raw) if raw else None, dict(response.headers)
+
+
+def get(cluster: RunningCluster, number: int, path: str) -> Any:
+    status, found, _ = ask(cluster, number, "GET", path)
+    assert status == 200, (path, status, found)
+    return found
+
+
+def until(what: Callable[[], bool]) -> None:
+    """Asked again each time it is not so yet; answers take a while each."""
+    deadline = time.monotonic() + WITHIN_S
+    while not what():
+        assert time.monotonic() < deadline, "it has not become so"
+
+
+def test_any_node_shows_what_clients_do_on_the_others(cluster: RunningCluster) -> None:
+    connection = pika.BlockingConnection(pika.ConnectionParameters(*cluster.amqp(2), heartbeat=0))
+    channel = connection.channel()
+    channel.queue_declare("lives-on-2", durable=True)
+    channel.queue_declare("everywhere", durable=True, arguments={"x-queue-type": "quorum"})
+    channel.basic_publish("", "lives-on-2", b"one")
+    channel.basic_consume("everywhere", lambda *_: None, consumer_tag="far")
+    until(lambda: any(one["name"] == "lives-on-2" for one in get(cluster, 1, "queues")))
+    (shown,) = get(cluster, 1, "connections")
+    assert (shown["node"], shown["channels"]) == ("n2", 1)
+    assert [one["connection_details"]["name"] for one in get(cluster, 3, "channels")] == [shown["name"]]
+    (consumer,) = get(cluster, 1, "consumers")
+    assert (consumer["consumer_tag"], consumer["channel_details"]["node"]) == ("far", "n2")
+    assert get(cluster, 1, "overview")["object_totals"]["connections"] == 1
+    for path in ("queues/%2F/lives-on-2", "queues"):
+        found = get(cluster, 1, path)
+        queue = found if isinstance(found, dict) else next(one for one in found if one["name"] == "lives-on-2")
+        assert (queue["node"], queue["messages"], queue["message_bytes"]) == ("n2", 1, 3), path
+    spread = get(cluster, 1, "queues/%2F/everywhere")
+    assert (sorted(spread["members"]), sorted(spread["online"])) == (["n1", "n2", "n3"], ["n1", "n2", "n3"])
+    status = get(cluster, 1, "queues/quorum/%2F/everywhere/status")
+    assert {one["Node Name"] for one in status} == {"n1", "n2", "n3"}
+    assert sum(one["Raft State"] == "leader" for one in status) == 1
+    assert ask(cluster, 3, "DELETE", f"connections/{quote(shown['name'])}")[0] == 204
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker):
+        connection.process_data_events(10)
+    assert ask(cluster, 3, "DELETE", f"connections/{quote(shown['name'])}")[0] == 404
+
+
+def test_a_node_that_hangs_is_named_and_the_others_are_shown(cluster: RunningCluster) -> None:
+    assert [one["running"] for one in get(cluster, 1, "nodes")] == [True, True, True]
+    hanging = process_of(cluster, 3)
+    os.kill(hanging, signal.SIGSTOP)
+    try:
+        status, found, headers = ask(cluster, 1, "GET", "nodes")
+        assert status == 200
+        assert {one["name"]: one["running"] for one in found} == {"n1": True, "n2": True, "n3": False}
+        assert headers["X-Leveret-Missing-Nodes"] == "n3"
+        for path in ("overview", "connections", "channels", "consumers", "queues", "vhosts"):
+            assert ask(cluster, 1, "GET", path)[0] == 200, path
+    finally:
+        os.kill(hanging, signal.SIGCONT)
+    until(lambda: all(one["running"] for one in get(cluster, 1, "nodes")))
