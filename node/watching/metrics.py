@@ -82,6 +82,7 @@ PROTOCOLS = {
     "AMQP 0-9-1": "amqp091",
     "stream": "stream",
     "gRPC": "grpc",
+    "HTTP": "http",
 }  # as the broker names them -> the label's value
 CLASSIC = "rabbit_classic_queue"
 DEAD_LETTER_STRATEGY = "at_most_once"

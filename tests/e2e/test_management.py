@@ -110,6 +110,8 @@ def test_messages_are_published_and_got(node: RunningNode, vhost: str, kind: str
     dropped = {"count": 1, "ackmode": "reject_requeue_false", "encoding": "auto"}
     assert len(get_after(node, f"/api/queues{V}/q/get", dropped)) == 1
     assert get_after(node, f"/api/queues{V}/q/get", dropped) == []
+    status, figures = ask(node, "GET", "/metrics", login=None)
+    assert status == 200 and b'messages_received_total{protocol="http"}' in figures, "sessions over HTTP are counted"
 
 
 def get_after(node: RunningNode, path: str, body: dict[str, Any]) -> Any:
