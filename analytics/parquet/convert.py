@@ -82,7 +82,8 @@ class _Step:
         if not buckets:
             return []
         by_number = {row.queue: row["name"] for row in names.collect()}
-        return _by_bucket(found, len(buckets), str(self._making), by_number).collect()
+        written: list[Row] = _by_bucket(found, len(buckets), str(self._making), by_number).collect()
+        return written
 
     def _raw(self, made: Iterable[str], buckets: Sequence[str]) -> DataFrame:
         """What was there, and what this step adds."""

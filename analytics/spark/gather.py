@@ -50,7 +50,8 @@ def proofs(
 def _each_on_workers(
     spark: SparkSession, look: Callable[[LogFile], FileStreams], files: Sequence[LogFile]
 ) -> list[FileStreams]:
-    return spark.sparkContext.parallelize(files, len(files)).map(look).collect()
+    found: list[FileStreams] = spark.sparkContext.parallelize(files, len(files)).map(look).collect()
+    return found
 
 
 def evidence(spark: SparkSession, files: list[LogFile], before: dict[str, tuple[int, int]], tail: bool) -> LogEvidence:
