@@ -24,10 +24,10 @@ class ProcessLines:
         )
         threading.Thread(target=self._read, daemon=True).start()
 
-    def said(self, pattern: str, after: int = 0) -> int:
+    def said(self, pattern: str, after: int = 0, within_s: float = SAID_WITHIN_S) -> int:
         """Wait until a line behind the first `after` matches; the number of lines up to it."""
         looked_for = re.compile(pattern)
-        until = time.monotonic() + SAID_WITHIN_S
+        until = time.monotonic() + within_s
         with self._changed:
             at = after
             while True:

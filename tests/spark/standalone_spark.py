@@ -22,7 +22,7 @@ HOST = "127.0.0.1"
 SPARK_HOME = Path(pyspark.__file__).parent
 MASTER_URL = re.compile(r"spark://[^ ,]+:\d+")
 STOPS_WITHIN_S = 30.0
-WORKERS = 2
+BEGINS_WITHIN_S = 180.0  # a JVM beside much other work
 # What the driver reads beside what it is told: it waits until the workers are there, and writes what happens to tasks.
 DEFAULTS = """
 spark.cores.max 2
@@ -59,7 +59,7 @@ class StandaloneSpark:
 
     def begin(self) -> None:
         master = self._begin("master.Master", "--host", HOST, "--port", "0", "--webui-port", "0")
-        line = master.lines[master.said("Starting Spark master at") - 1]
+        line = master.lines[master.said("Starting Spark master at", within_s=BEGINS_WITHIN_S) - 1]
         found = MASTER_URL.search(line)
         assert found is not None, line
         self.url = found[0]
@@ -69,7 +69,7 @@ class StandaloneSpark:
         directory = self._scratch / f"work-{len(self._processes)}"
         options = ["--host", HOST, "--port", "0", "--webui-port", "0", "-c", "1", "-m", "1g", "-d", str(directory)]
         worker = self._begin("worker.Worker", *options, self.url, **environment)
-        worker.said("Successfully registered with master")
+        worker.said("Successfully registered with master", within_s=BEGINS_WITHIN_S)
         return worker
 
     def ends_of_tasks(self) -> set[str]:

@@ -1,4 +1,4 @@
-"""Pythons for workers of Spark, with what this one has and without Leveret; and a wheel of this source.
+"""Pythons for workers of Spark, with what Spark needs and nothing else; and a wheel of this source.
 
 A worker that has one of them cannot lean on the directory of the source, to which this Python's own environment may point.
 """
@@ -10,31 +10,39 @@ import re
 import subprocess
 import sys
 import sysconfig
-import tomllib
 import venv
+from collections.abc import Iterable
+from importlib.metadata import distribution
 from pathlib import Path
 from zipfile import ZipFile
 
 from tests.source_copy import ROOT, copy_source
 
 BUILD_TIMEOUT_S = 240.0
-OURS = re.compile(r"__editable__|leveret|.*\.pth$|__pycache__$")
+OF_SPARK = ("pyspark", "pyarrow", "pandas")
+PROJECT_NAME = re.compile(r"[\w.-]+")
 
 
 def bare_python(directory: Path) -> Path:
-    """An environment's Python that has all that this one has, but nothing of Leveret."""
+    """An environment's Python with the packages of this one that Spark's workers need."""
     venv.create(directory, symlinks=True)
-    ours = {one.partition(".")[0] for one in packages()}
-    for path in Path(sysconfig.get_path("purelib")).iterdir():
-        if path.name not in ours and not OURS.match(path.name):
-            (packages_of(directory) / path.name).symlink_to(path)
+    for project in with_requirements(OF_SPARK):
+        one = distribution(project)
+        for name in {file.parts[0] for file in one.files or () if file.parts[0] not in ("..", "__pycache__")}:
+            (packages_of(directory) / name).symlink_to(one.locate_file(name))
     return directory / "bin" / "python"
 
 
-def packages() -> list[str]:
-    """Of Leveret."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    found: list[str] = project["tool"]["setuptools"]["packages"]
+def with_requirements(projects: Iterable[str]) -> set[str]:
+    """Of those that are installed, without extras."""
+    found: set[str] = set()
+    wanted = list(projects)
+    while wanted:
+        project = wanted.pop()
+        if project not in found:
+            found.add(project)
+            required = [one for one in distribution(project).requires or () if "extra ==" not in one]
+            wanted += [PROJECT_NAME.findall(one)[0] for one in required]
     return found
 
 
