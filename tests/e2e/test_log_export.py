@@ -20,7 +20,8 @@ from tests.ledger.plain_proof import proofs
 from tests.running_node import RunningNode, running_node, start_node
 
 ROOT = Path(__file__).parents[2]
-QUEUES = {"classic.q": "classic", "quorum.q": "quorum", "stream.q": "stream"}
+STREAM = "stream.q"
+QUEUES = {"classic.q": "classic", "quorum.q": "quorum", STREAM: "stream"}
 TAKEN = ("classic.q", "quorum.q")
 WAITING = "waiting.q"  # its messages leave the log for files of the queue
 SECRET = b"SECRET of a client "
@@ -136,6 +137,8 @@ def test_an_export_of_a_node_at_work_proves_what_its_directory_proves_when_it_ha
     for exported in map(proofs, (directory, without)):
         waiting = exported.pop(WAITING)
         assert (waiting.present + waiting.unknown, waiting.missing) == (3, 0), "an export has no files of queues"
+        stream = exported.pop(STREAM)
+        assert (stream.present + stream.unknown, stream.missing) == (stream.promised, 0), "nor has it their segments"
         assert exported == {queue: told[queue] for queue in TAKEN}
     assert not any(SECRET in path.read_bytes() for path in without.rglob("*") if path.is_file())
     for path in directory.glob("*/*.log"):
