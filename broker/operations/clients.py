@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from broker.errors import ConnectionForced, NotFound
 from broker.names import DIRECT_REPLY_TO
 from broker.operations.operator import ADMINISTRATOR, MANAGEMENT, MONITORING, Operator
+from broker.records import QueueRecord
 from broker.routing.reply_to import is_reply_name
 
 if TYPE_CHECKING:
@@ -66,13 +67,18 @@ class Clients:
         found = tuple(self._broker.sessions())
         return (one for one in found if vhost in (None, one.vhost) and may_see(who, one.user))
 
-    def consumers(self, who: Operator, vhost: str | None) -> Iterator[ConsumerView]:
+    def consumers(self, who: Operator, vhost: str | None, queue: str | None = None) -> Iterator[ConsumerView]:
+        """Perhaps only those of one queue."""
         who.require_tag(MANAGEMENT)
         vhosts = set(who.vhosts(self._broker.catalog, vhost))
+
+        def is_wanted(record: QueueRecord) -> bool:
+            return record.vhost in vhosts and queue in (None, record.name)
+
         return (
             _consumer_view(one)
             for one in tuple(self._broker.consumers())
-            if one.queue.record.vhost in vhosts and may_see(who, getattr(one.sink, "user", ""))
+            if is_wanted(one.queue.record) and may_see(who, getattr(one.sink, "user", ""))
         )
 
     def close_connection(self, who: Operator, id_or_name: str, reason: str = "") -> None:

@@ -131,7 +131,11 @@ class Resources:
 
     # one
 
-    def exists(self, who: Operator, vhost: str, name: str) -> bool:
+    def exchange_exists(self, who: Operator, vhost: str, name: str) -> bool:
+        self._vhosts(who, vhost)
+        return self._catalog.exchange(vhost, name) is not None
+
+    def queue_exists(self, who: Operator, vhost: str, name: str) -> bool:
         """Also one that is being opened."""
         self._vhosts(who, vhost)
         return self._catalog.queue(vhost, name) is not None

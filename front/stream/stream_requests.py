@@ -17,6 +17,7 @@ from front.stream.response_codes import RequestRefused, code_of
 from front.stream.session_port import StreamClientSession
 from front.stream.stream_terms import PARTITIONS_MAX, REFERENCE_BYTES_MAX
 from front.stream.subscriptions import read_options
+from front.whole_number import whole_number
 from wire.stream.command_fields import NO_BROKER, LocatedStream, OffsetSpec, StreamBroker
 from wire.stream.command_frames import key_of
 from wire.stream.command_keys import OffsetKind, ResponseCode
@@ -88,9 +89,10 @@ def _arguments(given: dict[str, str]) -> dict[str, Any]:
 
 
 def _number(name: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX):
+    found = whole_number(text, _DIGITS_MAX)
+    if found is None:
         raise _unacceptable(f"{name} is '{text}', and should be a number")
-    return int(text)
+    return found
 
 
 def _unacceptable(why: str) -> RequestRefused:

@@ -7,6 +7,7 @@ from typing import Any
 
 from broker.json_values import table_from_json
 from front.web.refusals import bad_request
+from front.whole_number import whole_number
 
 Body = Mapping[str, Any]
 SECRET = ("password", "password_hash")  # never said back
@@ -47,16 +48,10 @@ def number(body: Body, name: str, default: int | None = None) -> int:
     if default is None:
         require(body, name)
     value = body.get(name, default)
-    if (
-        isinstance(value, str)
-        and value.lstrip("-").isascii()
-        and value.lstrip("-").isdigit()
-        and len(value) <= DIGITS_MAX
-    ):
-        return int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
+    found = whole_number(value, DIGITS_MAX, signed=True) if isinstance(value, str) else value
+    if isinstance(found, bool) or not isinstance(found, int):
         raise _wrong(name, value, "a whole number")
-    return value
+    return found
 
 
 def table(body: Body, name: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 from front.web.name_filter import Matcher, name_filter
 from front.web.refusals import bad_request
 from front.web.request import HttpError, Request
+from front.whole_number import whole_number
 
 PAGE_SIZE_DEFAULT = 100
 PAGE_SIZE_MAX = 500
@@ -60,7 +61,7 @@ def _number(request: Request, name: str) -> int | None:
     given = request.asked(name)
     if given is None:
         return None
-    digits = given.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= NUMBER_DIGITS_MAX):
+    found = whole_number(given, NUMBER_DIGITS_MAX, signed=True)
+    if found is None:
         raise bad_request("Pagination parameters are invalid")
-    return int(given)
+    return found

@@ -196,7 +196,21 @@ def test_a_listener_that_is_not_there_fails_its_check(node: RunningNode) -> None
     assert (status, json.loads(raw)["missing"]) == (503, ["mqtt"])
 
 
-ODD_NAMES = ("%00", "%FF", "%2F%2F", "..", "a" * 300, "%F0%9F%90%87", "'\"<script>", "%25", "%", "a%0Ab", "amq.x")
+LONG_NUMBER = "000001" + "9" * 5_000
+ODD_NAMES = (
+    "%00",
+    "%FF",
+    "%2F%2F",
+    "..",
+    "a" * 300,
+    "%F0%9F%90%87",
+    "'\"<script>",
+    "%25",
+    "%",
+    "a%0Ab",
+    "amq.x",
+    "000001" + "9" * 5_000,
+)
 ODD_BODIES = (
     b"", b"null", b"[]", b"5", b'"x"', b"{", b"\xff", b"[" * 100_000, b'{"a":' * 5_000 + b"1" + b"}" * 5_000,
     b'{"arguments":5,"durable":[],"type":{}}', b'{"arguments":{"x-max-length":1e400}}', b'{"value":NaN}',

@@ -77,8 +77,8 @@ class ClientsApi:
             self._front.rates.fill((one.connection.id, one.number), shown["message_stats"])
             yield shown
 
-    def _consumers(self, who: Operator, vhost: str | None) -> Iterator[Json]:
-        return (consumer_view(self._node, one) for one in self._clients.consumers(who, vhost))
+    def _consumers(self, who: Operator, vhost: str | None, queue: str | None = None) -> Iterator[Json]:
+        return (consumer_view(self._node, one) for one in self._clients.consumers(who, vhost, queue))
 
     def _close(self, who: Operator, name: str, reason: str) -> Iterator[Json]:
         """A row says that there was one."""

@@ -50,7 +50,7 @@ class ExchangesApi:
 
     async def _put(self, request: Request, vhost: str, exchange: str) -> Response:
         body, name = request.json_object(), exchange_named(exchange)
-        existed = any(one.name == name for one in self._resources.exchanges(operator(request), vhost))
+        existed = self._resources.exchange_exists(operator(request), vhost, name)
         with self._front.visit(request, vhost) as session:
             declared = session.topology.declare_exchange(
                 name,

@@ -18,6 +18,7 @@ from front.web.node_views import PROTOCOLS, host_and_port
 from front.web.refusals import bad_request
 from front.web.request import Request, Response, json_response
 from front.web.router import WebRouter
+from front.whole_number import whole_number
 
 CHECKS = "/api/health/checks"
 OK = {"status": "ok"}
@@ -34,6 +35,7 @@ ALIASES = {
 }
 PATTERN_LENGTH_MAX = 1_024
 PORT_MAX = 65_535
+PORT_DIGITS_MAX = 5
 
 
 class HealthApi:
@@ -87,13 +89,14 @@ class HealthApi:
     # listeners
 
     async def _check_port(self, request: Request, port: str) -> Response:
-        if not (port.isascii() and port.isdigit() and 0 < int(port[:6]) <= PORT_MAX):
+        wanted = whole_number(port, PORT_DIGITS_MAX)
+        if wanted is None or not 0 < wanted <= PORT_MAX:
             raise bad_request(f"'{port}' is no port")
         listeners = self._node.status(operator(request)).facts.listeners
         ports = sorted({host_and_port(one)[1] for one in listeners})
-        if int(port) in ports:
-            return json_response({**OK, "port": int(port)})
-        return failed("No active listener", missing=int(port), ports=ports)
+        if wanted in ports:
+            return json_response({**OK, "port": wanted})
+        return failed("No active listener", missing=wanted, ports=ports)
 
     async def _check_protocols(self, request: Request, protocols: str) -> Response:
         listeners = self._node.status(operator(request)).facts.listeners

@@ -90,9 +90,8 @@ class QueuesApi:
         view = self._resources.queue(who, vhost, queue)
         told = await self._told_by_homes(who, [view.record])
         shown = told.get((vhost, queue)) or self._shown(view)
-        found = await self._everywhere.find(CONSUMERS, who, vhost)
-        consumers = [row for row in found.rows if row["queue"]["name"] == queue]
-        return json_response({**shown, "consumer_details": consumers, "incoming": [], "deliveries": []})
+        consumers = await self._everywhere.find(CONSUMERS, who, vhost, queue)
+        return json_response({**shown, "consumer_details": consumers.rows, "incoming": [], "deliveries": []})
 
     def _shown(self, view: QueueView) -> dict[str, Any]:
         rates, key = self._front.rates, view.record.id
@@ -108,7 +107,7 @@ class QueuesApi:
     async def _put(self, request: Request, vhost: str, queue: str) -> Response:
         body = request.json_object()
         self._check_node(bodies.text(body, "node", ""))
-        existed = self._resources.exists(operator(request), vhost, queue)
+        existed = self._resources.queue_exists(operator(request), vhost, queue)
         with self._front.visit(request, vhost) as session:
             declared = session.topology.declare_queue(
                 queue,

@@ -10,6 +10,7 @@ from front.web.handlers import WebFront, operator
 from front.web.refusals import bad_request
 from front.web.request import HttpError, Request, Response, json_response
 from front.web.router import WebRouter
+from front.whole_number import whole_number
 
 PARTITIONS_MAX = 1_000  # of a super stream, as over every other protocol
 NUMBERS = ("max-length-bytes", "stream-max-segment-size-bytes", "initial-cluster-size", "stream-filter-size-bytes")
@@ -83,10 +84,10 @@ def stream_arguments(given: Any) -> dict[str, Any]:
 
 def _number(name: str, value: Any) -> int:
     """Tools send some as texts."""
-    text = str(value)
-    if isinstance(value, bool) or not (text.isascii() and text.isdigit() and len(text) <= DIGITS_MAX):
+    found = None if isinstance(value, bool) else whole_number(str(value), DIGITS_MAX)
+    if found is None:
         raise _wrong(f"{name} is {value!r}, and should be a number")
-    return int(text)
+    return found
 
 
 def _wrong(why: str) -> HttpError:
