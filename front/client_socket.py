@@ -123,9 +123,9 @@ class ClientSocket(asyncio.BufferedProtocol, Guest):
                 self._core.receive_data(data, server.wall_ms())
             except Exception:
                 self._crashed()
-        if nbytes >= self._offered and self._logged_in:
-            self._rest()  # there is more: libuv would read up to 32 times in this turn
-        self._adapt_input(nbytes, server.monotonic() - began)
+        reads_on = self._adapt_input(nbytes, server.monotonic() - began)
+        if nbytes >= self._offered and self._logged_in and not reads_on:
+            self._rest()
         server.turns.end()
         self.update_reading()
 
@@ -137,15 +137,22 @@ class ClientSocket(asyncio.BufferedProtocol, Guest):
         self._rests = False
         self.update_reading()
 
-    def _adapt_input(self, nbytes: int, took_s: float) -> None:
-        """How much to read next, after what this took."""
+    def _adapt_input(self, nbytes: int, took_s: float) -> bool:
+        """Decide how much to read next, after what this took. Say whether the rest is to be read in this turn too.
+
+        libuv would read up to 32 times in a turn. It may after a read that was limited too much: a window of messages that one
+        turn cuts in two is published, confirmed and delivered as two for ever. Each read is twice as large as the one before,
+        so all of them take as long as one that used up its share.
+        """
         share = self._server.input_share
         share.worked(took_s)
         # A full read tells the cost per byte, even a small one that was limited because the turn was used up.
         if took_s > share.seconds or (nbytes >= self._offered and took_s * self._input_bytes > share.seconds * nbytes):
             self._input_bytes = max(INPUT_BYTES_MIN, int(nbytes * share.seconds / took_s))
-        elif nbytes >= self._input_bytes and took_s < share.seconds / 2:
+        elif nbytes >= self._input_bytes and took_s < share.seconds / 2 and self._input_bytes < INPUT_BYTES:
             self._input_bytes = min(INPUT_BYTES, 2 * self._input_bytes)
+            return True
+        return False
 
     def pause_writing(self) -> None:
         if self._core is not None:

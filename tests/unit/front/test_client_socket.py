@@ -113,6 +113,23 @@ def test_sockets_that_are_busy_in_the_same_turn_share_it() -> None:
     assert share.seconds == INPUT_S_MIN
 
 
+def test_a_read_that_was_limited_too_much_goes_on_in_the_same_turn_until_its_share_is_used_up() -> None:
+    """Windows of 200 messages were cut at the first read, and published, confirmed and delivered as 195 and 5 from then on."""
+    server: Any = SimpleNamespace(input=memoryview(bytearray(INPUT_BYTES)), input_share=InputShare(lambda call: None))
+    one = ClientSocket(server, proxy_protocol=False, source="192.0.2.1")
+    one._logged_in = True
+    byte_s = INPUT_S_MAX / INPUT_BYTES
+    took_s = []
+    for _ in range(10):
+        took_s.append(len(one.get_buffer(-1)) * byte_s)
+        if not one._adapt_input(len(one.get_buffer(-1)), took_s[-1]):
+            break
+    assert len(took_s) > 3 and sum(took_s) <= INPUT_S_MAX
+    assert not one._adapt_input(len(one.get_buffer(-1)) - 1, 0.0), "there is no more"
+    one._input_bytes = INPUT_BYTES
+    assert not one._adapt_input(len(one.get_buffer(-1)), 0.0), "it cannot be larger"
+
+
 def test_after_a_full_read_a_socket_rests_until_the_next_turn() -> None:
     """Others would wait for 32 reads otherwise: so many libuv makes in one turn while they come back full."""
     done: list[str] = []
@@ -139,6 +156,10 @@ def test_after_a_full_read_a_socket_rests_until_the_next_turn() -> None:
         )
         one.buffer_updated(100)
         assert done == ["data", "turn"], "there is no more"
+        done.clear()
+        one.buffer_updated(len(one.get_buffer(-1)))
+        assert done == ["data", "turn"], "it was limited too much: the rest is read at once"
+        one._input_bytes = INPUT_BYTES
         done.clear()
         one.buffer_updated(len(one.get_buffer(-1)))
         assert done == ["data", "turn", "pause"]
