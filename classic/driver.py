@@ -332,13 +332,14 @@ class ClassicQueues:
 
     def _origin_of(self, run: Run, receipt: Receipt | None) -> tuple[int, bytes]:
         """What the record says of where the run comes from: flags and bytes."""
-        flags, origin = 0, b""
-        if run.died_in is not None:
-            flags, origin = DIED_BEFORE, encode_death(run.died_in.queue_id, run.died_in.position, run.died_in.reason)
+        flags, origin = (0 if receipt is None else WAITED_FOR), b""
         if run.publisher is not None:
             flags |= BY_ACTORS
-            origin += encode_part(self._storage.names.number_of(run.publisher), run.number, run.count)
-        return (flags if receipt is None else flags | WAITED_FOR), origin
+            origin = encode_part(self._storage.names.number_of(run.publisher), run.number, run.count)
+        if run.died_in is not None:
+            flags |= DIED_BEFORE
+            origin = encode_death(run.died_in.queue_id, run.died_in.position, run.died_in.reason) + origin
+        return flags, origin
 
     def _answer_when_durable(self, receipt: Receipt, times: int) -> None:
         ticket = self._storage.log.gathering

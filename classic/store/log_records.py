@@ -40,6 +40,7 @@ from native.sequence_set import SequenceSet
 QUEUES_PER_RECORD_MAX = 1_000  # the head's length has 16 bits
 _FIXED = struct.Struct("<HHBBIQq")
 _QUEUE = struct.Struct("<QQ")
+_TO_ONE = struct.Struct(_FIXED.format + _QUEUE.format[1:])  # nearly every run goes to one queue
 _ID = struct.Struct("<Q")
 _DEATH = struct.Struct("<QQIIB")
 _PART = struct.Struct("<IQI")
@@ -119,9 +120,9 @@ def encode_published(
     name = route_names.encode(exchange, routing_key)
     head_len = _FIXED.size + _QUEUE.size * len(queues) + len(name) + len(origin)
     expires = NEVER if expires_at is None else expires_at
-    fixed = _FIXED.pack(head_len, len(queues), flags, priority, count, body_bytes, expires)
     if len(queues) == 1:
-        return fixed + _QUEUE.pack(*queues[0]) + name + origin
+        return _TO_ONE.pack(head_len, 1, flags, priority, count, body_bytes, expires, *queues[0]) + name + origin
+    fixed = _FIXED.pack(head_len, len(queues), flags, priority, count, body_bytes, expires)
     return b"".join((fixed, *(_QUEUE.pack(*queue) for queue in queues), name, origin))
 
 

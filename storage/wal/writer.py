@@ -79,7 +79,7 @@ class LogWriter:
         facts: LogFacts,
         *,
         on_failed: Callable[[str], None],
-        commit_inline_bytes_max: int | None = 65_536,
+        commit_inline_bytes_max: int | None = 131_072,
         monotonic: Callable[[], float] = time.monotonic,
         keeper: LogKeeper | None = None,
     ) -> None:
