@@ -156,7 +156,9 @@ class DiskSection(Section, frozen=True):
 
 class LogSection(Section, frozen=True):
     file_bytes_max: int = 67_108_864  # a file rolls when it is full; what still lives then goes to segments
-    commit_inline_bytes_max: int = 131_072  # a smaller commit that finds the writer idle is written without a thread hop
+    commit_inline_bytes_max: int = (
+        131_072  # a smaller commit that finds the writer idle is written without a thread hop
+    )
     gathering_bytes_max: int = 33_554_432  # waiting for the disk above this: publishers are not read from
 
 
