@@ -147,10 +147,12 @@ def told(asked: JobQuestion) -> int:
 
 def sql(asked: JobQuestion) -> JobAnswer:
     from analytics.spark.actors_table import actors
+    from analytics.spark.lives_table import chunks
 
     asked.lives.createOrReplaceTempView("lives")
     asked.names.createOrReplaceTempView("queues")
     actors(asked.found).createOrReplaceTempView("actors")
+    chunks(asked.found).createOrReplaceTempView("chunks")
     from pyspark.errors import AnalysisException, ParseException
 
     try:
@@ -426,7 +428,9 @@ def parser() -> argparse.ArgumentParser:
     lives.add_argument(
         "--position", type=int, metavar="N", help="the message at this sequence, or of this entry of its log"
     )
-    lives.add_argument("--state", metavar="STATE", help="ready, out, acked, rejected, expired, maxlen, purged, ...")
+    lives.add_argument(
+        "--state", metavar="STATE", help="ready, out, acked, rejected, expired, maxlen, purged, kept, cut, ..."
+    )
     life = commands.add_parser(
         "life", help="the life of one message, from queue to queue; needs neither Spark nor Java"
     )
@@ -473,12 +477,12 @@ def parser() -> argparse.ArgumentParser:
     hot.add_argument(
         "--by", type=hot_groups, default=("queue",), metavar="GROUPS", help=f"some of {','.join(questions.HOT_GROUPS)}"
     )
-    about("terms", "who led a quorum queue when, and what later leaders have replaced")
-    about("compare", "copies of a quorum queue's log on several nodes; ends with 65 if they differ")
+    about("terms", "who led a quorum queue or stream when, and what later leaders have replaced")
+    about("compare", "copies of the log of a quorum queue or stream on several nodes; ends with 65 if they differ")
     commands.add_parser("shell", help="several questions, line by line, in one session")
     report = about("report", "the answers of all these questions, and what came and went over time, as one HTML page")
     report.add_argument("--html", metavar="FILE", required=True, help="the file to write")
-    sql = commands.add_parser("sql", help="a question in SQL over the tables `lives`, `queues` and `actors`")
+    sql = commands.add_parser("sql", help="a question in SQL over the tables `lives`, `queues`, `actors` and `chunks`")
     sql.add_argument("query", metavar="SELECT")
     return made
 

@@ -19,11 +19,12 @@ from raft.core.codec import encode_meta
 from raft.core.errors import BadBytes
 from raft.core.messages import SnapshotMeta
 from raft.store.group_records import read_identity
+from replicated.local_members import QUEUE_GROUPS
 from storage.history.column_reader import ColumnPiece
 from storage.history.name_records import ActorRow, decode_actor, decode_name
 from storage.record import HEADER_BYTES, Kind
 
-QUORUM = "quorum"  # as groups of quorum queues call their machine
+QUORUM, STREAM = "quorum", "stream"  # as groups of these queues call their machine
 STANDING_PLACE = 0  # of what nodes say of their members: before all entries
 
 CLASSIC_KINDS = frozenset(
@@ -87,13 +88,17 @@ class FileEvents:
     """What the records of one file say, piece by piece."""
 
     others: set[int]  # groups that are no quorum queues, as far as was read
+    streams: set[int]  # those among them that are streams
 
-    def __init__(self, number: int, durable: int | None = None, others: Iterable[int] = ()) -> None:
-        """`number`: of the file. `durable`: so much of it is known to be durable; None: all. `others`: as they were where
-        reading goes on."""
+    def __init__(
+        self, number: int, durable: int | None = None, others: Iterable[int] = (), streams: Iterable[int] = ()
+    ) -> None:
+        """`number`: of the file. `durable`: so much of it is known to be durable; None: all. `others` and `streams`: as they
+        were where reading goes on."""
         self._number = number
         self._durable = durable
         self.others = set(others)
+        self.streams = set(streams)
 
     def said(self, piece: ColumnPiece) -> list[Said]:
         """Names, and what nodes say of members. To be asked before `events`. A payload that does not fit its record's kind says
@@ -110,6 +115,8 @@ class FileEvents:
         for name in found:
             if isinstance(name, QueueName) and name.kind != QUORUM:
                 self.others.add(name.queue)
+                if name.kind == STREAM and name.queue >= QUEUE_GROUPS:
+                    self.streams.add(name.queue)
         return found
 
     def events(self, piece: ColumnPiece) -> Table:

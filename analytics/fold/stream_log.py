@@ -11,9 +11,8 @@ still count: their chunks are kept, and messages whose chunk is in no file are t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -217,9 +216,18 @@ class StreamLog:
         """Whether that was anything."""
         start = self._first_kept
         while self._first_kept < len(self.chunks) and self.chunks[self._first_kept].first_offset < first_offset:
+            self._divide(self._first_kept, first_offset)
             self.chunks[self._first_kept].end(LifeState.CUT, at, place)
             self._first_kept += 1
         return self._first_kept > start
+
+    def _divide(self, number: int, offset: int) -> None:
+        """A chunk is cut as a whole. What has no entry may be several."""
+        chunk = self.chunks[number]
+        if chunk.first_offset < offset < chunk.next_offset:
+            behind = replace(chunk, first_offset=offset, messages=chunk.next_offset - offset)
+            chunk.messages = offset - chunk.first_offset
+            self.chunks.insert(number + 1, behind)
 
     # gaps
 
@@ -228,7 +236,7 @@ class StreamLog:
         state = machine.state
         known = [chunk for chunk in self.chunks if chunk.first_offset < state.next_offset]
         found = [chunk for chunk in self._unjudged if _is_kept(chunk, state) or chunk.next_offset <= state.first_offset]
-        self.chunks = _without_holes([*known, *found], state.next_offset, state.first_offset)
+        self.chunks = _without_holes([*known, *found], state.next_offset)
         self._unjudged, self._first_kept, self._lost = [], 0, None
         self.machine = machine
         self._cut(state.first_offset, None, place)
@@ -257,22 +265,20 @@ def _is_kept(chunk: ToldChunk, state: StreamState) -> bool:
     return is_inside and state.entry_at_or_behind(chunk.entry) == chunk.entry
 
 
-def _without_holes(found: Iterable[ToldChunk], end: int, first_kept: int = 0) -> list[ToldChunk]:
-    """By offset, each message once, up to this offset; those that no chunk has stand in one without an entry, which does not
-    reach over the first message that is kept."""
+def _without_holes(found: Iterable[ToldChunk], end: int) -> list[ToldChunk]:
+    """By offset, each message once, up to this offset; those that no chunk has stand in one without an entry."""
     whole: list[ToldChunk] = []
     at = 0
     for chunk in sorted(found, key=attrgetter("first_offset", "entry")):
         if at <= chunk.first_offset and chunk.next_offset <= end:
-            whole += _holes(at, chunk.first_offset, first_kept)
+            whole += _hole(at, chunk.first_offset)
             whole.append(chunk)
             at = chunk.next_offset
-    return [*whole, *_holes(at, end, first_kept)]
+    return [*whole, *_hole(at, end)]
 
 
-def _holes(start: int, end: int, cut_at: int) -> list[ToldChunk]:
-    edges = [start, *([cut_at] if start < cut_at < end else []), end]
-    return [ToldChunk(first, last - first) for first, last in pairwise(edges) if first < last]
+def _hole(start: int, end: int) -> list[ToldChunk]:
+    return [ToldChunk(start, end - start)] if start < end else []
 
 
 def folded_stream(events: Iterable[QueueEvent]) -> StreamLog:

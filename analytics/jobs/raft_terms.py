@@ -1,4 +1,4 @@
-"""Who led a quorum queue when: the terms of its log, and what each of them wrote."""
+"""Who led a quorum queue or stream when: the terms of its log, and what each of them wrote."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ through it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -17,11 +17,12 @@ import pyarrow.parquet as pq
 from analytics.fold.folded_history import QueueHistory
 from analytics.fold.lives import LifeStep
 from analytics.fold.queue_history import folded
+from analytics.fold.stream_log import folded_stream
 from analytics.parquet.conversion_log import begin_attempt
 from analytics.parquet.raw_files import COMPRESSION, bucket_of
 from analytics.queue_events import QueueEvent
 from analytics.spark.event_source import arrow_batch
-from analytics.spark.lives_table import ARROW, ROWS_MAX, TIME, life_row, micros, named_consumer
+from analytics.spark.lives_table import ARROW, ROWS_MAX, TIME, events_in, life_row, micros, named_consumer
 
 NAME = pa.field("name", pa.string())
 LIVES = ARROW.insert(1, NAME)
@@ -38,28 +39,30 @@ _WRITTEN = pa.schema([("attempt", pa.string()), ("bucket", pa.string()), ("lives
 Write = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def writer_of(making: str, names: dict[int, str]) -> Write:
-    """What a task does with the events of a bucket, ordered by queue and place; `names` of queues."""
+def writer_of(making: str, names: dict[int, str], streams: Collection[int]) -> Write:
+    """What a task does with the events of a bucket, ordered by queue and place; `names` of queues, and which are streams."""
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from written(batches, begin_attempt(making), names)
+        yield from written(batches, begin_attempt(making), names, streams)
 
     return write
 
 
-def written(batches: Iterator[pa.RecordBatch], attempt: Path, names: dict[int, str]) -> Iterator[pa.RecordBatch]:
+def written(
+    batches: Iterator[pa.RecordBatch], attempt: Path, names: dict[int, str], streams: Collection[int]
+) -> Iterator[pa.RecordBatch]:
     """Write the tables, and say where, and how many rows they have."""
     lives = events = 0
     bucket = ""
     lives_file: pq.ParquetWriter | None = None
     events_file: pq.ParquetWriter | None = None
-    for queue, those in groupby(_events(batches), attrgetter("queue")):
+    for queue, those in groupby(events_in(batches), attrgetter("queue")):
         if lives_file is None or events_file is None:
             bucket = bucket_of(queue)
             lives_file, events_file = (
                 _file(attempt, bucket, *one) for one in ((LIVES_TABLE, LIVES), (EVENTS_TABLE, EVENTS))
             )
-        history = folded(those, with_steps=True)
+        history = _history_of(those, is_stream=queue in streams)
         name = names.get(queue)
         for rows in _portions([life_row(queue, life, history) for life in history.lives]):
             lives_file.write_batch(arrow_batch(LIVES, [(row[0], name, *row[1:]) for row in rows]))
@@ -72,11 +75,8 @@ def written(batches: Iterator[pa.RecordBatch], attempt: Path, names: dict[int, s
     yield arrow_batch(_WRITTEN, [(attempt.name, bucket, lives, events)])
 
 
-def _events(batches: Iterator[pa.RecordBatch]) -> Iterator[QueueEvent]:
-    for batch in batches:
-        columns = [batch.column(name).to_pylist() for name in QueueEvent._fields]
-        for values in zip(*columns, strict=True):
-            yield QueueEvent(*values)
+def _history_of(events: Iterable[QueueEvent], *, is_stream: bool) -> QueueHistory:
+    return folded_stream(events).history() if is_stream else folded(events, with_steps=True)
 
 
 def table_place(table: str, bucket: str) -> str:

@@ -16,7 +16,7 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
@@ -37,6 +37,9 @@ class ConvertedFile(NamedTuple):
     time: int
     is_whole: bool  # nothing more will come
     others: list[int]  # groups that are no quorum queues, as this file has said
+    streams: Sequence[
+        int
+    ] = ()  # those among them that are streams; lines from before there were rows of these have none
 
 
 class ConversionStep(NamedTuple):

@@ -76,7 +76,8 @@ def _convert(file: LogFile, task: RawTask, buckets: _Buckets, done: RawDone) -> 
     start = begin if before is None else FilePlace(before.base, begin.log_id, begin.file, before.commit, before.time)
     end = durable_end(disk, file.name) if file.is_last else None
     reader = ColumnReader(disk, file.name, start, is_followed=not file.is_last, end=end)
-    events = FileEvents(file.number, others=before.others if before is not None else ())
+    others, streams = (before.others, before.streams) if before is not None else ((), ())
+    events = FileEvents(file.number, others=others, streams=streams)
     first, last = done.first, done.last
     for piece in reader.pieces():
         for batch in batches_of_piece(file, events, piece):
@@ -87,9 +88,9 @@ def _convert(file: LogFile, task: RawTask, buckets: _Buckets, done: RawDone) -> 
     if reader.damage:
         buckets.write(damage_batch(file, reader.damage))
     if before is None or reader.place.base > before.base or not file.is_last:
-        place, others = reader.place, sorted(events.others)
+        place, said = reader.place, (sorted(events.others), sorted(events.streams))
         log_id = begin.log_id.hex()
-        row = (file.node, log_id, file.number, place.base, place.commit, place.time, not file.is_last, others)
+        row = (file.node, log_id, file.number, place.base, place.commit, place.time, not file.is_last, *said)
         done.files.append(ConvertedFile(*row))
     damage = [
         DamagedBytes(file.node, file.number, one.offset, one.length, one.torn, one.reason) for one in reader.damage

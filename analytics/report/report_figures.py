@@ -37,7 +37,8 @@ def span_sums(lives: DataFrame) -> tuple[list[SpanSum], int]:
     from pyspark.sql import functions as f
 
     timed = lives.where(
-        f.col("published_at").isNotNull() & (f.col("ended_at").isNotNull() | f.col("state").isin("ready", "out"))
+        f.col("published_at").isNotNull()
+        & (f.col("ended_at").isNotNull() | f.col("state").isin("ready", "out", "kept"))
     )
     first, last = timed.agg(
         f.unix_seconds(f.min("published_at")), f.unix_seconds(f.max(f.coalesce("ended_at", "published_at")))

@@ -1,24 +1,28 @@
 """Files of logs as a data source of Spark: `spark.read.format("leveret").option("paths", ...)`.
 
 A row is one event of one queue (analytics/queue_events.py), or who a queue or an actor is; rows of kind DAMAGE are bytes of a
-file that could not be read. A task reads files of one node, one behind the other; others read snapshots of groups. The last
-file of a node is read as far as its marks say that it is durable, and with the option `tail` to its end.
+file that could not be read. A task reads files of one node, one behind the other; others read snapshots of groups, and segments
+of streams, whose messages stay when they have left the log. The last file of a node is read as far as its marks say that it is
+durable, and with the option `tail` to its end.
 """
 
 from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from analytics.inputs import LogFile, SnapshotFile, log_files, snapshot_files
-from analytics.queue_events import ActorName, FileEvents, QueueEvent, Said
+from analytics.file_window import LookedPiece, entries_of
+from analytics.inputs import LogFile, SnapshotFile, log_files, segment_group, snapshot_files
+from analytics.queue_events import STREAM, ActorName, FileEvents, QueueEvent, Said
 from analytics.read_snapshots import snapshot_said
+from analytics.streams.stream_copies import StreamOnNode, stream_members
+from analytics.streams.stream_look import logged_stream_event
 from native.columns import BINARY, INT8, INT32, INT64, Column, Field, Table
 from native.log_columns import EVENTS
 from storage.history.column_reader import ColumnPiece, ColumnReader, DamagedRange, durable_end
@@ -62,18 +66,30 @@ class Snapshots(InputPartition):
         self.files = list(files)
 
 
+class StreamsOnNodes(InputPartition):
+    """What nodes say of their members of streams."""
+
+    def __init__(self, members: Sequence[StreamOnNode]) -> None:
+        super().__init__(list(members))
+        self.members = list(members)
+
+
 class EventReader(DataSourceReader):
     def __init__(self, paths: Sequence[str], *, tail: bool) -> None:
         self._paths = paths
         self._tail = tail
 
     def partitions(self) -> list[InputPartition]:
-        tasks = files_of_tasks(log_files(self._paths), TASK_BYTES)
+        files = log_files(self._paths)
+        members = stream_members(sorted({(file.node, file.directory) for file in files}))
+        segments = [file for member in members for file in member.segments()]
+        tasks = [*files_of_tasks(files, TASK_BYTES), *files_of_tasks(segments, TASK_BYTES)]
         snapshots = [file for file in snapshot_files(self._paths) if file.size <= SNAPSHOT_BYTES_MAX]
         read_together = [
             Snapshots(snapshots[at : at + TASK_SNAPSHOTS]) for at in range(0, len(snapshots), TASK_SNAPSHOTS)
         ]
-        return [*(Files(files) for files in tasks), *read_together]
+        streams = [StreamsOnNodes(members)] if members else []
+        return [*(Files(files) for files in tasks), *read_together, *streams]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, Files):
@@ -82,6 +98,8 @@ class EventReader(DataSourceReader):
         elif isinstance(partition, Snapshots):
             for snapshot in partition.files:
                 yield from batches_of_snapshot(snapshot)
+        elif isinstance(partition, StreamsOnNodes):
+            yield from batches_of_members(partition.members)
 
 
 class EventSource(DataSource):
@@ -119,9 +137,10 @@ def batches_of(file: LogFile, *, tail: bool) -> Iterator[pa.RecordBatch]:
     disk = OsDisk(file.directory, read_only=True)
     durable = durable_end(disk, file.name) if file.is_last else None
     reader = ColumnReader(disk, file.name, is_followed=not file.is_last, end=None if tail else durable)
+    group = segment_group(file)
     events = FileEvents(file.number, durable)
     for piece in reader.pieces():
-        yield from batches_of_piece(file, events, piece)
+        yield from batches_of_piece(file, events, piece) if group is None else batches_of_segment(file, piece, group)
     if reader.damage:
         yield damage_batch(file, reader.damage)
 
@@ -133,6 +152,13 @@ def batches_of_snapshot(file: SnapshotFile) -> Iterator[pa.RecordBatch]:
         yield arrow_batch(ARROW, [(file.number, *one) for one in said])
 
 
+def batches_of_members(members: Sequence[StreamOnNode]) -> Iterator[pa.RecordBatch]:
+    """Who they are, and which streams these are of."""
+    rows = [(0, *one) for member in members for one in member.events()]
+    names = [_name_row(0, member.node, member.identity.group, STREAM, member.identity.name) for member in members]
+    yield arrow_batch(ARROW, [*names, *rows])
+
+
 def batches_of_piece(file: LogFile, events: FileEvents, piece: ColumnPiece) -> Iterator[pa.RecordBatch]:
     said = events.said(piece)
     if said:
@@ -140,6 +166,18 @@ def batches_of_piece(file: LogFile, events: FileEvents, piece: ColumnPiece) -> I
     made = events.events(piece)
     if made[0]:
         yield _event_batch(file, events, made)
+    yield from _stream_batch(file, LookedPiece(piece, events, said), events.streams)
+
+
+def batches_of_segment(file: LogFile, piece: ColumnPiece, group: int) -> Iterator[pa.RecordBatch]:
+    """A file of the log that was kept as a segment has records of others, too: they are not read here."""
+    yield from _stream_batch(file, LookedPiece(piece, FileEvents(file.number), []), (group,))
+
+
+def _stream_batch(file: LogFile, looked: LookedPiece, streams: Container[int]) -> Iterator[pa.RecordBatch]:
+    rows = [(file.number, *logged_stream_event(one, file.node)) for one in entries_of(looked, streams)]
+    if rows:
+        yield arrow_batch(ARROW, rows)
 
 
 def _event_batch(file: LogFile, events: FileEvents, made: Table) -> pa.RecordBatch:
@@ -158,8 +196,12 @@ def _said_row(file: LogFile, said: Said) -> Row:
     if isinstance(said, ActorName):
         row = json.dumps(said.row._asdict()).encode()
         return file.number, said.number, 0, 0, int(Kind.ACTOR), None, 0, row, 0, True, file.node
-    text = f"{said.kind}\n{said.name}".encode()
-    return file.number, said.queue, 0, 0, int(Kind.NAME), None, 0, text, 0, True, file.node
+    return _name_row(file.number, file.node, *said)
+
+
+def _name_row(file: int, node: str, queue: int, kind: str, name: str) -> Row:
+    text = f"{kind}\n{name}".encode()
+    return file, queue, 0, 0, int(Kind.NAME), None, 0, text, 0, True, node
 
 
 def damage_batch(file: LogFile, damage: Sequence[DamagedRange]) -> pa.RecordBatch:

@@ -13,6 +13,7 @@ from analytics.jobs.evidence import file_evidence, log_evidence, state_of_files
 from analytics.jobs.figures import LifeTimes, MachineSecond, QueueFigures, figures_at
 from analytics.jobs.proof import CLASSIC, UNCOMMITTED, LogEvidence, ProofRow, QueueLives, prove
 from analytics.jobs.raft_terms import TermEntries, TermRow, term_rows
+from analytics.queue_events import STREAM
 from analytics.spark.lives_table import seconds
 from analytics.streams.stream_look import FileStreams
 from analytics.streams.stream_proof import stream_proofs
@@ -33,10 +34,12 @@ LEVEL_BASE_MASK = ~((1 << LEVEL_SHIFT) - 1)
 def proofs(
     spark: SparkSession, lives: DataFrame, files: list[LogFile], *, tail: bool, asked_for: Collection[int] | None = None
 ) -> list[ProofRow]:
-    """Of each queue, by name. `lives` has the name and the kind of each queue, of streams none. `asked_for`: numbers of those
-    that may be told of though nothing is known of their messages; None: all."""
+    """Of each queue, by name. `lives` has the name and the kind of each queue. `asked_for`: numbers of those that may be told
+    of though nothing is known of their messages; None: all."""
+    from pyspark.sql import functions as f
+
     before = state_of_files({file.directory for file in files})
-    queues = queue_lives(lives)
+    queues = queue_lives(lives.where(f.coalesce("kind", f.lit("")) != STREAM))
     log = evidence(spark, files, before, tail)
     for queue in log.stored.keys() - queues.keys():
         if log.stored[queue] and (
@@ -93,7 +96,7 @@ def queue_lives(lives: DataFrame) -> dict[int, QueueLives]:
 
 
 def terms(found: DataFrame, lives: DataFrame) -> list[TermRow]:
-    """Of the quorum queues that `lives` is of."""
+    """Of the quorum queues and streams that `lives` is of."""
     from pyspark.sql import functions as f
 
     names = {row.queue: row["name"] for row in lives.select("queue", "name").distinct().collect()}

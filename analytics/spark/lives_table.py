@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -12,7 +13,8 @@ from analytics.fold.folded_history import QueueHistory
 from analytics.fold.lives import Life
 from analytics.fold.queue_history import folded
 from analytics.fold.quorum_queue import Second
-from analytics.queue_events import CLASSIC_KINDS, QUORUM, STANDING_KINDS, QueueEvent
+from analytics.fold.stream_log import NO_ENTRY, StreamLog, ToldChunk, folded_stream
+from analytics.queue_events import CLASSIC_KINDS, QUORUM, STANDING_KINDS, STREAM, QueueEvent
 from analytics.spark.event_source import FORMAT, EventSource, arrow_batch
 from storage.record import Kind
 
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.group import GroupedData
 
-FOLDED_KINDS = sorted({*CLASSIC_KINDS, *STANDING_KINDS, Kind.RAFT_ENTRIES, Kind.RAFT_STATE})
-QUEUE_KINDS = ("classic", QUORUM, "stream")  # the catalog is a group, too, and has the number of a queue
+FOLDED_KINDS = sorted({*STANDING_KINDS, Kind.RAFT_ENTRIES, Kind.RAFT_STATE})  # of replicated logs
+QUEUE_KINDS = ("classic", QUORUM, STREAM)  # the catalog is a group, too, and has the number of a queue
 ROWS_MAX = 16_384  # of one batch that leaves a worker
 
 TIME = pa.timestamp("us", tz="UTC")
@@ -44,6 +46,17 @@ SCHEMA = (
     " returned map<string,int>, ended_at timestamp, wait_ms long,"
     " hold_ms long, partial boolean, unknown string, committed boolean"
 )
+CHUNKS_ARROW = pa.schema(
+    [
+        ("queue", pa.int64()), ("offset", pa.int64()), ("count", pa.int64()), ("bytes", pa.int64()), ("time", TIME),
+        ("term", pa.int64()), ("entry", pa.int64()), ("state", pa.string()), ("ended_at", TIME),
+        ("publishers", pa.map_(pa.string(), pa.int64())), ("committed", pa.bool_()),
+    ]
+)  # fmt: skip
+CHUNKS_SCHEMA = (
+    "queue long, offset long, count long, bytes long, time timestamp, term long, entry long, state string,"
+    " ended_at timestamp, publishers map<string,long>, committed boolean"
+)
 SECONDS_ARROW = pa.schema([(name, pa.int64()) for name in ("queue", *Second._fields)])
 SECONDS_SCHEMA = ", ".join(f"{name} long" for name in SECONDS_ARROW.names)
 
@@ -55,8 +68,14 @@ def events(spark: SparkSession, paths: list[str], *, tail: bool = False) -> Data
 
 
 def lives(found: DataFrame) -> DataFrame:
-    """The lives of all messages of classic and quorum queues. Replicated logs of other kinds are left out."""
-    return _queue_by_queue(found).applyInArrow(fold_queue, SCHEMA)
+    """The lives of all messages. Replicated logs that are of no queue are left out."""
+    queues = _queue_by_queue(events_of_queues(found)).applyInArrow(fold_queue, SCHEMA)
+    return queues.unionByName(_queue_by_queue(events_of_streams(found)).applyInArrow(fold_stream, SCHEMA))
+
+
+def chunks(found: DataFrame) -> DataFrame:
+    """The chunks of all streams, and what became of them."""
+    return _queue_by_queue(events_of_streams(found)).applyInArrow(fold_chunks, CHUNKS_SCHEMA)
 
 
 def seconds(found: DataFrame) -> DataFrame:
@@ -64,14 +83,13 @@ def seconds(found: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
     replicated = found.where(~f.col("kind").isin([int(kind) for kind in CLASSIC_KINDS]))
-    return _queue_by_queue(replicated).applyInArrow(fold_seconds, SECONDS_SCHEMA)
+    return _queue_by_queue(events_of_queues(replicated)).applyInArrow(fold_seconds, SECONDS_SCHEMA)
 
 
-def _queue_by_queue(found: DataFrame) -> GroupedData:
+def _queue_by_queue(chosen: DataFrame) -> GroupedData:
     """The events of each queue, in the order in which folds take them."""
     from pyspark.sql import functions as f
 
-    chosen = events_of_queues(found)
     ordered = chosen.repartition("queue").sortWithinPartitions("queue", "place", f.desc("term"))
     return ordered.groupBy("queue")
 
@@ -80,14 +98,21 @@ def events_of_queues(found: DataFrame) -> DataFrame:
     """What folds take: of classic and quorum queues."""
     from pyspark.sql import functions as f
 
-    names = found.where(f.col("kind") == int(Kind.NAME))
-    quorum = names.where(f.col("data").cast("string").startswith(f"{QUORUM}\n")).select("queue").distinct()
+    classic = found.where(f.col("kind").isin([int(kind) for kind in CLASSIC_KINDS]))
+    return classic.select(*QueueEvent._fields).unionByName(_events_of_groups(found, QUORUM))
+
+
+def events_of_streams(found: DataFrame) -> DataFrame:
+    """The same, of streams."""
+    return _events_of_groups(found, STREAM)
+
+
+def _events_of_groups(found: DataFrame, kind: str) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    named = found.where((f.col("kind") == int(Kind.NAME)) & f.col("data").cast("string").startswith(f"{kind}\n"))
     taken = found.where(f.col("kind").isin([int(kind) for kind in FOLDED_KINDS]))
-    classic = taken.where(f.col("kind").isin([int(kind) for kind in CLASSIC_KINDS]))
-    replicated = taken.where(~f.col("kind").isin([int(kind) for kind in CLASSIC_KINDS])).join(
-        f.broadcast(quorum), "queue", "left_semi"
-    )
-    return classic.unionByName(replicated).select(*QueueEvent._fields)
+    return taken.join(f.broadcast(named.select("queue").distinct()), "queue", "left_semi").select(*QueueEvent._fields)
 
 
 def queue_names(found: DataFrame) -> DataFrame:
@@ -107,6 +132,33 @@ def fold_queue(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield arrow_batch(ARROW, rows)
 
 
+def fold_stream(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """All events of one stream, in their order."""
+    queue, log = _stream_of(batches)
+    history = log.history()
+    for start in range(0, len(history.lives), ROWS_MAX):
+        rows = [life_row(queue, life, history) for life in history.lives[start : start + ROWS_MAX]]
+        yield arrow_batch(ARROW, rows)
+
+
+def fold_chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same events, and the chunks that they tell of."""
+    queue, log = _stream_of(batches)
+    for start in range(0, len(log.chunks), ROWS_MAX):
+        rows = [chunk_row(queue, chunk, log) for chunk in log.chunks[start : start + ROWS_MAX]]
+        yield arrow_batch(CHUNKS_ARROW, rows)
+
+
+def chunk_row(queue: int, chunk: ToldChunk, log: StreamLog) -> tuple[object, ...]:
+    """What no file has is null."""
+    is_read = chunk.entry != NO_ENTRY
+    return (
+        queue, chunk.first_offset, chunk.messages, chunk.size if is_read else None, micros(chunk.time_ms),
+        chunk.term if is_read else None, chunk.entry if is_read else None, str(chunk.state), micros(chunk.ended_at),
+        list(chunk.publishers), True if chunk.told_at <= log.committed else None,
+    )  # fmt: skip
+
+
 def fold_seconds(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same events, and what was counted meanwhile."""
     queue, history = _history_of(batches)
@@ -117,17 +169,22 @@ def fold_seconds(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _history_of(batches: Iterator[pa.RecordBatch]) -> tuple[int, QueueHistory]:
     """The number of the one queue that these events are of, and what they come to."""
-    queue = 0
+    events = events_in(batches)
+    first = next(events)
+    return first.queue, folded(chain((first,), events))
 
-    def one_by_one() -> Iterable[QueueEvent]:
-        nonlocal queue
-        for batch in batches:
-            for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                queue = values[0]
-                yield QueueEvent(*values)
 
-    history = folded(one_by_one())
-    return queue, history
+def _stream_of(batches: Iterator[pa.RecordBatch]) -> tuple[int, StreamLog]:
+    events = events_in(batches)
+    first = next(events)
+    return first.queue, folded_stream(chain((first,), events))
+
+
+def events_in(batches: Iterable[pa.RecordBatch]) -> Iterator[QueueEvent]:
+    for batch in batches:
+        columns = [batch.column(name).to_pylist() for name in QueueEvent._fields]
+        for values in zip(*columns, strict=True):
+            yield QueueEvent(*values)
 
 
 def life_row(queue: int, life: Life, history: QueueHistory) -> tuple[object, ...]:

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from analytics.fold.stream_log import StreamLog, folded_stream
 from analytics.inputs import LogFile, SnapshotFile, segment_files, snapshots_of
-from analytics.queue_events import STANDING_PLACE, QueueEvent
+from analytics.queue_events import STANDING_PLACE, STREAM, QueueEvent
 from analytics.read_snapshots import snapshot_said
-from analytics.streams.stream_look import STREAM, FileStreams, LoggedStreamEntry, look_for_streams
+from analytics.streams.stream_look import FileStreams, LoggedStreamEntry, look_for_streams
 from raft.core.errors import BadBytes
 from raft.store.group_log import GroupLog
 from raft.store.group_records import GroupIdentity, encode_identity
@@ -42,6 +42,9 @@ class StreamOnNode(NamedTuple):
         yield said
         yield said._replace(kind=Kind.RAFT_FACTS)
 
+    def segments(self) -> list[LogFile]:
+        return segment_files(Path(self.directory), self.identity.group)
+
 
 class EntryCopy(NamedTuple):
     """One node's copy of an entry."""
@@ -63,7 +66,7 @@ class StreamCopies:
 
     def folded(self) -> StreamLog:
         states = [said for file in self.snapshots for said in snapshot_said(file) or ()]
-        entries = [copy.entry.event(copy.node) for copy in self.entries]
+        entries = [copy.entry.event(self.group, copy.node) for copy in self.entries]
         return folded_stream(sorted([*self.standing, *states, *entries], key=lambda event: (event.place, -event.term)))
 
 
@@ -78,8 +81,8 @@ class StreamsRead(NamedTuple):
 def read_streams(files: Sequence[LogFile], each: Each, *, tail: bool) -> StreamsRead:
     """`files`: of the logs. `each` does something with each of several files, wherever that is done."""
     directories = sorted({(file.node, file.directory) for file in files})
-    members = [member for node, directory in directories for member in stream_members(node, directory)]
-    segments = [file for member in members for file in segment_files(Path(member.directory), member.identity.group)]
+    members = stream_members(directories)
+    segments = [file for member in members for file in member.segments()]
     looked_at = [*files, *segments]
     seen = each(partial(look_for_streams, tail=tail), looked_at)
     found = {member.identity.group: StreamCopies(member.identity.group, member.identity.name) for member in members}
@@ -96,8 +99,13 @@ def read_streams(files: Sequence[LogFile], each: Each, *, tail: bool) -> Streams
     return StreamsRead(sorted(found.values(), key=attrgetter("name", "group")), looked_at, seen)
 
 
-def stream_members(node: str, directory: str) -> list[StreamOnNode]:
-    """Those that the node's list of groups has. What is not to be read says nothing."""
+def stream_members(directories: Iterable[tuple[str, str]]) -> list[StreamOnNode]:
+    """Those that the lists of groups of these nodes have."""
+    return [member for node, directory in directories for member in _members_of(node, directory)]
+
+
+def _members_of(node: str, directory: str) -> list[StreamOnNode]:
+    """What is not to be read says nothing."""
     found = []
     for state in load_groups(OsDisk(directory, read_only=True))[0].states.values():
         with suppress(BadBytes):

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from analytics.file_window import FileWindow, LoggedEntry, entries_of, looked_through
 from analytics.inputs import LogFile, segment_group
-from analytics.queue_events import QueueEvent, QueueName
+from analytics.queue_events import STREAM, QueueEvent, QueueName
 from raft.core.errors import BadBytes
-from raft.core.messages import EntryKind
+from raft.core.messages import Entry, EntryKind
 from replicated.local_members import QUEUE_GROUPS
+from storage.disk import Buffer
 from storage.names import ARCHIVE_DIRECTORY
 from storage.record import Kind
 from stream.chunks.chunk import CHUNK_HEADER_BYTES, must_be_sound
-from stream.chunks.entries import ChunkEntry, decode, head_of
-
-STREAM = "stream"  # as groups of streams call their machine
+from stream.chunks.entries import ChunkEntry, decode, head_of, read_prefix
 
 
 class LoggedStreamEntry(NamedTuple):
@@ -32,9 +32,9 @@ class LoggedStreamEntry(NamedTuple):
     fault: str | None = None  # a chunk with this head has other data
     durable: bool = True
 
-    def event(self, node: str) -> QueueEvent:
+    def event(self, group: int, node: str) -> QueueEvent:
         return QueueEvent(
-            0, self.place, self.term, Kind.RAFT_ENTRIES, None, self.kind, self.head, self.size, self.durable, node
+            group, self.place, self.term, Kind.RAFT_ENTRIES, None, self.kind, self.head, self.size, self.durable, node
         )
 
 
@@ -69,23 +69,40 @@ def look_for_streams(file: LogFile, *, tail: bool) -> FileStreams:
     return seen
 
 
-def logged_stream_entry(logged: LoggedEntry) -> LoggedStreamEntry:
-    """What cannot be read has all of its bytes for a head: whoever takes it says what is wrong."""
+def logged_stream_event(logged: LoggedEntry, node: str) -> QueueEvent:
+    """For a fold, which needs no data of chunks."""
     entry = logged.entry
-    head, fault = bytes(entry.data), None
+    return LoggedStreamEntry(
+        entry.index, entry.term, entry.kind, _head_of(entry), len(entry.data), durable=logged.durable
+    ).event(logged.group, node)
+
+
+def _head_of(entry: Entry) -> bytes:
+    """What cannot be read has all of its bytes for a head: whoever takes it says what is wrong."""
     if entry.kind == EntryKind.COMMAND:
-        try:
-            said = decode(entry.data)
-            head = bytes(head_of(entry.data))
-            fault = _fault_of(said) if isinstance(said, ChunkEntry) else None
-        except BadBytes:
-            pass
-    return LoggedStreamEntry(entry.index, entry.term, entry.kind, head, len(entry.data), fault, logged.durable)
+        with suppress(BadBytes):
+            read_prefix(entry.data)
+            return bytes(head_of(entry.data))
+    return bytes(entry.data)
 
 
-def _fault_of(said: ChunkEntry) -> str | None:
+def logged_stream_entry(logged: LoggedEntry) -> LoggedStreamEntry:
+    """For a proof, which looks at them."""
+    entry = logged.entry
+    fault = _fault_of(entry.data) if entry.kind == EntryKind.COMMAND else None
+    return LoggedStreamEntry(
+        entry.index, entry.term, entry.kind, _head_of(entry), len(entry.data), fault, logged.durable
+    )
+
+
+def _fault_of(data: Buffer) -> str | None:
     try:
-        must_be_sound(said.header, memoryview(said.chunk)[CHUNK_HEADER_BYTES:])
+        said = decode(data)
+    except BadBytes:
+        return None  # the fold says what is wrong
+    try:
+        if isinstance(said, ChunkEntry):
+            must_be_sound(said.header, memoryview(said.chunk)[CHUNK_HEADER_BYTES:])
     except BadBytes as error:
         return str(error)
     return None

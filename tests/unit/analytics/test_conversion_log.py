@@ -8,7 +8,7 @@ import pytest
 
 from analytics.parquet.conversion_log import MAKING, STEPS, ConversionLog, ConversionStep, ConvertedFile
 
-FILE = ConvertedFile("n1", "ab", 1, 100, 7, 9, is_whole=False, others=[1])
+FILE = ConvertedFile("n1", "ab", 1, 100, 7, 9, is_whole=False, others=[1], streams=[2])
 MOVES = [("lives/bucket=01", "lives/bucket=01"), ("queues.parquet", "queues.parquet")]
 
 

@@ -128,6 +128,14 @@ def test_what_a_snapshot_has_cut_is_told_from_what_is_missing_right_behind_it(tm
     assert (accounts(row), row.first_missing) == ((12, 5, 2, 0, 5), [5, 6, 7, 8, 9])
 
 
+def test_what_is_cut_later_is_told_from_what_is_missing_right_behind_it(tmp_path: Path) -> None:
+    """The snapshot tells of messages of which retention cuts some then, and none of them was read."""
+    write(tmp_path, all_of(WHOLE[2:]), first=FIRST + 2)
+    save_snapshot(tmp_path, "n1", WHOLE[:2])
+    row = proved(tmp_path)
+    assert (accounts(row), row.first_missing) == ((12, 5, 4, 0, 3), [5, 6, 7])
+
+
 def test_what_is_archived_only_is_missing(tmp_path: Path) -> None:
     """No start of a node reads it there."""
     write(tmp_path, all_of(WHOLE))
