@@ -449,7 +449,8 @@ def parser() -> argparse.ArgumentParser:
     audit.add_argument("--since", type=past_second, metavar="TIME", help=TIME_HELP)
     about(
         "streams",
-        "what was published to streams, and how far behind readers are that store offsets; needs neither Spark nor Java",
+        "what was published to streams, and how far behind readers are: those that store offsets and, where history.level is "
+        "full, all; needs neither Spark nor Java",
     )
     unroutable = commands.add_parser(
         "unroutable",

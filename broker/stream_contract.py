@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol
 
+from broker.actors import LogActor
 from broker.browsed import Browsed
 from broker.confirms import Receipt
 from broker.message import Run
@@ -82,6 +83,10 @@ class ChunkReader(Protocol):
     """A subscription, as its stream sees it."""
 
     wanted: MessageFilter | None
+
+    @property
+    def actor(self) -> LogActor | None:
+        """As the log names it; None: it does not."""
 
     @property
     def tag(self) -> str:

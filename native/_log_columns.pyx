@@ -28,6 +28,7 @@ cdef enum:
     CLASSIC_BACK = 26
     RAFT_ENTRIES = 32
     COUNTS = 51
+    STREAM_READERS = 52
     COMMAND = 0
 
     MARK_SIZE = 64
@@ -42,6 +43,8 @@ cdef enum:
     REASONED_SIZE = 13
     SPAN_SIZE = 4
     COUNT_ROW_SIZE = 23
+    READER_SIZE = 21
+    READER_LEFT = 1
     ENTRY_VERSION = 1
     ENTRY_SIZE = 9
     OP_SIZE = 5
@@ -74,6 +77,7 @@ cdef enum:
     ORIGIN_COLUMNS = 6
     SETTLE_COLUMNS = 12
     COUNT_COLUMNS = 9
+    READER_COLUMNS = 6
     EVENT_COLUMNS = 9
 
     FILE_BITS = 40
@@ -833,6 +837,41 @@ def counts(buffer, uint64_t base, found):
             put_bytes(&c[8], row, p + COUNT_ROW_SIZE + p[21], p[22])
             row += 1
             p = behind
+    return rows, finished(c, buffers, rows)
+
+
+# Readers of streams.
+
+
+def readers(buffer, uint64_t base, found):
+    """See native/log_columns.py."""
+    cdef Records source = Records(buffer, base, found, b"")
+    cdef Record record
+    cdef Column c[READER_COLUMNS]
+    cdef uint64_t at, number, rows = 0, row = 0
+    cdef const uint8_t *p
+    for at in range(source.rows):
+        source.take(at, &record)
+        if record.kind == STREAM_READERS:
+            rows += record.size // READER_SIZE
+    buffers = (
+        new_column(&c[0], INT64, False, rows), new_column(&c[1], INT64, True, rows), new_column(&c[2], INT64, False, rows),
+        new_column(&c[3], INT64, False, rows), new_column(&c[4], INT64, False, rows), new_column(&c[5], INT8, False, rows),
+    )
+    for at in range(source.rows):
+        source.take(at, &record)
+        if record.kind != STREAM_READERS:
+            continue
+        p = record.payload
+        for number in range(record.size // READER_SIZE):
+            put64(&c[0], row, record.offset)
+            maybe64(&c[1], row, record.timed, record.time)
+            put64(&c[2], row, get_le(p, 4))
+            put64(&c[3], row, get_le(p + 4, 8))
+            put64(&c[4], row, get_le(p + 12, 8))
+            put8(&c[5], row, p[20] & READER_LEFT)
+            row += 1
+            p += READER_SIZE
     return rows, finished(c, buffers, rows)
 
 

@@ -7,6 +7,7 @@ storage/wal/file_reader.py does. The other functions decode payloads of records 
     origins     a row for each part of a run that one actor has published: joined to publishes by `offset` and `off`
     settles     a row for each range that left a queue or went back: the classic kinds, and the ops of quorum queues
     counts      a row for each row of COUNTS: messages that are in no log, by who published them where
+    readers     a row for each row of STREAM_READERS: how far a consumer of a stream is
     events      a row for each thing that happened to a queue, for those who fold them: a classic record for each queue that it
                 names, an entry of a replicated log; without contents of messages
 
@@ -120,6 +121,15 @@ COUNTS: Final = (
     Field("routing_key", BINARY),  # of the last of them
 )
 
+READERS: Final = (
+    Field("offset", INT64),
+    Field("time", INT64, nullable=True),
+    Field("actor", INT64),
+    Field("stream", INT64),
+    Field("next_offset", INT64),  # of the message that it is given next
+    Field("has_left", INT8),
+)
+
 EVENTS: Final = (
     Field("queue", INT64),
     Field(
@@ -158,11 +168,12 @@ MARK, ROLL, FIRST_KIND_OF_WRITERS = 1, 2, 16
 CLASSIC_PUBLISH, CLASSIC_SETTLE, CLASSIC_PURGE, CLASSIC_QUEUE_DELETED = 16, 17, 18, 19
 CLASSIC_DONE, CLASSIC_BACK = 24, 26
 RAFT_ENTRIES = 32
-COUNTS_KIND = 51
+COUNTS_KIND, STREAM_READERS = 51, 52
 COMMAND = 0  # the kind of entries that are for a machine
 ENQUEUE, SETTLE, PURGE, DEAD_SETTLED_OP, PURGE_ONCE = 1, 2, 6, 12, 14
 PERSISTENT, NUMBERED, KNOWN_FLAGS = 1, 4, 7
 BY_ACTORS, WAITED_FOR, DIED_BEFORE = 1, 2, 4
+READER_LEFT = 1
 TIME_MS_MAX = (2**63 - 1) // 1000
 
 _MARK = struct.Struct("<16sQQQQQQ")
@@ -177,6 +188,7 @@ _PART = struct.Struct("<IQI")
 _REASONED = struct.Struct("<QIB")
 _SPAN = struct.Struct("<I")
 _COUNT_ROW = struct.Struct("<IQQBBB")
+_READER = struct.Struct("<IQQB")
 _ENTRY = struct.Struct("<BQ")
 _OP = struct.Struct("<BI")
 _ENQUEUE = struct.Struct("<IQQQIQQBBBB")
@@ -275,6 +287,17 @@ def counts_plain(buffer: Buffer, base: int, found: columns.Table) -> columns.Tab
             if record["kind"] == COUNTS_KIND:
                 rows.extend(_counted(record, payload))
         return columns.table(COUNTS, rows)
+
+
+def readers_plain(buffer: Buffer, base: int, found: columns.Table) -> columns.Table:
+    """How far consumers of streams are, as these records say: storage/history/reader_records.py."""
+    with memoryview(buffer) as view:
+        rows: list[Row] = []
+        for record, payload in _payloads(view, base, found):
+            if record["kind"] == STREAM_READERS:
+                for actor, stream, offset, flags in _READER.iter_unpack(_whole(payload, 0, _READER.size)):
+                    rows.append((record["offset"], record["time"], actor, stream, offset, flags & READER_LEFT))
+        return columns.table(READERS, rows)
 
 
 def _belongs(payload: memoryview, kind: int, position: int, place: FilePlace, commit: int) -> bool:
@@ -594,6 +617,7 @@ publishes = publishes_plain
 origins = origins_plain
 settles = settles_plain
 counts = counts_plain
+readers = readers_plain
 events = events_plain
 
 if (_twin := compiled_twin("log_columns")) is not None:
@@ -602,4 +626,5 @@ if (_twin := compiled_twin("log_columns")) is not None:
     origins = _twin.origins
     settles = _twin.settles
     counts = _twin.counts
+    readers = _twin.readers
     events = _twin.events

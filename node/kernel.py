@@ -75,6 +75,7 @@ from replicated.queue import QueueReports, ReplicatedQueue
 from storage.archive.archive import ArchiveFigures
 from storage.archive.archive_window import ArchiveLimits
 from storage.history.file_names import FileNames
+from storage.history.reader_progress import ReaderProgressLog
 from storage.history.unlogged_counts import UnloggedCounts
 from storage.lmdb_store import Store
 from storage.wal.writer import LogWriter
@@ -146,6 +147,7 @@ class Kernel:
         self._broker_timer: Timer | None = None
         self._held = (False, False)
         self._unlogged: UnloggedCounts | None = None
+        self._reader_progress: ReaderProgressLog | None = None
 
     def _turns_of_work(self) -> BackgroundWork:
         ports = self._ports
@@ -189,6 +191,7 @@ class Kernel:
         self._actor_number = self._names.number_of if says_who else nobody
         if self._settings.history >= HistoryLevel.FULL:
             self._unlogged = UnloggedCounts(self.log, self._names, self._wall_ms)
+            self._reader_progress = ReaderProgressLog(self.log, self._names)
         self.metadata.when_and_who = self._when_and_who
         foundation.store.names = self._names
 
@@ -361,6 +364,8 @@ class Kernel:
         self._close.append(lambda: classic.stop(wall_ms()))
         if self._unlogged is not None:
             self._close.append(self._unlogged.tell)
+        if self._reader_progress is not None:
+            self._close.append(self._reader_progress.tell)
         classic.when_found(lambda finding: logger.error("%s", finding))
         anywhere = classic_anywhere(self.place.name, classic, broker, self._calls, self._ports.loop, wall_ms)
         self.anywhere = anywhere
@@ -403,6 +408,7 @@ class Kernel:
             new_replica=self._new_replica,
             catalog=catalog,
             actor_number=self._actor_number,
+            reader_progress=self._reader_progress,
             reports=reports,
         )
         self.quorum = QuorumQueues(node, entry_bytes_kept_max=self._settings.entry_bytes_kept_max)

@@ -28,6 +28,7 @@ from replicated.peer_letters import KindOfLetters, PeerLetters
 from replicated.ports import Calls, CatalogPorts, MemberStores, Owners, QueueLoop, QueuePorts, RaftGroups, nobody
 from replicated.queue import QueueReports, ReplicatedQueue
 from replicated.verdicts import Verdicts
+from storage.history.reader_progress import ReaderProgressLog
 
 EAGER = 4.0  # of the member on the node where its queue was declared; see raft/core/settings.py
 
@@ -52,6 +53,7 @@ class HostingNode:
     new_replica: NewReplica
     catalog: CatalogPorts
     actor_number: Callable[[LogActor], int] = nobody  # as this node's log names them; 0: it does not
+    reader_progress: ReaderProgressLog | None = None  # None: the log does not say how far readers of streams are
     reports: QueueReports = field(default_factory=QueueReports)
     settings: Settings = field(default_factory=Settings)
     snapshot_rules: SnapshotRules = field(default_factory=SnapshotRules)

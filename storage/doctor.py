@@ -20,6 +20,7 @@ from storage.errors import Corrupt, StorageError, TornTail
 from storage.history.column_reader import ColumnReader
 from storage.history.count_records import decode_counts
 from storage.history.name_records import decode_actor, decode_gone, decode_name
+from storage.history.reader_records import decode_readers
 from storage.names import (
     ARCHIVE_DIRECTORY,
     LOG_DIRECTORY,
@@ -324,3 +325,4 @@ describe(Kind.ACTOR, lambda payload: decode_actor(payload)._asdict())
 describe(Kind.ACTOR_GONE, lambda payload: {"reason": decode_gone(payload)})
 describe(Kind.NAME, lambda payload: decode_name(payload)._asdict())
 describe(Kind.COUNTS, _describe_counts)
+describe(Kind.STREAM_READERS, lambda payload: {"readers": [row._asdict() for row in decode_readers(payload)]})

@@ -87,6 +87,7 @@ class Kind(IntEnum):
     ACTOR_GONE = 49
     NAME = 50
     COUNTS = 51  # storage/history/count_records.py
+    STREAM_READERS = 52  # storage/history/reader_records.py
 
 
 FIRST_KIND_OF_WRITERS = 16

@@ -6,7 +6,7 @@ the broker recover, and call `tick` ten times a second.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 
 from broker.catalog.policy import EffectiveArguments
@@ -22,6 +22,7 @@ from replicated.local_members import QUEUE_GROUPS
 from replicated.peer_letters import KindOfLetters, OnAnswer
 from replicated.ports import Payload
 from replicated.stored_entries import StoredEntries
+from storage.history.reader_progress import ReaderPlace
 from storage.interval import Interval
 from stream.chunks.published_parts import parts_of_run
 from stream.group.chunk_reading import KEPT_BYTES_MAX, FoundPlace, ReadableLog, ReadingCaches, StreamReading
@@ -37,6 +38,7 @@ from stream.publishing.publish_entries import check_said, done
 from stream.queue import StreamQueue
 from stream.reading.browsing import browse_member
 from stream.reading.letters import StreamLetter, browsed, decode_browse, decode_place, place_answer
+from stream.reading.readers import ReadingClient
 from stream.reading.reading_share import ReadingShare
 from stream.stream_places import StreamsPlaces
 
@@ -60,6 +62,7 @@ class StreamQueues:
         self._ports = ports = node.ports(STREAM_TOPIC)
         self._catalog = node.catalog
         self._reports = node.reports
+        self._reader_progress = node.reader_progress
         self._caches = ReadingCaches(chunk_bytes_kept_max)
         self._share = ReadingShare(ports.loop.call_soon, ports.monotonic)
         self._host: QueueHost
@@ -114,6 +117,7 @@ class StreamQueues:
             on_skipped=lambda count: self._skipped(queue, count),
             read=self._reading,
             share=self._share,
+            on_left=lambda client, offset: self._reader_left(queue, client, offset),
         )
         self.members.take_part(queue)
         return queue
@@ -176,6 +180,18 @@ class StreamQueues:
         if self._checks.due(now):
             self._parts.check(now)
             self._places.check()
+            if self._reader_progress is not None:
+                self._reader_progress.tell(self._readers_moved())
+
+    def _readers_moved(self) -> Iterator[ReaderPlace]:
+        for queue in self.queues.values():
+            for client, offset in queue.readers.moved():
+                if client.actor is not None:
+                    yield ReaderPlace(client.actor, queue.group, queue.record.name, offset)
+
+    def _reader_left(self, queue: StreamQueue, client: ReadingClient, offset: int) -> None:
+        if self._reader_progress is not None and client.actor is not None:
+            self._reader_progress.left(ReaderPlace(client.actor, queue.group, queue.record.name, offset))
 
     def _skipped(self, queue: StreamQueue, count: int) -> None:
         self.skipped += count

@@ -101,10 +101,11 @@ class StreamQueue:
         on_skipped: Callable[[int], None],
         read: Callable[[StreamQueue, ReadableLog], StreamReading],
         share: ReadingShare,
+        on_left: Callable[[ReadingClient, int], None],
     ) -> None:
         """`lead` makes what the leader's node does for it. `on_refused` is told what was not proposed, and why; `on_skipped`
         how many messages retention removed before a reader came to them. `read` makes what reads a log of the stream, within
-        `share`."""
+        `share`. `on_left`: see StreamReaders."""
         self.record = record
         self.group = group
         self.deleted = False
@@ -126,7 +127,7 @@ class StreamQueue:
         self.remote_serving: RemoteServing | None = None
         self.member_life = MemberLife.ABSENT
         self.quarantined: str | None = None  # why this node's member takes no part, though its group counts on it
-        self.readers = StreamReaders(on_skipped)
+        self.readers = StreamReaders(on_skipped, on_left)
         self._beginnings = Beginnings(self, ports)
         self._stores = OffsetStores(self.route, ports)
         self._questions = LeaderQuestions(self, self._stores, ports)

@@ -14,7 +14,13 @@ from analytics.fold.stream_log import StreamLog, folded_stream
 from analytics.inputs import LogFile, SnapshotFile, segment_files, snapshots_of
 from analytics.queue_events import STANDING_PLACE, STREAM, QueueEvent
 from analytics.read_snapshots import snapshot_said
-from analytics.streams.stream_look import FileStreams, LoggedStreamEntry, look_for_streams
+from analytics.streams.stream_look import (
+    FileStreams,
+    LoggedReader,
+    LoggedStreamEntry,
+    ReaderKey,
+    look_for_streams,
+)
 from raft.core.errors import BadBytes
 from raft.store.group_log import GroupLog
 from raft.store.group_records import GroupIdentity, encode_identity
@@ -63,6 +69,7 @@ class StreamCopies:
     entries: list[EntryCopy] = field(default_factory=list)
     standing: list[QueueEvent] = field(default_factory=list)
     snapshots: list[SnapshotFile] = field(default_factory=list)
+    readers: list[LoggedReader] = field(default_factory=list)  # consumers that still read
 
     def folded(self) -> StreamLog:
         states = [said for file in self.snapshots for said in snapshot_said(file) or ()]
@@ -123,3 +130,18 @@ def _share_out(seen: Iterable[FileStreams], found: dict[int, StreamCopies]) -> N
         for event in file.standing:
             if event.queue in found:
                 found[event.queue].standing.append(event)
+    for reader in _still_reading(seen):
+        if reader.stream in found:
+            found[reader.stream].readers.append(reader)
+
+
+def _still_reading(seen: Iterable[FileStreams]) -> list[LoggedReader]:
+    """On each node those of its last process that have not left, in the order in which they came."""
+    nodes: dict[str, dict[ReaderKey, LoggedReader]] = {}
+    for one in seen:
+        nodes.setdefault(one.file.node, {}).update(one.readers)
+    found: list[LoggedReader] = []
+    for readers in nodes.values():
+        last = max((key.incarnation for key in readers), default=0)
+        found += [one for key, one in sorted(readers.items()) if key.incarnation == last and not one.has_left]
+    return found

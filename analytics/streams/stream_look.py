@@ -6,13 +6,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from analytics.file_window import FileWindow, LoggedEntry, entries_of, looked_through
+from analytics.file_window import FileWindow, LoggedEntry, LookedPiece, entries_of, looked_through
 from analytics.inputs import LogFile, segment_group
+from analytics.named_actors import NamedActors, connection_of
 from analytics.queue_events import STREAM, QueueEvent, QueueName
+from native.columns import rows_of
+from native.log_columns import READERS, readers
 from raft.core.errors import BadBytes
 from raft.core.messages import Entry, EntryKind
 from replicated.local_members import QUEUE_GROUPS
 from storage.disk import Buffer
+from storage.history.column_reader import ColumnPiece
+from storage.history.name_records import ActorRow
 from storage.names import ARCHIVE_DIRECTORY
 from storage.record import Kind
 from stream.chunks.chunk import CHUNK_HEADER_BYTES, must_be_sound
@@ -38,6 +43,24 @@ class LoggedStreamEntry(NamedTuple):
         )
 
 
+class ReaderKey(NamedTuple):
+    """A consumer of one process of a node."""
+
+    incarnation: int
+    actor: int
+
+
+class LoggedReader(NamedTuple):
+    """Where a consumer of a stream was last."""
+
+    stream: int  # its group
+    next_offset: int  # of the message that it is given next
+    has_left: bool
+    at: int | None  # µs
+    consumer: ActorRow
+    connection: ActorRow | None
+
+
 @dataclass(slots=True)
 class FileStreams(FileWindow):
     """What one file has. Plain values: it travels between processes."""
@@ -45,28 +68,48 @@ class FileStreams(FileWindow):
     names: dict[int, str] = field(default_factory=dict)
     entries: dict[int, list[LoggedStreamEntry]] = field(default_factory=dict)  # by group, in the order of the file
     standing: list[QueueEvent] = field(default_factory=list)  # what the node says of its members, of other queues too
+    readers: dict[ReaderKey, LoggedReader] = field(default_factory=dict)  # where each of them was last
 
     @property
     def is_archived(self) -> bool:
         """No start of the node reads it."""
         return self.file.name.startswith(ARCHIVE_DIRECTORY)
 
-
-def look_for_streams(file: LogFile, *, tail: bool) -> FileStreams:
-    seen = FileStreams(file)
-    group = segment_group(file)
-    for looked in looked_through(seen, tail=tail):
+    def note(self, looked: LookedPiece) -> None:
+        """What it says of streams and their members."""
         for one in looked.said:
             if not isinstance(one, QueueName | QueueEvent) or one.queue < QUEUE_GROUPS:
                 continue
             if isinstance(one, QueueEvent):
-                seen.standing.append(one._replace(node=file.node))
+                self.standing.append(one._replace(node=self.file.node))
             elif one.kind == STREAM:
-                seen.names[one.queue] = one.name
-        # A file of the log that is kept as a segment has entries of other groups, too, and does not count for these.
+                self.names[one.queue] = one.name
+
+
+def look_for_streams(file: LogFile, *, tail: bool) -> FileStreams:
+    seen = FileStreams(file)
+    group, actors = segment_group(file), NamedActors()
+    for looked in looked_through(seen, tail=tail):
+        seen.note(looked)
+        # A file of the log that is kept as a segment has entries of other groups, too, and does not count for these; and what
+        # it says of readers a later file says anew.
         for logged in entries_of(looked, seen.names if group is None else (group,)):
             seen.entries.setdefault(logged.group, []).append(logged_stream_entry(logged))
+        if group is None:
+            actors.read(looked.piece)
+            seen.readers |= _readers(looked.piece, actors)
     return seen
+
+
+def _readers(piece: ColumnPiece, actors: NamedActors) -> dict[ReaderKey, LoggedReader]:
+    found: dict[ReaderKey, LoggedReader] = {}
+    for row in rows_of(READERS, readers(piece.buffer, piece.base, piece.records)):
+        owners = actors.owners_at(row["offset"], row["actor"])
+        if owners:
+            found[ReaderKey(owners[0].incarnation, row["actor"])] = LoggedReader(
+                row["stream"], row["next_offset"], bool(row["has_left"]), row["time"], owners[0], connection_of(owners)
+            )
+    return found
 
 
 def logged_stream_event(logged: LoggedEntry, node: str) -> QueueEvent:

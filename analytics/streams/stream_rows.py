@@ -10,11 +10,12 @@ from typing import NamedTuple
 from analytics.coverage import iso_time
 from analytics.fold.stream_log import StoredAt, StreamLog, ToldChunk
 from analytics.streams.stream_copies import StreamCopies
+from analytics.streams.stream_look import LoggedReader
 
 
 class StreamRow(NamedTuple):
-    """One stream, and one of those who have stored offsets in it, if anybody has. Messages and times are of the files that were
-    read."""
+    """One stream, and one of those who have stored offsets in it, or of those who read it, if anybody does. Messages and times
+    are of the files that were read."""
 
     name: str
     messages: int
@@ -33,6 +34,11 @@ class StreamRow(NamedTuple):
     lag_messages: int | None = None  # behind it in the stream
     lag_s: float | None = None  # age of the first of them when the last one came; None also where no file has it
     unknown: str | None = None  # why not all of it is known
+    consumer: str | None = None  # its tag, of one that reads without storing where it is, or besides
+    user: str | None = None
+    address: str | None = None
+    read_offset: int | None = None  # of the message that it is given next
+    read_at: str | None = None  # when that was noted
 
 
 STREAM_COLUMNS = [
@@ -40,15 +46,16 @@ STREAM_COLUMNS = [
     ("next_offset", "bigint"), ("first_at", "string"), ("last_at", "string"), ("peak_per_second", "bigint"),
     ("cuts", "bigint"), ("reference", "string"), ("stored_offset", "bigint"), ("stored_at", "string"),
     ("went_back", "bigint"), ("lag_messages", "bigint"), ("lag_s", "double"), ("unknown", "string"),
+    ("consumer", "string"), ("user", "string"), ("address", "string"), ("read_offset", "bigint"), ("read_at", "string"),
 ]  # fmt: skip
 
 
 def stream_rows(streams: Iterable[StreamCopies]) -> list[StreamRow]:
-    """By name, and by reference."""
-    return [row for one in streams for row in _rows_of(one.name, one.folded())]
+    """By name, and by reference; then consumers in the order in which they came."""
+    return [row for one in streams for row in _rows_of(one.name, one.folded(), one.readers)]
 
 
-def _rows_of(name: str, log: StreamLog) -> list[StreamRow]:
+def _rows_of(name: str, log: StreamLog, readers: Iterable[LoggedReader]) -> list[StreamRow]:
     chunks = [chunk for chunk in log.chunks if chunk.time_ms is not None]
     kept = [chunk for chunk in log.chunks if not chunk.state.has_ended]
     peak: Counter[int] = Counter()
@@ -67,16 +74,30 @@ def _rows_of(name: str, log: StreamLog) -> list[StreamRow]:
         log.cuts,
         unknown=next(iter(log.wrong), log.unknown),
     )
-    return [_behind(row, chunks, reference, log.stored[reference]) for reference in sorted(log.stored)] or [row]
+    stored = [_stored(row, chunks, reference, log.stored[reference]) for reference in sorted(log.stored)]
+    return [*stored, *(_read(row, chunks, reader) for reader in readers)] or [row]
 
 
-def _behind(row: StreamRow, chunks: Sequence[ToldChunk], reference: str, stored: StoredAt) -> StreamRow:
+def _stored(row: StreamRow, chunks: Sequence[ToldChunk], reference: str, stored: StoredAt) -> StreamRow:
     row = row._replace(
         reference=reference, stored_offset=stored.offset, stored_at=_at(stored.time_ms), went_back=stored.went_back
     )
+    return _behind(row, chunks, stored.offset + 1)
+
+
+def _read(row: StreamRow, chunks: Sequence[ToldChunk], reader: LoggedReader) -> StreamRow:
+    client = reader.connection
+    row = row._replace(consumer=reader.consumer.tag, read_offset=reader.next_offset, read_at=iso_time(reader.at))
+    if client is not None:
+        row = row._replace(user=client.user, address=client.address)
+    return _behind(row, chunks, reader.next_offset)
+
+
+def _behind(row: StreamRow, chunks: Sequence[ToldChunk], unread: int) -> StreamRow:
+    """By what follows from this offset on."""
     if row.next_offset is None:
         return row
-    lag, unread = row.next_offset - stored.offset - 1, stored.offset + 1
+    lag = row.next_offset - unread
     if lag <= 0:
         return row._replace(lag_messages=0, lag_s=0.0)
     at = bisect_right(chunks, unread, key=lambda chunk: chunk.first_offset) - 1

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections import deque
-from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from analytics.file_window import FileWindow, looked_through, owners
+from analytics.file_window import FileWindow, looked_through
 from analytics.inputs import LogFile
-from native.columns import row_of, rows_of
-from native.log_columns import COUNTS, RECORDS, counts
-from storage.history.column_reader import ColumnPiece
-from storage.history.name_records import ActorRow, decode_actor
-from storage.record import HEADER_BYTES, Kind
-
-_ACTORS = re.compile(re.escape(bytes([Kind.ACTOR])))
+from analytics.named_actors import NamedActors, connection_of
+from native.columns import rows_of
+from native.log_columns import COUNTS, counts
+from storage.history.name_records import ActorRow
+from storage.record import Kind
 
 
 class CountedAs(NamedTuple):
@@ -57,19 +51,14 @@ class FileCounts(FileWindow):
 
 def look_for_counts(file: LogFile, *, tail: bool) -> FileCounts:
     seen = FileCounts(file)
-    actors: dict[int, ActorRow] = {}
+    actors = NamedActors()
     for piece, _, _ in looked_through(seen, tail=tail):
         seen.is_counted |= Kind.COUNTS in piece.kinds()
-        named = deque(_actors_of(piece))
+        actors.read(piece)
         for row in rows_of(COUNTS, counts(piece.buffer, piece.base, piece.records)):
-            # In their order, for a process that was started in the midst of a file gives the same numbers to others.
-            while named and named[0][0] < row["offset"]:
-                _, number, actor = named.popleft()
-                actors[number] = actor
-            client = next((one for one in owners(actors, row["actor"]) if one.user), None)
+            client = connection_of(actors.owners_at(row["offset"], row["actor"]))
             key = CountedAs(row["what"], row["exchange"].decode("utf-8", "surrogateescape"), client)
             seen.sums.setdefault(key, CountedSum()).add(_sum_of(row))
-        actors.update({number: actor for _, number, actor in named})
     return seen
 
 
@@ -77,12 +66,3 @@ def _sum_of(row: dict[str, Any]) -> CountedSum:
     messages, key = row["messages"], row["routing_key"].decode("utf-8", "surrogateescape")
     peak = messages * 1_000 / max(row["span_ms"], 1_000)
     return CountedSum(messages, row["body_bytes"], peak, row["time"], row["time"], key)
-
-
-def _actors_of(piece: ColumnPiece) -> Iterator[tuple[int, int, ActorRow]]:
-    """Where it is named, its number, and who it is."""
-    for found in _ACTORS.finditer(piece.kinds()):
-        record = row_of(RECORDS, piece.records, found.start())
-        start = record["offset"] - piece.base + HEADER_BYTES
-        with suppress(ValueError):  # of a version that is not known
-            yield record["offset"], record["index"], decode_actor(piece.buffer[start : start + record["size"]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from broker.actors import ActorKind, LogActor
 from broker.pending import Pending
 from broker.stored_bytes import Sendable
 from broker.stream_clients.client_terms import ReadOptions, StreamSink
@@ -37,8 +38,8 @@ class ClientReader:
     """
 
     __slots__ = (
-        "_on_delivered", "_on_unavailable", "_sink", "active", "answer", "delivered", "granted", "number", "options", "queue",
-        "spec", "wanted",
+        "_on_delivered", "_on_unavailable", "_sink", "active", "actor", "answer", "delivered", "granted", "number", "options",
+        "queue", "spec", "wanted",
     )  # fmt: skip
 
     def __init__(
@@ -48,6 +49,7 @@ class ClientReader:
         spec: OffsetSpec,
         options: ReadOptions,
         sink: StreamSink,
+        connection: LogActor,
         *,
         on_delivered: Callable[[int], None],
         on_unavailable: Callable[[ClientReader], None],
@@ -58,6 +60,7 @@ class ClientReader:
         self.options = options
         self.wanted = filter_of(options)
         self.active = not options.single_active
+        self.actor = LogActor(ActorKind.CONSUMER, connection, tag=options.name or self.tag, queue=queue.record.name)
         self.delivered = 0  # messages
         self.granted = 0  # chunks that its client has room for
         self.answer: Pending[None] | None = None  # to the request that made it, until that is answered

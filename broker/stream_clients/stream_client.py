@@ -138,6 +138,7 @@ class StreamClient:
             spec,
             options,
             self._sink,
+            self.connection.actor,
             on_delivered=self._delivered,
             on_unavailable=self._lose_reader,
         )

@@ -15,6 +15,7 @@ class ReaderFigures:
     bytes_sent: int = 0
     bytes_read: int = 0  # also of chunks that its filter does not want
     skipped: int = 0  # messages that retention removed before it came to them
+    told_offset: int | None = None  # where the log says that it is; None: the log does not
     came_to_ms: int | None = None  # the time of the chunk that it came to last
 
     def comes_to(self, offset: int, first_offset: int, time_ms: int) -> None:

@@ -9,7 +9,7 @@ cost nothing while one gives credit. When a consumer has room again nobody tells
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 from broker.consumer import Consumer
@@ -53,12 +53,14 @@ class PlacedReader(Protocol):
 class StreamReaders:
     """See the module."""
 
-    def __init__(self, on_skipped: Callable[[int], None]) -> None:
-        """`on_skipped` is told how many messages retention removed before a reader came to them."""
+    def __init__(self, on_skipped: Callable[[int], None], on_left: Callable[[ReadingClient, int], None]) -> None:
+        """`on_skipped` is told how many messages retention removed before a reader came to them, `on_left` which client has
+        left, and the offset that it would have been given next."""
         self._readers: dict[ReadingClient, PlacedReader] = {}
         self._consumers: dict[ReadingClient, None] = {}  # those of them that do not say when they are ready
         self._due: dict[ReadingClient, None] = {}  # those to be looked at; whose turn is next stands first
         self._on_skipped = on_skipped
+        self._on_left = on_left
         self._delivered_before = self._bytes_sent_before = 0  # to readers that have left
 
     def __len__(self) -> int:
@@ -78,6 +80,7 @@ class StreamReaders:
         if reader is not None:
             self._delivered_before += reader.figures.delivered
             self._bytes_sent_before += reader.figures.bytes_sent
+            self._on_left(client, reader.place.offset)
 
     def leave_all(self) -> None:
         """The stream is deleted."""
@@ -130,6 +133,14 @@ class StreamReaders:
         finally:
             if reader.figures.skipped > before:
                 self._on_skipped(reader.figures.skipped - before)
+
+    def moved(self) -> Iterator[tuple[ReadingClient, int]]:
+        """Those that are to be given another offset next than when this was asked last, or came since."""
+        for client, reader in self._readers.items():
+            offset = reader.place.offset
+            if reader.figures.told_offset != offset:
+                reader.figures.told_offset = offset
+                yield client, offset
 
     # What is shown.
 

@@ -19,6 +19,7 @@ from analytics.queue_events import QueueEvent, QueueName
 from broker.actors import ActorKind
 from node.commands.wal_dump import dump_rows
 from storage.history.name_records import ActorRow
+from tests.e2e.test_log_export import until
 from tests.log_events import said_in_file
 from tests.running_node import running_node
 
@@ -102,6 +103,37 @@ def test_at_level_full_the_log_counts_what_reached_no_queue_with_user_and_exchan
     assert (dropped["what"], dropped["exchange"], dropped["routing_key"]) == ("unroutable", "", "no-such-queue")
     assert dropped["address"].startswith("127.0.0.1:")
     assert sum(row["messages"] for rows in shown for row in rows) == 4
+
+
+def test_at_level_full_the_log_tells_how_far_a_reader_of_a_stream_is_that_stores_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "leveret.toml"
+    config.write_text('[history]\nlevel = "full"\n')
+    with running_node("--config", str(config)) as node:
+        connection = pika.BlockingConnection(pika.URLParameters(node.amqp_url))
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.queue_declare("letters", durable=True, arguments={"x-queue-type": "stream"})
+        for _ in range(5):
+            channel.basic_publish("", "letters", b"hello")
+        channel.basic_qos(prefetch_count=2)
+        arguments = {"x-stream-offset": "first"}
+        channel.basic_consume("letters", lambda *_: None, consumer_tag="slow", arguments=arguments)
+
+        def rows() -> Any:
+            connection.process_data_events(0)
+            assert main(["--data", str(node.data_dir), "--json", "streams", "letters"]) == EXIT_HOLDS
+            return json.loads(capsys.readouterr().out)["rows"]
+
+        until(lambda: any(row["read_offset"] == 2 for row in rows()))
+        (row,) = rows()
+        assert (row["consumer"], row["user"], row["messages"], row["lag_messages"]) == ("slow", "guest", 5, 3)
+        connection.close()
+        assert node.stop() == 0
+        said = [row["says"]["readers"] for row in dump_rows(node.data_dir) if row.get("kind") == "STREAM_READERS"]
+        assert said[-1][-1]["has_left"] and said[-1][-1]["offset"] == 2
+    capsys.readouterr()
 
 
 def declared(data: Path) -> dict[str, Any]:

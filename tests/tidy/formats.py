@@ -43,6 +43,7 @@ CHAPTERS = {
         "storage/wal/log_core.py",
         "storage/history/name_records.py",
         "storage/history/count_records.py",
+        "storage/history/reader_records.py",
     ],
     "What is archived": ["storage/archive/summary.py"],
     "Files of records that do not change": ["storage/segment.py", "storage/segment_index.py"],

@@ -13,8 +13,11 @@ from analytics.inputs import log_files
 from analytics.jobs.answer import EXIT_HOLDS
 from analytics.streams.stream_copies import StreamsRead, read_streams
 from analytics.streams.stream_rows import StreamRow, stream_rows
+from broker.actors import ActorKind
 from raft.core import packs
 from raft.core.messages import EntryKind
+from storage.history.name_records import ActorRow
+from storage.history.reader_records import ReaderRow, encode_readers
 from storage.record import Kind
 from storage.record import encode as encode_record
 from stream.chunks.chunk import message_item, seal_chunk
@@ -28,8 +31,9 @@ from stream.chunks.entries import (
     encode,
 )
 from tests.ledger.plain_proof import looked_at
+from tests.unit.analytics.test_audit import ANN, CHANNEL, ITS_CHANNEL, actor
 from tests.unit.analytics.test_follow import name
-from tests.unit.analytics.test_pursuit import log
+from tests.unit.analytics.test_pursuit import log, record
 
 GROUP = 1 << 32 | 3
 START = 1_700_000_000_000
@@ -120,6 +124,42 @@ def test_a_stream_without_entries_is_told_as_empty_and_what_cannot_be_read_is_le
     log(tmp_path / "n1", 1, NAMED, [bytes(part) for part in other])
     (row,) = told(tmp_path)
     assert (row.name, row.messages, row.next_offset) == ("//s", 0, None)
+
+
+def reading(*rows: ReaderRow, stream: int = GROUP) -> list[bytes]:
+    return record(Kind.STREAM_READERS, encode_readers([row._replace(stream=stream) for row in rows]))
+
+
+def consumer(number: int, tag: str, incarnation: int = 9) -> list[bytes]:
+    row = ActorRow(ActorKind.CONSUMER, incarnation, CHANNEL, tag=tag)
+    return actor(number, row)
+
+
+def at(number: int, offset: int, *, has_left: bool = False) -> ReaderRow:
+    return ReaderRow(number, GROUP, offset, has_left)
+
+
+def test_readers_that_store_nothing_are_behind_by_where_they_were_last(tmp_path: Path) -> None:
+    published = entries(1, chunk(0, 3), chunk(3, 1, ms=1_000), chunk(4, 2, ms=4_000))
+    who = [*ANN, *ITS_CHANNEL, *consumer(20, "slow"), *consumer(21, "quick"), *consumer(22, "gone")]
+    log(tmp_path / "n1", 1, NAMED, published, who, reading(at(20, 0), at(21, 0), at(22, 0)), reading(at(20, 3)))
+    log(tmp_path / "n1", 2, who, reading(at(21, 6)), reading(at(22, 1, has_left=True)))
+    rows = told(tmp_path)
+    assert [(row.consumer, row.read_offset, row.lag_messages, row.lag_s) for row in rows] == [
+        ("slow", 3, 3, 3.0),
+        ("quick", 6, 0, 0.0),
+    ]
+    assert {(row.user, row.address, row.reference, row.messages) for row in rows} == {("ann", "10.0.0.7:1", None, 6)}
+
+
+def test_readers_of_an_earlier_process_and_of_other_streams_are_not_told(tmp_path: Path) -> None:
+    """A node that was killed could not say that they had left."""
+    before, after = consumer(20, "before"), consumer(20, "after", incarnation=10)
+    others = reading(at(20, 5), stream=GROUP + 1)
+    log(tmp_path / "n1", 1, NAMED, entries(1, chunk(0, 3)), before, reading(at(20, 1)), after, reading(at(20, 2)))
+    log(tmp_path / "n2", 1, consumer(20, "elsewhere", incarnation=3), others, reading(at(99, 1)))
+    (row,) = told(tmp_path)
+    assert (row.consumer, row.read_offset, row.lag_messages, row.user) == ("after", 2, 1, None)
 
 
 def test_the_command_asks_about_all_or_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,6 +24,7 @@ from native.log_columns import (
     ORIGINS,
     OUTCOMES,
     PUBLISHES,
+    READERS,
     RECORDS,
     SETTLES,
     UNLOGGED,
@@ -37,10 +38,11 @@ from quorum.fifo.commands import CommandKind, ConsumerKey, Producer, SessionKey
 from raft.core import packs
 from storage import record
 from storage.history.count_records import CountRow, encode_counts
+from storage.history.reader_records import ReaderRow, encode_readers
 from storage.record import Kind, Mark, Roll, encode_mark, encode_roll
 from tests.unit.native.both import forms
 
-FORMS = forms("log_columns", "records", "publishes", "origins", "settles", "events", "counts")
+FORMS = forms("log_columns", "records", "publishes", "origins", "settles", "events", "counts", "readers")
 LOG_ID = bytes(range(16))
 FILE = 3
 GROUP = 70
@@ -103,6 +105,8 @@ COUNTED = [
     CountRow(0, Unlogged.DEAD_UNROUTABLE, 1, 0, "", ""),
 ]
 
+READING = [ReaderRow(5, GROUP, 2**63), ReaderRow(6, GROUP, 7, has_left=True)]
+
 CLASSIC_EVENTS = (
     Kind.CLASSIC_PUBLISH, Kind.CLASSIC_SETTLE, Kind.CLASSIC_PURGE, Kind.CLASSIC_QUEUE_DELETED, Kind.CLASSIC_DONE,
     Kind.CLASSIC_BACK,
@@ -148,6 +152,7 @@ def a_log() -> bytes:
     log.add(reasoned(Kind.CLASSIC_DONE, 5, log_records.DoneReason.EXPIRED, (8, 9), (12, 14)))
     log.add(reasoned(Kind.CLASSIC_BACK, 0, BackReason.TIMED_OUT, (9, 10)))
     log.add(a_record(Kind.COUNTS, 0, 0, encode_counts(0, [])), a_record(Kind.COUNTS, 0, 0, encode_counts(900, COUNTED)))
+    log.add(a_record(Kind.STREAM_READERS, 0, 0, encode_readers(READING)))
     return log.bytes
 
 
@@ -161,6 +166,7 @@ def tables(form: Any, data: bytes, place: FilePlace, end: int | None = None) -> 
         rest,
         *made,
         form.origins(data, place.base, found),
+        form.readers(data, place.base, found),
         form.counts(data, place.base, found),
         form.events(data, place.base, found, FILE, OTHERS_GROUPS),
     )
@@ -185,7 +191,7 @@ class TestRows:
                 "size": end - start,
             }  # fmt: skip
             assert row["version"] == 1
-        assert [row["commit"] for row in rows] == [None, *[1] * 7, *[2] * 11]
+        assert [row["commit"] for row in rows] == [None, *[1] * 7, *[2] * 12]
 
     def test_a_classic_run_has_a_row_for_each_queue(self, form: Any) -> None:
         data = a_log()
@@ -256,6 +262,17 @@ class TestRows:
             "actor": None, "what": UNLOGGED.index("dead_unroutable"), "messages": 1, "body_bytes": 0, "exchange": b"",
             "routing_key": b"",
         }  # fmt: skip
+
+    def test_how_far_readers_of_streams_are_is_a_row_for_each(self, form: Any) -> None:
+        log = Log()
+        log.mark(time_us=1_700_000_000_000_000)
+        log.add(a_record(Kind.STREAM_READERS, 0, 0, encode_readers(READING) + b"rest"))
+        *_, readers, _, _ = tables(form, log.bytes, WHOLE)
+        said = {"offset": len(log.bytes) - 2 * 21 - 4 - 32, "time": 1_700_000_000_000_000, "stream": GROUP}
+        assert rows_of(READERS, readers) == [
+            said | {"actor": 5, "next_offset": -(2**63), "has_left": 0},
+            said | {"actor": 6, "next_offset": 7, "has_left": 1},
+        ]
 
     def test_what_happened_to_each_queue_is_an_event_without_contents(self, form: Any) -> None:
         data = a_log()
@@ -399,7 +416,7 @@ class TestDamage:
             made = agree(a_record(Kind.CLASSIC_PUBLISH, 0, 1, bytes(head)), FilePlace(0))[2]
             assert made[0] == (head_len == len(head))
 
-    @given(st.binary(max_size=300), st.sampled_from([16, 17, 18, 19, 24, 26, 32, 51]), st.sampled_from([0, GROUP]))
+    @given(st.binary(max_size=300), st.sampled_from([16, 17, 18, 19, 24, 26, 32, 51, 52]), st.sampled_from([0, GROUP]))
     def test_both_forms_agree_on_any_payload(self, payload: bytes, kind: int, writer: int) -> None:
         agree(a_record(kind, writer, 2**64 - 1, payload), FilePlace(2**40))
 
@@ -464,7 +481,7 @@ def test_the_numbers_here_are_those_of_the_formats() -> None:
         "RAFT_ENTRIES",
     )
     assert {name: getattr(log_columns, name) for name in kinds} == {name: Kind[name] for name in kinds}
-    assert Kind.COUNTS == log_columns.COUNTS_KIND
+    assert (Kind.COUNTS, Kind.STREAM_READERS) == (log_columns.COUNTS_KIND, log_columns.STREAM_READERS)
     assert [None, *(what.name.lower() for what in Unlogged)] == list(UNLOGGED)
     assert record.FIRST_KIND_OF_WRITERS == log_columns.FIRST_KIND_OF_WRITERS
     flags = ("BY_ACTORS", "WAITED_FOR", "DIED_BEFORE")

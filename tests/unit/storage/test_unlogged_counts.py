@@ -25,12 +25,14 @@ class Log:
         self.failed: str | None = None
         self.gathering_file = 1
         self.kinds: list[Kind] = []
+        self.payloads: list[bytes] = []
         self.told: list[tuple[int, list[CountRow]]] = []
 
     def append_lazy(self, kind: int, writer: int, index: int, parts: Sequence[Buffer]) -> Location:
         self.kinds.append(Kind(kind))
+        self.payloads.append(b"".join(bytes(part) for part in parts))
         if kind == Kind.COUNTS:
-            self.told.append(decode_counts(b"".join(bytes(part) for part in parts)))
+            self.told.append(decode_counts(self.payloads[-1]))
         return Location(self.gathering_file, 0, 0)
 
 

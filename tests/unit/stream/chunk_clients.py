@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from broker.actors import LogActor
 from broker.errors import BrokerError
 from broker.records import QueueRecord
 from broker.stored_bytes import Sendable, in_memory
@@ -20,6 +21,7 @@ class ChunkClient:
     """Fulfils ChunkReader. Checks what comes: sound chunks without a gap, for credit, and not before it is attached."""
 
     tag = "chunks"
+    actor: LogActor | None = None
 
     def __init__(
         self, clients: Clients, node: NodeId, record: QueueRecord, credit: int = 1_000_000, wanted: Any = None

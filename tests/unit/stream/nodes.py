@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from broker.records import QueueRecord
 from raft.core.messages import NodeId
 from replicated.kind_parts import HostingNode
+from storage.history.file_names import FileNames
+from storage.history.reader_progress import ReaderProgressLog
 from stream.driver import StreamQueues
 from stream.queue import StreamQueue
 from tests.sim.disk import SimDisk
@@ -17,7 +21,8 @@ class StreamNode(ReplicatedNode):
     kind: StreamQueues
 
     def _new_kind(self, node: HostingNode) -> StreamQueues:
-        return StreamQueues(node)
+        names = FileNames(self.log, self.number)
+        return StreamQueues(replace(node, reader_progress=ReaderProgressLog(self.log, names)))
 
     def queue(self, record: QueueRecord) -> StreamQueue:
         return self.kind.queues[(1 << 32) + record.id]

@@ -184,7 +184,7 @@ class Placed:
 
 def test_who_reads_what_is_in_memory_does_not_wait_for_what_is_old() -> None:
     rounds, took = Rounds(), list[str]()
-    readers = StreamReaders(lambda skipped: None)
+    readers = StreamReaders(lambda skipped: None, lambda client, offset: None)
     for name in ("old", "new"):
         placed: Any = Placed(name, StreamPlace(1 if name == "old" else 9, 0), took)
         readers.add(cast(Any, name), placed)
