@@ -40,6 +40,9 @@ cdef enum:
     PAIR_SIZE = 16
     DEATH_SIZE = 25
     PART_SIZE = 16
+    ORIGIN_SIZE = 17
+    ORIGIN_WAITED_FOR = 1
+    ORIGIN_DIED = 2
     REASONED_SIZE = 13
     SPAN_SIZE = 4
     COUNT_ROW_SIZE = 23
@@ -58,6 +61,7 @@ cdef enum:
     PURGE = 6
     DEAD_SETTLED_OP = 12
     PURGE_ONCE = 14
+    ORIGINS = 17
     PERSISTENT = 1
     NUMBERED = 4
     KNOWN_FLAGS = 7
@@ -74,7 +78,7 @@ cdef enum:
 
     RECORD_COLUMNS = 10
     PUBLISH_COLUMNS = 25
-    ORIGIN_COLUMNS = 6
+    ORIGIN_COLUMNS = 13
     SETTLE_COLUMNS = 12
     COUNT_COLUMNS = 9
     READER_COLUMNS = 6
@@ -609,40 +613,136 @@ def publishes(buffer, uint64_t base, found, bytes queue_groups):
 # Origins.
 
 
-def origins(buffer, uint64_t base, found):
-    """See native/log_columns.py."""
-    cdef Records source = Records(buffer, base, found, b"")
-    cdef Record record
-    cdef Run run
-    cdef Column c[ORIGIN_COLUMNS]
-    cdef uint64_t at, number, rows = 0, row = 0, nth, count
-    cdef const uint8_t *part
-    for at in range(source.rows):
-        source.take(at, &record)
-        if record.kind == CLASSIC_PUBLISH and classic_run(&record, &run):
-            rows += run.part_count
-    buffers = (
-        new_column(&c[0], INT64, False, rows), new_column(&c[1], INT32, False, rows),
-        new_column(&c[2], INT64, False, rows), new_column(&c[3], INT64, False, rows),
-        new_column(&c[4], INT64, False, rows), new_column(&c[5], INT64, True, rows),
-    )
-    for at in range(source.rows):
-        source.take(at, &record)
-        if record.kind != CLASSIC_PUBLISH or not classic_run(&record, &run):
-            continue
-        nth = 0
+cdef struct Part:
+    uint64_t actor, number, count
+    bint waited_for
+    const uint8_t *death    # NULL: it is no dead letter
+
+
+cdef const uint8_t *next_part(const uint8_t *p, const uint8_t *end, Part *part) noexcept nogil:
+    """Behind the part of an ORIGINS that begins there; NULL if there is none."""
+    if end - p < ORIGIN_SIZE:
+        return NULL
+    part.actor = get_le(p, 4)
+    part.number = get_le(p + 4, 8)
+    part.count = get_le(p + 12, 4)
+    part.waited_for = p[16] & ORIGIN_WAITED_FOR
+    part.death = NULL
+    if not p[16] & ORIGIN_DIED:
+        return p + ORIGIN_SIZE
+    if end - p < ORIGIN_SIZE + DEATH_SIZE:
+        return NULL
+    part.death = p + ORIGIN_SIZE
+    return p + ORIGIN_SIZE + DEATH_SIZE
+
+
+cdef class OriginsTable:
+    """The table of who published: counts first, then fills."""
+
+    cdef uint64_t rows, row
+    cdef bint filling
+    cdef Column columns[ORIGIN_COLUMNS]
+    cdef tuple buffers
+
+    cdef int begin(self) except -1:
+        cdef uint64_t rows = self.rows
+        cdef Column *c = self.columns
+        self.buffers = (
+            new_column(&c[0], INT64, False, rows), new_column(&c[1], INT64, True, rows),
+            new_column(&c[2], INT32, False, rows), new_column(&c[3], INT64, False, rows),
+            new_column(&c[4], INT64, False, rows), new_column(&c[5], INT64, False, rows),
+            new_column(&c[6], INT64, True, rows), new_column(&c[7], INT8, False, rows),
+            new_column(&c[8], INT64, True, rows), new_column(&c[9], INT64, True, rows),
+            new_column(&c[10], INT64, True, rows), new_column(&c[11], INT64, True, rows),
+            new_column(&c[12], INT64, True, rows),
+        )
+        self.filling = True
+        return 0
+
+    cdef void add(self, uint64_t offset, bint of_entry, uint64_t entry, uint64_t off, uint64_t nth, Part *part) noexcept:
+        cdef Column *c = self.columns
+        cdef uint64_t row = self.row
+        cdef const uint8_t *death = part.death
+        cdef bint died = death != NULL
+        if not self.filling:
+            self.rows += 1
+            return
+        self.row += 1
+        put64(&c[0], row, offset)
+        maybe64(&c[1], row, of_entry, entry)
+        put32(&c[2], row, off)
+        put64(&c[3], row, nth)
+        put64(&c[4], row, part.count)
+        put64(&c[5], row, part.actor)
+        maybe64(&c[6], row, part.number != 0, part.number)
+        put8(&c[7], row, part.waited_for)
+        maybe64(&c[8], row, died, get_le(death, 8) if died else 0)
+        maybe64(&c[9], row, died, get_le(death + 8, 8) if died else 0)
+        maybe64(&c[10], row, died, get_le(death + 16, 4) if died else 0)
+        maybe64(&c[11], row, died, get_le(death + 20, 4) if died else 0)
+        maybe64(&c[12], row, died, death[24] if died else 0)
+
+    cdef void classic(self, Record *record, Run *run) noexcept:
+        cdef uint64_t number, nth = 0
+        cdef const uint8_t *p = run.parts
+        cdef Part part
+        part.waited_for = run.confirm
+        part.death = run.death
         for number in range(run.part_count):
-            part = run.parts + number * PART_SIZE
-            count = get_le(part + 12, 4)
-            put64(&c[0], row, record.offset)
-            put32(&c[1], row, 0)
-            put64(&c[2], row, nth)
-            put64(&c[3], row, count)
-            put64(&c[4], row, get_le(part, 4))
-            maybe64(&c[5], row, get_le(part + 4, 8) != 0, get_le(part + 4, 8))
-            nth += count
-            row += 1
-    return rows, finished(c, buffers, rows)
+            part.actor = get_le(p, 4)
+            part.number = get_le(p + 4, 8)
+            part.count = get_le(p + 12, 4)
+            self.add(record.offset, False, 0, 0, nth, &part)
+            nth += part.count
+            p += PART_SIZE
+
+    cdef void entries(self, Record *record, Ops *ops) noexcept:
+        cdef Op op
+        cdef Part part
+        cdef uint64_t entry = 0, left, nth
+        cdef bint begun = False
+        cdef const uint8_t *p = NULL
+        cdef const uint8_t *end = NULL
+        cdef const uint8_t *behind
+        while next_op(ops, &op):
+            if not begun or op.index != entry:
+                begun, entry = True, op.index
+                p = end = NULL
+            if op.kind == ORIGINS:
+                p, end = op.payload, op.payload + op.size
+            elif op.kind == ENQUEUE and op.size >= ENQUEUE_SIZE:
+                left, nth = get_le(op.payload + 28, 4), 0
+                while left:
+                    behind = next_part(p, end, &part)
+                    if behind == NULL or part.count == 0 or part.count > left:
+                        break
+                    self.add(record.offset, True, op.index, op.off, nth, &part)
+                    nth += part.count
+                    left -= part.count
+                    p = behind
+
+    cdef void walk(self, Records found) noexcept:
+        cdef Record record
+        cdef Run run
+        cdef Ops ops
+        cdef uint64_t row
+        for row in range(found.rows):
+            found.take(row, &record)
+            if record.kind == CLASSIC_PUBLISH:
+                if classic_run(&record, &run):
+                    self.classic(&record, &run)
+            elif record.kind == RAFT_ENTRIES and found.is_named(record.writer) and begin_ops(&ops, &record):
+                self.entries(&record, &ops)
+
+
+def origins(buffer, uint64_t base, found, bytes queue_groups):
+    """See native/log_columns.py."""
+    cdef Records source = Records(buffer, base, found, queue_groups)
+    cdef OriginsTable table = OriginsTable()
+    table.walk(source)
+    table.begin()
+    table.walk(source)
+    return table.rows, finished(table.columns, table.buffers, table.rows)
 
 
 # Settles.

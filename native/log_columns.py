@@ -4,7 +4,7 @@
 storage/wal/file_reader.py does. The other functions decode payloads of records that it found, all of a piece at once:
 
     publishes   a row for each run and queue: CLASSIC_PUBLISH, and the ENQUEUE ops of quorum queues
-    origins     a row for each part of a run that one actor has published: joined to publishes by `offset` and `off`
+    origins     a row for each part of a run that one actor has published: joined to publishes by `offset`, `entry` and `off`
     settles     a row for each range that left a queue or went back: the classic kinds, and the ops of quorum queues
     counts      a row for each row of COUNTS: messages that are in no log, by who published them where
     readers     a row for each row of STREAM_READERS: how far a consumer of a stream is
@@ -31,6 +31,7 @@ tests compare them.
 from __future__ import annotations
 
 import struct
+from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -77,7 +78,9 @@ PUBLISHES: Final = (
     Field("producer", BINARY, nullable=True),
     Field("producer_no", INT64, nullable=True),
     Field("content_at", INT64),  # in the file
-    Field("confirm", INT8, nullable=True),  # whether somebody waited for it
+    Field(
+        "confirm", INT8, nullable=True
+    ),  # whether somebody waited for it; this and what follows of classic queues only
     Field("src_queue", INT64, nullable=True),  # where a dead letter died
     Field("src_pos", INT64, nullable=True),
     Field("src_off", INT64, nullable=True),
@@ -87,11 +90,18 @@ PUBLISHES: Final = (
 
 ORIGINS: Final = (
     Field("offset", INT64),
+    Field("entry", INT64, nullable=True),  # its index, of a run of a quorum queue
     Field("off", INT32),
     Field("nth", INT64),  # of the part's first message in the run
     Field("count", INT64),
     Field("actor", INT64),
     Field("publish_no", INT64, nullable=True),  # of the part's first message, among all that the actor published
+    Field("confirm", INT8),  # whether somebody waited for it
+    Field("src_queue", INT64, nullable=True),  # where a dead letter died
+    Field("src_pos", INT64, nullable=True),
+    Field("src_off", INT64, nullable=True),
+    Field("src_nth", INT64, nullable=True),
+    Field("src_reason", INT64, nullable=True),  # one of DEATHS
 )
 
 SETTLES: Final = (
@@ -170,11 +180,14 @@ CLASSIC_DONE, CLASSIC_BACK = 24, 26
 RAFT_ENTRIES = 32
 COUNTS_KIND, STREAM_READERS = 51, 52
 COMMAND = 0  # the kind of entries that are for a machine
-ENQUEUE, SETTLE, PURGE, DEAD_SETTLED_OP, PURGE_ONCE = 1, 2, 6, 12, 14
+ENQUEUE, SETTLE, PURGE, DEAD_SETTLED_OP, PURGE_ONCE, ORIGINS_OP = 1, 2, 6, 12, 14, 17
 PERSISTENT, NUMBERED, KNOWN_FLAGS = 1, 4, 7
 BY_ACTORS, WAITED_FOR, DIED_BEFORE = 1, 2, 4
+ORIGIN_WAITED_FOR, ORIGIN_DIED = 1, 2
 READER_LEFT = 1
 TIME_MS_MAX = (2**63 - 1) // 1000
+
+NO_DEATH: Final[tuple[int | None, ...]] = (None,) * 5
 
 _MARK = struct.Struct("<16sQQQQQQ")
 _ROLL = struct.Struct("<16sQQQ")
@@ -185,6 +198,7 @@ _LENGTHS = struct.Struct("<HH")  # of _PUBLISHED: of the head, and how many queu
 _PAIR = struct.Struct("<QQ")
 _DEATH = struct.Struct("<QQIIB")
 _PART = struct.Struct("<IQI")
+_ORIGIN = struct.Struct("<IQIB")
 _REASONED = struct.Struct("<QIB")
 _SPAN = struct.Struct("<I")
 _COUNT_ROW = struct.Struct("<IQQBBB")
@@ -253,13 +267,16 @@ def publishes_plain(buffer: Buffer, base: int, found: columns.Table, queue_group
         return columns.table(PUBLISHES, rows)
 
 
-def origins_plain(buffer: Buffer, base: int, found: columns.Table) -> columns.Table:
+def origins_plain(buffer: Buffer, base: int, found: columns.Table, queue_groups: bytes) -> columns.Table:
     """Who has published the runs in these records, part by part, where the log says it."""
     with memoryview(buffer) as view:
+        groups = set(struct.unpack(f"<{len(queue_groups) // 8}Q", queue_groups))
         rows: list[Row] = []
         for record, payload in _payloads(view, base, found):
             if record["kind"] == CLASSIC_PUBLISH:
                 rows.extend(_parts(record, payload))
+            elif record["kind"] == RAFT_ENTRIES and _unsigned(record["writer"]) in groups:
+                rows.extend(_parts_of_entries(record, payload))
         return columns.table(ORIGINS, rows)
 
 
@@ -438,7 +455,7 @@ def _classic_runs(record: dict[str, Any], payload: memoryview) -> Iterator[Row]:
         return
     head_len, queues, flags, priority, count, body_bytes, expires_at = _PUBLISHED.unpack_from(payload)
     exchange, key, at = names
-    death: tuple[int | None, ...] = (None,) * 5
+    death = NO_DEATH
     if flags & DIED_BEFORE and head_len - at >= _DEATH.size:
         death = _DEATH.unpack_from(payload, at)
     for queue, first in _PAIR.iter_unpack(payload[_PUBLISHED.size : _PUBLISHED.size + _PAIR.size * queues]):
@@ -453,11 +470,15 @@ def _parts(record: dict[str, Any], payload: memoryview) -> Iterator[Row]:
     names = _names_of(payload)
     if names is None or not payload[4] & BY_ACTORS:
         return
-    at = names[2] + (_DEATH.size if payload[4] & DIED_BEFORE else 0)
-    head_len = _PUBLISHED.unpack_from(payload)[0]
+    at, head_len, death = names[2], _PUBLISHED.unpack_from(payload)[0], NO_DEATH
+    if payload[4] & DIED_BEFORE:
+        if head_len - at < _DEATH.size:
+            return
+        death = _DEATH.unpack_from(payload, at)
+        at += _DEATH.size
     nth = 0
     for actor, number, count in _PART.iter_unpack(_whole(payload[:head_len], at, _PART.size)):
-        yield record["offset"], 0, nth, count, actor, number or None
+        yield record["offset"], None, 0, nth, count, actor, number or None, bool(payload[4] & WAITED_FOR), *death
         nth += count
 
 
@@ -594,6 +615,36 @@ def _run_of_op(record: dict[str, Any], index: int, time_ms: int, off: int, at: i
         *names, flags & PERSISTENT, priority, expires_at if expires_at <= TIME_MS_MAX else None, node, incarnation, sequence,
         producer, number, record["offset"] + HEADER_SIZE + at + content_at, None, None, None, None, None, None,
     )  # fmt: skip
+
+
+def _parts_of_entries(record: dict[str, Any], payload: memoryview) -> Iterator[Row]:
+    """Of each run the parts that the ORIGINS before it in its entry has for it."""
+    entry, parts = -1, deque[Row]()
+    for index, _, off, kind, _, op in _ops(record, payload):
+        if index != entry:
+            entry, parts = index, deque()
+        if kind == ORIGINS_OP:
+            parts = deque(_origins_of_op(op))
+        elif kind == ENQUEUE and len(op) >= _ENQUEUE.size:
+            left, nth = _ENQUEUE.unpack_from(op)[4], 0
+            while left and parts and 0 < parts[0][0] <= left:
+                count, *said = parts.popleft()
+                yield record["offset"], index, off, nth, count, *said
+                nth, left = nth + count, left - count
+
+
+def _origins_of_op(op: memoryview) -> Iterator[Row]:
+    at = 0
+    while len(op) - at >= _ORIGIN.size:
+        actor, number, count, flags = _ORIGIN.unpack_from(op, at)
+        at += _ORIGIN.size
+        death = NO_DEATH
+        if flags & ORIGIN_DIED:
+            if len(op) - at < _DEATH.size:
+                return
+            death = _DEATH.unpack_from(op, at)
+            at += _DEATH.size
+        yield count, actor, number or None, flags & ORIGIN_WAITED_FOR, *death
 
 
 def _settles_of_op(

@@ -24,6 +24,7 @@ from quorum.fifo.commands import (
     CommandKind,
     Consume,
     Get,
+    Origins,
     Purge,
     PurgeOnce,
     Tick,
@@ -44,6 +45,7 @@ SESSION_KINDS = frozenset(
         CommandKind.TICK,
         CommandKind.WINDOW,
         CommandKind.WHO,
+        CommandKind.ORIGINS,
     }
 )
 LEADER_KINDS = frozenset(
@@ -127,7 +129,7 @@ def _check_other(data: bytes, at: int, node: NodeId) -> None:
                 raise RefusedProposal(f"a CONSUME with a tag of {len(tag)} characters, {TAG_BYTES_MAX} bytes are kept")
         case Cancel(consumer) | Get(consumer) | PurgeOnce(consumer) | Window(consumer) | Who(consumer):
             _must_speak_for_itself(consumer.node, node)
-        case Purge() | Tick():
+        case Purge() | Tick() | Origins():
             pass  # they say nothing beside themselves
 
 

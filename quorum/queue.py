@@ -52,7 +52,7 @@ from replicated.leader_route import LeaderRoute
 from replicated.letters import head
 from replicated.member import MemberLife
 from replicated.portions import Asker, Owner, Portion
-from replicated.ports import MemberDriver, QueuePorts
+from replicated.ports import MemberDriver, QueuePorts, nobody
 from replicated.remote_serving import RemoteServing
 from replicated.reply_timeout import WAIT_MS, ReplyTimeout
 
@@ -86,7 +86,7 @@ class QuorumQueue(Owner):
         self.group = group
         self.deleted = False
         self._keep_to(effective)
-        self.session = QueueSession(key, self)
+        self.session = QueueSession(key, self, None if ports.actor_number is nobody else ports.actor_number)
         self.entries = QueueEntries(group, ports, self.heard, on_refused)
         self.route = LeaderRoute(group, ports, self.member_nodes, self.entries)
         self.member: QueueMember | None = None

@@ -16,11 +16,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from broker.actors import LogActor
 from broker.confirms import Receipt
 from broker.message import Run
 from broker.queue_type import Outcome
 from quorum.fifo import commands
 from quorum.fifo.commands import ConsumerKey, Gap, SessionKey
+from quorum.fifo.origins import DEATH, ORIGIN, encode_part
 from replicated.portions import AMPLE_BYTES, PORTION_BYTES_MAX, Asker, Owner, Pipeline, Portion
 
 SETTLE_RANGES_MAX = 10_000  # of one operation
@@ -41,10 +43,39 @@ class _Op:
         self.asker = asker
 
 
+class _Part:
+    """Neighbours in an ENQUEUE that have one origin."""
+
+    __slots__ = ("count", "died_in", "number", "publisher", "size", "waited_for")
+
+    def __init__(self, run: Run, waited_for: bool) -> None:
+        self.publisher = run.publisher
+        self.number = run.number
+        self.count = run.count
+        self.waited_for = waited_for
+        self.died_in = run.died_in
+        self.size = ORIGIN.size if run.died_in is None else ORIGIN.size + DEATH.size
+
+    def goes_on(self, run: Run, waited_for: bool) -> bool:
+        """Whether the run is the next that the same channel published, and can be told with this one."""
+        return (
+            run.publisher is self.publisher
+            and run.number == self.number + self.count
+            and waited_for is self.waited_for
+            and run.died_in is None is self.died_in
+        )
+
+    def encode(self, actor_number: Callable[[LogActor], int]) -> bytes:
+        actor = 0 if self.publisher is None else actor_number(self.publisher)
+        died_in = self.died_in
+        death = None if died_in is None else (died_in.queue_id, *died_in.position, died_in.reason)
+        return encode_part(actor, self.number, self.count, self.waited_for, death)
+
+
 class _Publishes:
     """Runs that agree, in order: one ENQUEUE."""
 
-    __slots__ = ("alike", "asker", "body_bytes", "contents", "count", "producer", "sequence", "size")
+    __slots__ = ("alike", "asker", "body_bytes", "contents", "count", "parts", "producer", "sequence", "size")
 
     def __init__(self, alike: tuple[Any, ...], sequence: int, producer: commands.Producer | None) -> None:
         self.alike = alike  # what they agree on
@@ -54,14 +85,28 @@ class _Publishes:
         self.size = 0
         self.contents: list[bytes] = []
         self.asker: list[Receipt] = []
+        self.parts: list[_Part] = []
 
-    def add(self, run: Run, receipt: Receipt | None) -> None:
+    def add(self, run: Run, receipt: Receipt | None, *, says_who: bool) -> int:
+        """Returns how many bytes that makes it longer."""
+        added = len(run.content)
         self.count += run.count
         self.body_bytes += run.body_bytes
-        self.size += len(run.content)
         self.contents.append(run.content)
         if receipt is not None:
             self.asker.append(receipt)
+        if says_who:
+            added += self._add_origin(run, receipt is not None)
+        self.size += added
+        return added
+
+    def _add_origin(self, run: Run, waited_for: bool) -> int:
+        if self.parts and self.parts[-1].goes_on(run, waited_for):
+            self.parts[-1].count += run.count
+            return 0
+        part = _Part(run, waited_for)
+        self.parts.append(part)
+        return part.size
 
     def encode(self, key: SessionKey, answered: int) -> tuple[bytes, bytes]:
         exchange, routing_key, expiration_ms, flags, priority = self.alike
@@ -76,12 +121,14 @@ class QueueSession(Pipeline):
     """This node's, of one queue, in one life of the process."""
 
     __slots__ = (
-        "_cut_to", "_gathering", "_gathering_bytes", "_gathering_runs", "_next_number", "_next_sequence", "_settles", "ahead",
-        "key",
+        "_actor_number", "_cut_to", "_gathering", "_gathering_bytes", "_gathering_runs", "_next_number", "_next_sequence",
+        "_settles", "ahead", "key",
     )  # fmt: skip
 
-    def __init__(self, key: SessionKey, owner: Owner) -> None:
+    def __init__(self, key: SessionKey, owner: Owner, actor_number: Callable[[LogActor], int] | None = None) -> None:
+        """`actor_number`: of those who publish, as the log of this node names them; None: it names nobody."""
         super().__init__(owner)
+        self._actor_number = actor_number
         self.key = key
         self._gathering: deque[_Op | _Publishes] = deque()
         self._gathering_bytes = 0
@@ -119,11 +166,11 @@ class QueueSession(Pipeline):
             last = _Publishes(alike, self._next_sequence, producer)
             self._gathering.append(last)
             self._gathering_runs += 1
-        last.add(run, receipt)
+        added = last.add(run, receipt, says_who=self._actor_number is not None)
         self._next_sequence += run.count
         self.waiting_messages += run.count
-        self.waiting_bytes += len(run.content)
-        self._gathering_bytes += len(run.content)
+        self.waiting_bytes += added
+        self._gathering_bytes += added
 
     def settle(self, number: int, first: int, count: int, outcome: Outcome) -> None:
         """What one consumer or get has held. Neighbours become one range, and all of a portion one operation."""
@@ -184,6 +231,7 @@ class QueueSession(Pipeline):
         gathering = self._gathering
         ops: list[bytes] = []
         askers: list[Asker] = []
+        parts: list[_Part] = []
         size, sequence_end, runs = 0, self._cut_to, 0
         while gathering and (not ops or size + gathering[0].size <= PORTION_BYTES_MAX):
             op = gathering.popleft()
@@ -191,11 +239,15 @@ class QueueSession(Pipeline):
                 ops += op.encode(self.key, self._answered)
                 sequence_end = op.sequence + op.count
                 runs += 1
+                parts += op.parts
             else:
                 assert type(op) is _Op, f"{op!r} gathers among operations"
                 ops.append(op.data)
             askers.append(op.asker)
             size += op.size
+        if parts and self._actor_number is not None:
+            ops.insert(0, commands.encode_origins([part.encode(self._actor_number) for part in parts]))
+            askers.insert(0, None)
         self._cut_to = sequence_end
         self._gathering_bytes -= size
         self._gathering_runs -= runs

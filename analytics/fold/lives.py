@@ -57,6 +57,7 @@ class PublishedRun(NamedTuple):
     actor: int | None = None
     publish_no: int | None = None  # the publisher's number of the first message
     died_in: tuple[int, tuple[int, int, int], int] | None = None  # a dead letter: queue, position there, reason
+    process: tuple[int, int] | None = None  # whose number the actor has, of a quorum queue: node and incarnation
 
 
 NOT_SEEN = PublishedRun(None, 0, 0)

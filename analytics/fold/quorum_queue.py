@@ -6,7 +6,10 @@ the time of the entry. It begins at the first entry of the log, or at a snapshot
 
 from __future__ import annotations
 
+import struct
+from collections import deque
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from copy import copy
 from typing import NamedTuple
 
@@ -16,6 +19,7 @@ from quorum.fifo.commands import (
     ENQUEUE_HEAD,
     ENTRY_HEAD,
     NO_EXPIRATION,
+    OP_HEAD,
     PERSISTENT,
     SETTLE_HEAD,
     ConsumerKey,
@@ -28,6 +32,7 @@ from quorum.fifo.commands import (
 from quorum.fifo.consumers import MachineConsumer
 from quorum.fifo.inspection import MemberCounters
 from quorum.fifo.machine import QueueMachine
+from quorum.fifo.origins import OriginPart, read_parts
 from quorum.fifo.returning import Fate, is_for_dead_letters
 from quorum.fifo.stored import StoredMessages
 from raft.core.messages import Entry, EntryKind
@@ -90,18 +95,27 @@ class Second(NamedTuple):
 class TellingMachine(QueueMachine):
     """See the module."""
 
-    __slots__ = ("_first_time", "_publishing", "_why", "actors", "lives", "refusals")
+    __slots__ = ("_first_time", "_origins", "_publishing", "_why", "actors", "lives", "refusals")
 
     def __init__(self, lives: Lives) -> None:
         super().__init__()
         self.lives = lives
         self.refusals: list[Refusal] = []
         self.actors: dict[ConsumerKey, int] = {}  # who consumers are, those of whom the log says it
-        self._publishing: tuple[int, int, PublishedRun] | None = None  # that is being taken and was not told yet
+        self._publishing: tuple[int, int, list[PublishedRun]] | None = None  # that is being taken and was not told yet
+        self._origins: deque[OriginPart] = deque()  # of what is published further on in the entry
         self._why: str | None = None  # messages come back that come back now
         self._first_time = True  # a get is answered
 
     # publishing
+
+    def begin_entry(self) -> None:
+        """What an entry says of who published holds for it alone."""
+        self._origins.clear()
+
+    def _tell_origins(self, data: bytes, at: int, end: int) -> None:
+        with suppress(ValueError, struct.error):
+            self._origins = deque(read_parts(data, at + OP_HEAD.size, end))
 
     def _enqueue(self, index: int, data: bytes, at: int, end: int) -> Result:
         if end - at >= ENQUEUE_HEAD.size:
@@ -110,12 +124,13 @@ class TellingMachine(QueueMachine):
         if result is ResultCode.ACCEPTED:
             self._tell_published()
         elif isinstance(result, ResultCode) and self._publishing is not None:
-            self.refusals.append(Refusal(index, at, self._publishing[2].messages, self.state.now, result))
+            self.refusals.append(Refusal(index, at, _messages(self._publishing[2]), self.state.now, result))
         self._publishing = None
         return result
 
-    def _publish_of(self, data: bytes, at: int) -> PublishedRun:
-        _, _, _, _, _, _, length, size, expiration, flags, priority, exchange_length, key_length = (
+    def _publish_of(self, data: bytes, at: int) -> list[PublishedRun]:
+        """Part by part."""
+        _, _, node, incarnation, _, _, length, size, expiration, flags, priority, exchange_length, key_length = (
             ENQUEUE_HEAD.unpack_from(data, at)
         )
         names = at + ENQUEUE_HEAD.size
@@ -126,11 +141,23 @@ class TellingMachine(QueueMachine):
         own = None if expiration == NO_EXPIRATION else expiration
         shortest = min((ms for ms in (own, ttl) if ms is not None), default=None)
         expires_at = None if shortest is None else now + shortest
-        return PublishedRun(now, length, size, exchange, key, bool(flags & PERSISTENT), priority, expires_at)
+        run = PublishedRun(now, length, size, exchange, key, bool(flags & PERSISTENT), priority, expires_at)
+        return self._parts_of(run, SessionKey(node, incarnation))
+
+    def _parts_of(self, run: PublishedRun, session: SessionKey) -> list[PublishedRun]:
+        """One for each origin; one without if the entry does not say it."""
+        parts: list[PublishedRun] = []
+        left = run.messages
+        while left and self._origins and 0 < self._origins[0].messages <= left:
+            part = self._origins.popleft()
+            left -= part.messages
+            parts.append(_of_origin(run, part, session))
+        return [run] if left else parts
 
     def _tell_published(self) -> None:
         if self._publishing is not None:
-            self.lives.published(*self._publishing)
+            entry, offset, parts = self._publishing
+            self.lives.published(entry, offset, *parts)
             self._publishing = None
 
     # handing out
@@ -238,6 +265,25 @@ class TellingMachine(QueueMachine):
                 lives.found(stored.entry, stored.offset, stored.first, stored.length, out=True)
 
 
+def _of_origin(run: PublishedRun, part: OriginPart, session: SessionKey) -> PublishedRun:
+    died_in = part.died_in
+    return run._replace(
+        messages=part.messages,
+        body_bytes=round(run.body_bytes * part.messages / run.messages),
+        confirm=part.waited_for if part.actor else None,
+        actor=part.actor or None,
+        publish_no=part.number or None,
+        died_in=None
+        if died_in is None
+        else (died_in.queue_id, (died_in.pos, died_in.off, died_in.nth), died_in.reason),
+        process=session if part.actor else None,
+    )
+
+
+def _messages(parts: Iterable[PublishedRun]) -> int:
+    return sum(part.messages for part in parts)
+
+
 class QueueFold:
     """See the module. `take` entries in the order of their indexes, without gaps."""
 
@@ -257,6 +303,7 @@ class QueueFold:
         self.lives.place = index
         if len(data) >= ENTRY_HEAD.size:
             self._begin_second(ENTRY_HEAD.unpack_from(data)[1] // 1000)
+        machine.begin_entry()
         machine.apply((Entry(index, 0, EntryKind.COMMAND, data),))
         machine.take_effects()
 

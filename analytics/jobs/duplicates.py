@@ -24,20 +24,22 @@ def duplicates(messages: DataFrame, lives: DataFrame, within_s: int = WITHIN_S) 
     # Nodes have copies of a quorum queue's entries, and of one place that of the last term counts.
     said = f.struct("term", "message_id", "body_bytes", "body_digest")
     once = messages.groupBy(*place, "nth").agg(f.max(said).alias("said")).select(*place, "nth", "said.*")
-    of_life = lives.select(*place, f.col("nth").alias("first"), "count", "name", "published_at", "actor")
+    # The number of an actor is that of the process which wrote the record, or of the one that a quorum queue's log names.
+    publisher = f.when(f.col("actor").isNotNull(), f.struct("process", "actor")).alias("publisher")
+    of_life = lives.select(*place, f.col("nth").alias("first"), "count", "name", "published_at", publisher)
     known = once.join(of_life, place).where(
         (f.col("nth") >= f.col("first")) & (f.col("nth") < f.col("first") + f.col("count"))
     )
     is_named = f.col("message_id").isNotNull()
     marked = known.where(is_named | (f.col("body_bytes") > 0)).select(
-        "name", "published_at", "actor", *place, "nth",
+        "name", "published_at", "publisher", *place, "nth",
         f.when(is_named, "message id").otherwise("body").alias("same"),
         f.when(is_named, f.col("message_id")).otherwise(f.lower(f.hex("body_digest"))).alias("value"),
     )  # fmt: skip
     in_order = Window.partitionBy("name", "same", "value").orderBy("published_at", *place, "nth")
     before = f.lag("published_at").over(in_order)
     gap_s = f.col("published_at").cast("double") - before.cast("double")
-    again = marked.withColumn("gap_s", gap_s).withColumn("first_actor", f.first("actor").over(in_order))
+    again = marked.withColumn("gap_s", gap_s).withColumn("first_publisher", f.first("publisher").over(in_order))
     return (
         again.where(f.col("gap_s") <= within_s)
         .groupBy("name", "same", "value")
@@ -46,9 +48,9 @@ def duplicates(messages: DataFrame, lives: DataFrame, within_s: int = WITHIN_S) 
             f.round(f.max("gap_s"), 3).alias("longest_gap_s"),
             f.min("published_at").alias("first_again_at"),
             f.max("published_at").alias("last_again_at"),
-            f.nullif(f.size(f.array_union(f.collect_set("actor"), f.collect_set("first_actor"))), f.lit(0)).alias(
-                "publishers"
-            ),
+            f.nullif(
+                f.size(f.array_union(f.collect_set("publisher"), f.collect_set("first_publisher"))), f.lit(0)
+            ).alias("publishers"),
             f.min(f.struct(*place, "nth")).alias("sample"),
         )
         .orderBy(f.desc("again"), "name", "same", "value")

@@ -18,6 +18,7 @@ PERCENTILES = (0.5, 0.9, 0.99, 1.0)
 LATENCY_NAMES = ("p50", "p90", "p99", "max")
 HOT_GROUPS = ("queue", "publisher", "hour", "exchange", "routing_key")
 GROUPS = ("queue", "consumer", "hour", "state", "exchange", "routing_key")
+PUBLISHER = ("process", "actor")
 
 
 def dead(lives: DataFrame) -> DataFrame:
@@ -27,7 +28,7 @@ def dead(lives: DataFrame) -> DataFrame:
 
 def dropped(lives: DataFrame) -> DataFrame:
     """What was too old or too much, by its publisher: nobody rejected it, and who sent it was not told."""
-    return _ended_as(lives, DROPPED, "exchange", "routing_key", "actor")
+    return _ended_as(lives, DROPPED, "exchange", "routing_key", *PUBLISHER)
 
 
 def redelivered(lives: DataFrame) -> DataFrame:
@@ -67,10 +68,10 @@ def hot(lives: DataFrame, by: tuple[str, ...] = ("queue",)) -> DataFrame:
     # A run may have come to several lives, each of which has the bytes of all of it.
     runs = (
         lives.where(f.col("published_at").isNotNull())
-        .groupBy("name", "queue", "pos", "off", "actor", "publish_no", "exchange", "routing_key", "published_at")
+        .groupBy("name", "queue", "pos", "off", *PUBLISHER, "publish_no", "exchange", "routing_key", "published_at")
         .agg(f.sum("count").alias("count"), f.max("body_bytes").alias("bytes"))
     )
-    groups = [_group(one) for one in by]
+    groups = [_group(column) for one in by for column in (PUBLISHER if one == "publisher" else (one,))]
     names = [runs.select(group).columns[0] for group in groups]
     seconds = runs.groupBy(*groups, f.date_trunc("second", "published_at").alias("second")).agg(
         f.sum("count").alias("count"), f.sum("bytes").alias("bytes")
@@ -119,7 +120,7 @@ def _group(by: str) -> Column:
 
     if by == "hour":
         return f.date_trunc("hour", "published_at").alias("hour")
-    return f.col({"queue": "name", "consumer": "last_consumer", "publisher": "actor"}.get(by, by))
+    return f.col({"queue": "name", "consumer": "last_consumer"}.get(by, by))
 
 
 def _percentiles(column: str) -> list[Column]:

@@ -137,7 +137,8 @@ class _FileLook:
                 self._seen.names[one.queue] = one
             elif isinstance(one, ActorName):
                 self._actors[one.number] = one.row
-                if one.row.queue and one.row.queue in self._wanted.consumed:
+                is_consumer = bool(one.row.queue) and one.row.queue in self._wanted.consumed
+                if is_consumer or (one.row.incarnation, one.number) in self._wanted.publishers:
                     self._named.add(one.number)
             elif one.queue in self._wanted.groups:
                 self._seen.events.append(one._replace(node=self._seen.file.node))
@@ -165,7 +166,8 @@ class _FileLook:
         for run in runs:
             start = run["content_at"] - piece.base
             if isinstance(sought, SuccessorOf):
-                yield makes.message(run, 0, start), False, start
+                for nth, begin in makes.dead_letters(run, start):
+                    yield makes.message(run, nth, begin), False, start
             elif start <= at < start + run["stored_bytes"]:
                 for nth, begin, body, end in _messages(piece.buffer, start, start + run["stored_bytes"]):
                     if at < end:
@@ -265,22 +267,36 @@ class _Maker:
         self._file, self._piece = file, piece
         self._record = picked(RECORDS, piece.records, [row])
         (self._head,) = rows_of(RECORDS, self._record)
-        self._parts = rows_of(ORIGINS, origins(piece.buffer, piece.base, self._record))
+        self._parts = rows_of(ORIGINS, origins(piece.buffer, piece.base, self._record, _group_of(self._head)))
         self._events = (
             list(_events_of(piece, [row], file, durable)) if self._head["kind"] == Kind.CLASSIC_PUBLISH else []
         )
+
+    def _parts_of(self, run: dict[str, Any]) -> list[dict[str, Any]]:
+        entry = None if run["session_inc"] is None else run["pos"]
+        return [one for one in self._parts if (one["entry"], one["off"]) == (entry, run["off"])]
+
+    def dead_letters(self, run: dict[str, Any], start: int) -> Iterator[tuple[int, int]]:
+        """The how manieth messages of a run, and where in the piece they begin: those that may have died elsewhere."""
+        if run["src_queue"] is not None:
+            yield 0, start
+            return
+        firsts = {one["nth"] for one in self._parts_of(run) if one["src_queue"] is not None}
+        for nth, begin, _, _ in _messages(self._piece.buffer, start, start + run["stored_bytes"]) if firsts else ():
+            if nth in firsts:
+                yield nth, begin
 
     def message(self, run: dict[str, Any], nth: int, at: int) -> FoundMessage:
         """That begins at this byte of the piece."""
         buffer, head, record = self._piece.buffer, self._head, run
         props_len, body_len = _MESSAGE.unpack_from(buffer, at)
-        part = next((one for one in self._parts if one["nth"] <= nth < one["nth"] + one["count"]), None)
+        part = next((one for one in self._parts_of(run) if one["nth"] <= nth < one["nth"] + one["count"]), None)
         number = None if part is None or part["publish_no"] is None else part["publish_no"] + nth - part["nth"]
+        said = record if part is None else part  # who has a part and who died stand together, or at the run
         died = (
-            None
-            if record["src_queue"] is None
-            else tuple(record[f"src_{one}"] for one in ("queue", "pos", "off", "nth"))
+            None if said["src_queue"] is None else tuple(said[f"src_{one}"] for one in ("queue", "pos", "off", "nth"))
         )
+        confirm = part["confirm"] if part is not None and part["actor"] else record["confirm"]
         event = next((one for one in self._events if one.queue == record["queue"]), None)
         return FoundMessage(
             MessagePlace(record["queue"], record["pos"], record["off"], nth),
@@ -292,13 +308,14 @@ class _Maker:
             record["time"],
             bytes(record["exchange"]).decode("utf-8", "surrogateescape"),
             bytes(record["routing_key"]).decode("utf-8", "surrogateescape"),
-            None if record["confirm"] is None else bool(record["confirm"]),
+            None if confirm is None else bool(confirm),
             None if part is None else part["actor"] or None,
+            record["session_inc"],
             number,
             record["expires_at"],
             body_len,
             died,
-            record["src_reason"],
+            said["src_reason"],
             bytes(buffer[at + _MESSAGE.size : at + _MESSAGE.size + props_len]),
             event,
         )
@@ -307,8 +324,12 @@ class _Maker:
 def _runs(piece: ColumnPiece, row: int) -> list[dict[str, Any]]:
     """What this record publishes."""
     one = picked(RECORDS, piece.records, [row])
-    group = rows_of(RECORDS, one)[0]["writer"] & (1 << 64) - 1
-    return rows_of(PUBLISHES, publishes(piece.buffer, piece.base, one, group.to_bytes(8, "little")))
+    return rows_of(PUBLISHES, publishes(piece.buffer, piece.base, one, _group_of(rows_of(RECORDS, one)[0])))
+
+
+def _group_of(record: dict[str, Any]) -> bytes:
+    """As the kernel takes the ids of groups."""
+    return bytes((record["writer"] & (1 << 64) - 1).to_bytes(8, "little"))
 
 
 def _messages(buffer: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:

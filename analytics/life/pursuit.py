@@ -104,6 +104,9 @@ def _next_look(todo: Sequence[FoundMessage], names: dict[int, QueueName], known:
         sequences=frozenset((one.place.queue, one.place.pos + one.place.nth) for one in classic),
         groups=groups,
         consumed=frozenset(names[group].name.rpartition("/")[2] for group in groups if group in names),
+        publishers=frozenset(
+            (one.incarnation, one.actor) for one in todo if one.incarnation is not None and one.actor is not None
+        ),
     )
 
 
@@ -239,6 +242,8 @@ class _Follower:
 
     def _conclude(self, one: FollowedMessage, fold: HistoryFold, top: dict[int, int]) -> None:
         found, history = one.found, fold.history
+        if found.incarnation is not None:
+            one.publisher = self._actor_of(found.actor, found.incarnation)
         if top.get(found.place.pos, found.term) > found.term:
             one.steps, one.unknown = [], REPLACED
             return
@@ -260,11 +265,15 @@ class _Follower:
         one.committed = None if life is None else history.is_committed(life)
 
     def _consumer(self, actor: object, key: object) -> list[ActorRow]:
-        if not isinstance(actor, int) or not isinstance(key, ConsumerKey):
+        return self._actor_of(actor, key.incarnation) if isinstance(key, ConsumerKey) else []
+
+    def _actor_of(self, actor: object, incarnation: int) -> list[ActorRow]:
+        """Whom the log of some node calls so, in this life of its process."""
+        if not isinstance(actor, int):
             return []
         for one in self._seen:
             row = one.actors.get(actor)
-            if row is not None and row.incarnation == key.incarnation:
+            if row is not None and row.incarnation == incarnation:
                 return owners(one.actors, actor)
         return []
 

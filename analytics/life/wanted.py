@@ -52,7 +52,8 @@ class FoundMessage(NamedTuple):
     exchange: str
     routing_key: str
     confirm: bool | None  # None: the log does not say
-    actor: int | None  # who published it
+    actor: int | None  # who published it, as the log of the node names it that the publisher was connected to
+    incarnation: int | None  # of that node's process, in a quorum queue; None: it is the process that wrote the record
     publish_no: int | None  # and the how manieth that was
     expires_at: int | None  # ms
     body_bytes: int
@@ -168,4 +169,5 @@ class LookFor(NamedTuple):
     sequences: frozenset[tuple[int, int]] = frozenset()  # of classic queues, by number: what became of them
     groups: frozenset[int] = frozenset()  # quorum queues: where their entries lie, and what nodes say of them
     consumed: frozenset[str] = frozenset()  # names of queues without virtual host: who their consumers are
+    publishers: frozenset[tuple[int, int]] = frozenset()  # incarnation and number of actors, of any node
     matches_max: int = 100  # of one file

@@ -36,7 +36,7 @@ ARROW = pa.schema(
         ("last_consumer", pa.string()), ("first_actor", pa.int64()), ("last_actor", pa.int64()),
         ("returned", pa.map_(pa.string(), pa.int32())), ("ended_at", TIME),
         ("wait_ms", pa.int64()), ("hold_ms", pa.int64()), ("partial", pa.bool_()), ("unknown", pa.string()),
-        ("committed", pa.bool_()),
+        ("committed", pa.bool_()), ("process", pa.string()),
     ]
 )  # fmt: skip
 SCHEMA = (
@@ -44,7 +44,7 @@ SCHEMA = (
     " confirm boolean, exchange string, routing_key string, body_bytes long, first_out_at timestamp, last_out_at timestamp,"
     " times_out int, first_consumer string, last_consumer string, first_actor long, last_actor long,"
     " returned map<string,int>, ended_at timestamp, wait_ms long,"
-    " hold_ms long, partial boolean, unknown string, committed boolean"
+    " hold_ms long, partial boolean, unknown string, committed boolean, process string"
 )
 CHUNKS_ARROW = pa.schema(
     [
@@ -196,7 +196,7 @@ def life_row(queue: int, life: Life, history: QueueHistory) -> tuple[object, ...
         history.actor_of(life.first_consumer),
         history.actor_of(life.last_consumer), list(life.returned.items()),
         micros(life.ended_at), life.wait_ms, life.hold_ms, life.partial, history.unknown,
-        history.is_committed(life),
+        history.is_committed(life), named_consumer(run.process),
     )  # fmt: skip
 
 
@@ -205,7 +205,7 @@ def micros(ms: int | None) -> int | None:
 
 
 def named_consumer(consumer: object) -> str | None:
-    """An actor's number, or node, incarnation and number of a consumer of a quorum queue."""
+    """An actor's number, or node, incarnation and number of a consumer of a quorum queue; of a process the first two."""
     if consumer is None:
         return None
     return "/".join(map(str, consumer)) if isinstance(consumer, tuple) else str(consumer)

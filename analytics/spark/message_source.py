@@ -22,7 +22,7 @@ from analytics.queue_events import QUORUM, FileEvents, QueueName
 from analytics.spark.event_source import TASK_BYTES, Files, arrow_batch, files_of_tasks
 from native import message_columns
 from native.columns import Column, rows_of, values
-from native.log_columns import PUBLISHES, RECORDS, publishes
+from native.log_columns import ORIGINS, PUBLISHES, RECORDS, origins, publishes
 from native.message_columns import MESSAGES, PROPERTIES
 from storage.history.column_reader import ColumnPiece
 
@@ -40,6 +40,7 @@ ARROW = pa.schema(
 DIGEST_BYTES = 16  # two of a billion bodies with one digest are not to be expected
 _AT = {one.name: at for at, one in enumerate(MESSAGES)}
 _RUN = {one.name: at for at, one in enumerate(PUBLISHES)}
+_ORIGIN = {one.name: at for at, one in enumerate(ORIGINS)}
 _MESSAGE_ID = next(at for at, one in enumerate(PROPERTIES) if one.name == "message_id")
 
 MessageRow = tuple[int, int, int, int, int, str | None, int, bytes]
@@ -95,6 +96,7 @@ def _rows_of(piece: ColumnPiece, quorum: set[int]) -> list[MessageRow]:
     groups = b"".join(group.to_bytes(8, "little") for group in sorted(quorum))
     made = publishes(piece.buffer, piece.base, piece.records, groups)
     runs = rows_of(PUBLISHES, made)
+    letters = _dead_letters(piece, groups)
     terms = _terms_of(piece)
     places = [_numbers(made[1][_RUN[name]]) for name in ("content_at", "stored_bytes", "count")]
     count, found = message_columns.messages(piece.buffer, piece.base, *places)
@@ -106,11 +108,21 @@ def _rows_of(piece: ColumnPiece, quorum: set[int]) -> list[MessageRow]:
     rows: list[MessageRow] = []
     for run, nth, body, size, named in zip(of_run, nths, bodies, sizes, ids, strict=True):
         one = runs[run]
-        if one["src_queue"] is None:
+        if one["src_queue"] is None and (one["offset"], one["pos"], one["off"], nth) not in letters:
             start = body - piece.base
             digest = blake2b(view[start : start + size], digest_size=DIGEST_BYTES).digest()
             rows.append((one["queue"], one["pos"], one["off"], nth, terms[one["offset"]], named, size, digest))
     return rows
+
+
+def _dead_letters(piece: ColumnPiece, groups: bytes) -> set[tuple[int, ...]]:
+    """Of quorum queues, whose log says it of each part of a run: the record, entry and op, and the how manieth message."""
+    count, found = origins(piece.buffer, piece.base, piece.records, groups)
+    *places, sources = (
+        values(ORIGINS[_ORIGIN[name]], count, found[_ORIGIN[name]])
+        for name in ("offset", "entry", "off", "nth", "src_queue")
+    )
+    return {tuple(place) for *place, source in zip(*places, sources, strict=True) if source is not None}
 
 
 def _message_ids(piece: ColumnPiece, count: int, found: Sequence[Column]) -> list[str | None]:

@@ -72,7 +72,7 @@ TIME_MS_MAX = 1 << 62  # no clock and no time to live says more
 _DIGEST_MASK = (1 << 64) - 1
 _DIGEST_FACTOR = 6364136223846793005
 
-_ENQUEUE, _SETTLE = int(CommandKind.ENQUEUE), int(CommandKind.SETTLE)
+_ENQUEUE, _SETTLE, _ORIGINS = int(CommandKind.ENQUEUE), int(CommandKind.SETTLE), int(CommandKind.ORIGINS)
 _FIRST_OP = ENTRY_HEAD.size
 
 
@@ -186,6 +186,9 @@ class QueueMachine(MachineClients):
                 results.append(self._enqueue(index, data, at, op_end))
             elif kind == _SETTLE:
                 results.append(self._settle(data, at, op_end))
+            elif kind == _ORIGINS:  # what is due is handed out behind it, as by members that do not know the kind
+                self._tell_origins(data, at, op_end)
+                results.append(None)
             else:
                 results.append(self._apply_rare(data, at))
             if s.consumers.active is not self._active_told:
@@ -341,6 +344,9 @@ class QueueMachine(MachineClients):
             case Who(key, actor):
                 self._tell_who(key, actor)
         return None
+
+    def _tell_origins(self, data: bytes, at: int, end: int) -> None:
+        """Who published what follows in the entry; whoever replays a log wants to know of it."""
 
     def _tell_who(self, key: ConsumerKey, actor: int) -> None:
         """Nothing: only whoever replays a log wants to know it."""

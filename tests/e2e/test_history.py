@@ -79,6 +79,10 @@ def test_who_acknowledged_a_message_of_a_quorum_queue_is_told_with_user_and_addr
     )
     assert actors[declaration["actor"]] == connection
     assert declaration["time_ms"] <= life.publish.at
+    assert life.publish.actor is not None
+    channel = actors[life.publish.actor]
+    assert (channel.kind, actors[channel.parent]) == (ActorKind.CHANNEL, connection)
+    assert (life.publish.publish_no, life.publish.confirm) == (1, True)
 
 
 def test_at_level_full_the_log_counts_what_reached_no_queue_with_user_and_exchange(
@@ -154,5 +158,6 @@ def test_at_level_off_the_log_of_a_quorum_queue_names_nobody(tmp_path: Path) -> 
     (life,) = histories[QUEUE].lives
     assert life.state is LifeState.ACKED
     assert histories[QUEUE].actor_of(life.last_consumer) is None
+    assert (life.publish.actor, life.publish.confirm) == (None, None)
     assert not actors
     assert declaration["actor"] == 0 < declaration["time_ms"], "when, and not by whom"

@@ -1,4 +1,4 @@
-"""Who was given messages of a quorum queue, and who published to a classic one: `lives` joined with `actors`."""
+"""Who published messages, and who was given them: `lives` joined with `actors`."""
 
 from __future__ import annotations
 
@@ -44,5 +44,19 @@ def test_lives_are_joined_with_who_took_the_messages(ask: Ask, consumed: Path) -
     assert code == EXIT_HOLDS
     assert rows == [
         {"user": "guest", "tag": f"of {kind}", "queue": kind, "is_local": True, "n": MESSAGES}
+        for kind in ("classic", "quorum")
+    ]
+
+
+def test_lives_are_joined_with_who_published_the_messages(ask: Ask, consumed: Path) -> None:
+    query = (
+        "select q.name, a.user, a.address like '127.0.0.1:%' as is_local, l.confirm, cast(sum(l.count) as long) as n"
+        " from lives l join queues q using (queue) join actors a on a.actor = l.actor"
+        " and (l.process is null or a.incarnation = cast(split(l.process, '/')[1] as long)) group by 1, 2, 3, 4 order by 1"
+    )
+    code, rows = ask(consumed, "sql", query)
+    assert code == EXIT_HOLDS
+    assert rows == [
+        {"name": f"//{kind}", "user": "guest", "is_local": True, "confirm": True, "n": MESSAGES}
         for kind in ("classic", "quorum")
     ]

@@ -48,6 +48,15 @@ def test_what_is_hot_is_told_with_its_share_and_busiest_second(ask: Ask, logs: P
         assert 0 < row["peak_per_second"] <= PUBLISHED
 
 
+def test_publishers_are_told_with_the_process_that_numbered_them(ask: Ask, logs: Path) -> None:
+    _, rows = ask(logs, "hot", "--by", "queue,publisher")
+    told = {row["name"]: (row["process"], row["actor"], row["messages"]) for row in rows}
+    assert told["//classic"][0] is None, "it is the one that wrote the record"
+    node, incarnation = told["//quorum"][0].split("/")
+    assert int(node) == 1 <= int(incarnation)
+    assert all(actor and messages == PUBLISHED for _, actor, messages in told.values())
+
+
 def test_terms_name_the_node_that_led_and_copies_of_one_node_do_not_differ(ask: Ask, logs: Path) -> None:
     _, (row,) = ask(logs, "terms")
     assert (row["name"], row["leader"], row["first_index"], row["replaced"]) == ("//quorum", "n1", 1, 0)

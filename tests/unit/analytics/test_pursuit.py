@@ -14,12 +14,23 @@ from broker.queue_type import Outcome
 from classic.store.log_records import DoneReason, encode_published, encode_reasoned
 from native import content
 from native.sequence_set import SequenceSet
-from quorum.fifo.commands import Consume, ConsumerKey, SessionKey, Settle, encode, encode_enqueue, entry_head
+from quorum.fifo.commands import (
+    Consume,
+    ConsumerKey,
+    Origins,
+    SessionKey,
+    Settle,
+    encode,
+    encode_enqueue,
+    entry_head,
+)
 from quorum.fifo.machine import QueueMachine
+from quorum.fifo.origins import DeathPlace, OriginPart
 from raft.core import packs
 from raft.core.live_entries import LiveEntries
 from raft.core.messages import Entry, EntryKind, Membership, SnapshotMeta
 from raft.store.snapshots import write as write_snapshot
+from storage.history.name_records import ActorRow, encode_actor
 from storage.names import LOG_DIRECTORY, LOG_SUFFIX, RAFT_DIRECTORY, numbered
 from storage.os_disk import OsDisk
 from storage.record import Kind
@@ -183,6 +194,42 @@ def test_behind_missing_entries_a_life_is_unknown_without_a_snapshot_and_known_w
     write_snapshot(OsDisk(str(tmp_path / "n1")), GROUP, 1, meta, LiveEntries(), machine.snapshot())
     (one,) = pursued(tmp_path, MessageId("m1")).messages
     assert ([known.step.what for known in one.steps], one.unknown) == (["delivered", "acked"], None)
+
+
+def said_by(*parts: OriginPart) -> bytes:
+    return encode(Origins(parts))
+
+
+def test_who_published_to_a_quorum_queue_is_looked_up_in_the_log_of_the_node_that_it_was_connected_to(
+    tmp_path: Path,
+) -> None:
+    """Another node, and an earlier process, give the number to others. Two channels had parts of the run."""
+    ann, bob = (ActorRow(1, SESSION.incarnation, 0, user) for user in ("ann", "bob"))
+    named = [encode_record(Kind.ACTOR, 0, 5, [encode_actor(ann)]), encode_record(Kind.ACTOR, 0, 6, [encode_actor(bob)])]
+    other = encode_record(Kind.ACTOR, 0, 6, [encode_actor(ActorRow(1, 77, 0, "eve"))])
+    parts = OriginPart(5, 10, 2, True), OriginPart(6, 3, 1)
+    op = b"".join(encode_enqueue(SESSION, 1, 3, 10, "", "q", message("m1") + message("m2") + message("m3")))
+    log(tmp_path / "n1", 1, other, entries(1, 1, entry_head(START) + said_by(*parts) + op))
+    log(tmp_path / "n2", 1, *named)
+    told = []
+    for id_ in ("m2", "m3"):
+        (one,) = pursued(tmp_path, MessageId(id_)).messages
+        told.append(([row.user for row in one.publisher], one.found.publish_no, one.found.confirm))
+    assert told == [(["ann"], 11, True), (["bob"], 3, False)]
+
+
+def test_a_dead_letter_into_a_quorum_queue_is_followed_by_its_place_in_both_directions(tmp_path: Path) -> None:
+    died_in = DeathPlace(QUEUE, 1, 0, 0, 0)
+    op = b"".join(encode_enqueue(SESSION, 1, 2, 10, "", "dead", message("", b"x") + message("", b"y")))
+    said = said_by(OriginPart(0, 0, 1), OriginPart(0, 0, 1, died_in=died_in))
+    log(tmp_path / "n1", 1, publish(0, message("m1"), message("m2")), entries(1, 1, entry_head(START) + said + op))
+    for asked in (MessageId("m2"), AtPlace(None, GROUP, 1, 9 + len(said), 1)):
+        first, letter = sorted(pursued(tmp_path, asked).messages, key=lambda one: one.found.place)
+        assert (first.found.place.queue, letter.found.place.queue) == (QUEUE, GROUP)
+        assert first.became == [letter.found.place]
+        assert (letter.found.place.nth, letter.found.death_reason) == (1, 0)
+    (alone,) = pursued(tmp_path, MessageId("m1")).messages
+    assert alone.became == []
 
 
 @pytest.mark.parametrize("text", ["", "x", "1/2", "-1", "1/2/x"])

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 from analytics.fold.lives import Life, LifeState
 from analytics.fold.quorum_queue import QueueFold
-from broker.queue_type import Outcome
+from broker.queue_type import DeathReason, Outcome
 from quorum.fifo.commands import (
     Cancel,
     Consume,
     ConsumerKey,
     Get,
     Op,
+    Origins,
     Policy,
     Purge,
     ResultCode,
@@ -29,6 +30,7 @@ from quorum.fifo.commands import (
     encode_enqueue,
     entry_head,
 )  # fmt: skip
+from quorum.fifo.origins import DeathPlace, OriginPart
 from quorum.fifo.rules import DeadLetters, Rules
 from tests.unit.quorum.dumb_queue import DumbQueue
 from tests.unit.quorum.queue_world import START
@@ -72,6 +74,37 @@ class Log:
 def told(lives: list[Life]) -> list[tuple[int, int, LifeState]]:
     """From which message of its run on, how many, and what came of them."""
     return [(life.first, life.count, life.state) for life in lives]
+
+
+def test_each_publisher_of_a_joined_run_has_a_life_of_its_own() -> None:
+    log = Log()
+    died_in = DeathPlace(70, 30, 9, 1, DeathReason.MAXLEN)
+    parts = [OriginPart(7, 40, 2, True), OriginPart(9, 0, 1), OriginPart(0, 0, 1, died_in=died_in)]
+    enqueues = [
+        encode_enqueue(SESSION, first, count, 10 * count, "", "q", b"") for first, count in ((1, 3), (4, 1), (5, 2))
+    ]
+    log.append(encode(Origins(parts)) + b"".join(part for one in enqueues for part in one), 1)
+    log.sequence = 7
+    log.publish()
+    lives = sorted(log.fold.lives.going_on(), key=lambda life: (life.entry, life.offset, life.first))
+    said = [
+        (life.first, life.count, life.publish.actor, life.publish.publish_no, life.publish.confirm) for life in lives
+    ]
+    assert said == [
+        (0, 2, 7, 40, True), (2, 1, 9, None, False), (0, 1, None, None, None), (0, 2, None, None, None),
+        (0, 1, None, None, None),
+    ]  # fmt: skip
+    assert [life.publish.died_in for life in lives[2:4]] == [(70, (30, 9, 1), DeathReason.MAXLEN), None]
+    assert [life.publish.body_bytes for life in lives] == [20, 10, 10, 20, 10]
+    assert {life.publish.process for life in lives} == {SESSION, None}
+
+
+def test_origins_that_do_not_fit_what_is_published_say_nothing() -> None:
+    log = Log()
+    op = b"".join(encode_enqueue(SESSION, 1, 3, 30, "", "q", b""))
+    log.append(encode(Origins([OriginPart(7, 1, 2), OriginPart(7, 3, 9)])) + op, 1)
+    (life,) = log.fold.lives.going_on()
+    assert (life.count, life.publish.actor) == (3, None)
 
 
 def test_a_run_that_one_consumer_acknowledges_is_one_life() -> None:

@@ -35,6 +35,7 @@ from native.record_scan import CLEAN_END, DAMAGED, REACHED_END, TORN, scan, seal
 from native.sequence_set import SequenceSet
 from quorum.fifo import commands
 from quorum.fifo.commands import CommandKind, ConsumerKey, Producer, SessionKey
+from quorum.fifo.origins import DeathPlace, OriginPart
 from raft.core import packs
 from storage import record
 from storage.history.count_records import CountRow, encode_counts
@@ -107,6 +108,14 @@ COUNTED = [
 
 READING = [ReaderRow(5, GROUP, 2**63), ReaderRow(6, GROUP, 7, has_left=True)]
 
+MAXLEN = (70, 30, 9, 1, DEATHS.index("maxlen"))
+SAID = commands.encode(
+    commands.Origins([
+        OriginPart(5, 100, 1, True), OriginPart(6, 0, 1),
+        OriginPart(0, 0, 1, False, DeathPlace(*MAXLEN)),
+    ])
+)  # fmt: skip
+
 CLASSIC_EVENTS = (
     Kind.CLASSIC_PUBLISH, Kind.CLASSIC_SETTLE, Kind.CLASSIC_PURGE, Kind.CLASSIC_QUEUE_DELETED, Kind.CLASSIC_DONE,
     Kind.CLASSIC_BACK,
@@ -165,7 +174,7 @@ def tables(form: Any, data: bytes, place: FilePlace, end: int | None = None) -> 
         found,
         rest,
         *made,
-        form.origins(data, place.base, found),
+        form.origins(data, place.base, found, GROUPS),
         form.readers(data, place.base, found),
         form.counts(data, place.base, found),
         form.events(data, place.base, found, FILE, OTHERS_GROUPS),
@@ -173,6 +182,24 @@ def tables(form: Any, data: bytes, place: FilePlace, end: int | None = None) -> 
 
 
 WHOLE = FilePlace(0, LOG_ID, FILE)
+NOWHERE = (None,) * 5
+
+
+def origin(
+    offset: int,
+    count: int,
+    actor: int,
+    publish_no: int | None,
+    *,
+    entry: int | None = None,
+    off: int = 0,
+    nth: int = 0,
+    confirm: int = 1,
+    src: tuple[int | None, ...] = NOWHERE,
+) -> dict[str, int | None]:
+    """A row of the table."""
+    names = [field.name for field in ORIGINS]
+    return dict(zip(names, (offset, entry, off, nth, count, actor, publish_no, confirm, *src), strict=True))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -240,8 +267,21 @@ class TestRows:
         dead = rows[5]
         assert (dead["src_pos"], dead["src_off"], dead["src_nth"], DEATHS[dead["src_reason"]]) == (30, 9, 1, "maxlen")
         assert rows_of(ORIGINS, origins) == [
-            {"offset": dead["offset"], "off": 0, "nth": 0, "count": 1, "actor": 5, "publish_no": 100},
-            {"offset": dead["offset"], "off": 0, "nth": 1, "count": 1, "actor": 6, "publish_no": None},
+            origin(dead["offset"], 1, 5, 100, src=MAXLEN),
+            origin(dead["offset"], 1, 6, None, nth=1, src=MAXLEN),
+        ]
+
+    def test_who_published_runs_of_a_quorum_queue_stands_beside_each_part_of_each_entry(self, form: Any) -> None:
+        data = entries(GROUP, 30, [op(SAID, ENQUEUED, NUMBERED), op(ENQUEUED), op(SAID, SAID, SETTLED, ENQUEUED)])
+        *_, origins, _, _, _ = tables(form, data, FilePlace(0))
+        first, second = 9 + len(SAID), 9 + len(SAID) + len(ENQUEUED)
+        behind = 9 + 2 * len(SAID) + len(SETTLED)
+        assert rows_of(ORIGINS, origins) == [
+            origin(0, 1, 5, 100, entry=30, off=first),
+            origin(0, 1, 6, None, entry=30, off=first, nth=1, confirm=0),
+            origin(0, 1, 0, None, entry=30, off=second, confirm=0, src=MAXLEN),
+            origin(0, 1, 5, 100, entry=32, off=behind),
+            origin(0, 1, 6, None, entry=32, off=behind, nth=1, confirm=0),
         ]
 
     def test_what_no_log_has_is_counted_by_who_published_it_where(self, form: Any) -> None:
@@ -359,7 +399,7 @@ class TestRows:
         data = a_log()
         found, *_ = tables(form, data, WHOLE)
         with pytest.raises(ValueError, match="is not in the"):
-            form.origins(data, outside.base, found)
+            form.origins(data, outside.base, found, GROUPS)
         for read in (form.publishes, form.settles):
             with pytest.raises(ValueError, match="is not in the"):
                 read(data, outside.base, found, GROUPS)
@@ -400,7 +440,7 @@ class TestDamage:
             assert reason in (DAMAGED, TORN)
 
     def test_every_flipped_byte_of_a_payload_under_a_right_checksum_is_read_the_same_by_both(self) -> None:
-        data = a_log()
+        data = a_log() + entries(GROUP, 33, [op(SAID, ENQUEUED, NUMBERED), op(SAID, ENQUEUED)])
         records, _, _ = scan(data, 0, len(data), PAYLOAD_MAX)
         for kind, flags, term, writer, index, start, end in records:
             for at in range(start, end):
@@ -424,7 +464,7 @@ class TestDamage:
     @settings(deadline=None)
     def test_both_forms_agree_on_any_ops(self, ops: list[tuple[int, bytes]], time_ms: int) -> None:
         data = commands.entry_head(time_ms) + b"".join(
-            commands.OP_HEAD.pack(kind % 17, len(payload)) + payload for kind, payload in ops
+            commands.OP_HEAD.pack(kind % 18, len(payload)) + payload for kind, payload in ops
         )
         agree(entries(GROUP, 2**64 - 1, [data, b"", data[:-1]]), FilePlace(0))
 
@@ -489,6 +529,7 @@ def test_the_numbers_here_are_those_of_the_formats() -> None:
     assert {log_columns.DONE + one for one in log_records.DoneReason} <= set(OUTCOMES)
     assert {log_columns.BACK + one for one in BackReason} <= set(OUTCOMES)
     assert [reason.name.lower() for reason in DeathReason] == list(DEATHS)
+    assert CommandKind.ORIGINS == log_columns.ORIGINS_OP
     ops = ("ENQUEUE", "SETTLE", "PURGE", "PURGE_ONCE")
     assert {name: getattr(log_columns, name) for name in ops} == {name: CommandKind[name] for name in ops}
     assert CommandKind.DEAD_SETTLED == log_columns.DEAD_SETTLED_OP

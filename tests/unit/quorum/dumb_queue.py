@@ -21,6 +21,7 @@ from quorum.fifo.commands import (
     NodeDown,
     NodeUp,
     Op,
+    Origins,
     Piece,
     Policy,
     Purge,
@@ -171,6 +172,8 @@ class DumbQueue:
                 self.version = max(self.version, version)
             case Who(key, actor):
                 self.actors[key] = actor
+            case Origins():
+                pass
             case Window(key, messages):
                 if self.version < 6:
                     return ResultCode.UNKNOWN

@@ -17,6 +17,7 @@ from quorum.fifo.commands import (
     NodeDown,
     NodeUp,
     Op,
+    Origins,
     Piece,
     Policy,
     Producer,
@@ -43,6 +44,7 @@ from quorum.fifo.commands import (
     entry_head,
     level,
 )  # fmt: skip
+from quorum.fifo.origins import DeathPlace, OriginPart
 from quorum.fifo.rules import DeadLetters, Retry, Rules, decode_rules
 
 SESSION = SessionKey(3, 1 << 40)
@@ -57,6 +59,8 @@ OPS: list[Op] = [
     PurgeOnce(ConsumerKey(3, 1 << 60, 17), 16),
     Window(CONSUMER, 0),
     Who(CONSUMER, 9),
+    Origins([]),
+    Origins([OriginPart(9, 1 << 40, 3, True), OriginPart(0, 0, 1, died_in=DeathPlace(7, 1 << 40, 9, 2, 3))]),
     Policy(
         Rules(
             10, 1000, 60_000, 5000, None, 7000, 100, Retry.FAILED, 10, 100, DeadLetters.AT_LEAST_ONCE, True, True, True

@@ -24,6 +24,7 @@ from quorum.fifo.commands import (
     NodeDown,
     NodeUp,
     Op,
+    Origins,
     Policy,
     Producer,
     Purge,
@@ -39,6 +40,7 @@ from quorum.fifo.commands import (
 )
 from quorum.fifo.effects import Deliver
 from quorum.fifo.machine import QueueMachine
+from quorum.fifo.origins import DeathPlace, OriginPart
 from quorum.fifo.rules import Rules
 from quorum.fifo.snapshot import decode_snapshot, encode_snapshot
 from quorum.fifo.versions import VERSION_NEWEST, VERSION_OLDEST
@@ -69,6 +71,7 @@ SAID = (
     commands.encode(PurgeOnce(KEY, 1)),
     commands.encode(Window(KEY, 0)),
     commands.encode(Who(KEY, 9)),
+    commands.encode(Origins([OriginPart(9, 1, 2, True), OriginPart(0, 0, 1, died_in=DeathPlace(1, 2, 3, 4, 0))])),
     commands.encode(Tick()),
 )
 
@@ -113,6 +116,8 @@ def test_what_only_the_leader_says_is_refused(op: Op) -> None:
         (encode_settle(KEY, Outcome.ACKNOWLEDGED, [(ID_END, 1)]), "a SETTLE of 1 messages from"),
         (commands.encode(Window(ConsumerKey(3, 5, 1), 5)), "node 2 speaks for a session of node 3"),
         (commands.encode(Who(ConsumerKey(3, 5, 1), 5)), "node 2 speaks for a session of node 3"),
+        (OP_HEAD.pack(17, 3) + b"abc", "no whole op at 0"),
+        (OP_HEAD.pack(17, 18) + commands.encode(Origins([OriginPart(9, 1, 2)]))[5:] + b"a", "no whole op at 0"),
         (commands.encode(Get(ConsumerKey(3, 5, 1))), "node 2 speaks for a session of node 3"),
         (commands.encode(Consume(KEY, "t" * (TAG_BYTES_MAX + 1))), "a CONSUME with a tag of 65536 characters"),
     ],

@@ -17,6 +17,7 @@ from quorum.fifo.commands import (
     NodeDown,
     NodeUp,
     Op,
+    Origins,
     Policy,
     Producer,
     Purge,
@@ -35,6 +36,7 @@ from quorum.fifo.commands import (
 )  # fmt: skip
 from quorum.fifo.effects import ActiveChanged
 from quorum.fifo.machine import QueueMachine
+from quorum.fifo.origins import OriginPart
 from quorum.fifo.rules import DeadLetters, Retry, Rules
 from quorum.fifo.versions import VERSION_NEWEST, VERSION_OLDEST
 from raft.core.messages import Entry, EntryKind
@@ -77,6 +79,7 @@ OTHERS = st.one_of(
     st.tuples(st.just("get"), SESSIONS, st.booleans(), st.integers(0, 2)),
     st.tuples(st.just("window"), SESSIONS, SMALL, st.integers(0, 6)),
     st.tuples(st.just("who"), SESSIONS, SMALL),
+    st.tuples(st.just("origins"), SMALL),
     st.tuples(st.just("node down"), SESSIONS),
     st.tuples(st.just("node up"), SESSIONS),
     st.tuples(st.just("session gone"), SESSIONS),
@@ -157,6 +160,8 @@ class Speaker:
             case ("who", session, back):
                 key = self.some(session, back)
                 return Who(key, key.number)
+            case ("origins", count):
+                return Origins([OriginPart(count, count, count)] * count)
             case ("node down", session):
                 return NodeDown(session)
             case ("node up", session):
