@@ -274,7 +274,7 @@ class Kernel:
             plain, within_tls = stream_address(False), stream_address(True)
             return News(
                 VERSION, started_at_ms, tuple(listeners()), tuple(alarms), self.sentences(), plain, within_tls,
-                self.place.incarnation, ENTRY_NEWEST,
+                self.place.incarnation, ENTRY_NEWEST, reads_deaths=True,
             )  # fmt: skip
 
         def name_of(number: NodeId) -> str:
@@ -285,6 +285,7 @@ class Kernel:
         self.news = OthersNews(identity.number, self._calls, self.broker.alarms, name_of, self._wall_ms, news)
         self.broker.streams.address_of = self._stream_address
         metadata.entry_versions.told = self.news.catalog_entries
+        self.anywhere.remote.reads_deaths = self.news.reads_deaths
         self.upkeep = Upkeep(
             identity,
             ways,

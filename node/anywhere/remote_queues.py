@@ -49,6 +49,7 @@ class RemoteQueues:
     def __init__(self, host: WakingHost, calls: PeerCalls, number_of: Callable[[str], NodeId | None]) -> None:
         self.host = host
         self.calls = calls
+        self.reads_deaths: Callable[[NodeId], bool] = lambda node: False  # set once nodes are asked what they read
         self._number_of = number_of
         self._homes: dict[NodeId, Home] = {}  # to which there is a link
         self._queues: dict[int, RemoteQueue] = {}
@@ -189,7 +190,8 @@ class Home:
         if receipt is not None:
             number = self._published = self._published + 1
             self._receipts[number] = receipt, len(queue_ids)
-        self.tell(words.encode_publish(queue_ids, number, run))
+        tells_death = run.died_in is not None and self._remote.reads_deaths(self.node)
+        self.tell(words.encode_publish(queue_ids, number, run, tells_death=tells_death))
 
     def confirm(self, first: int, last: int, accepted: bool) -> None:
         """The home has answered for these."""

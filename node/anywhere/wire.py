@@ -3,9 +3,11 @@ exchange and key as in broker/route_names.py. The first byte says what it is.
 
 The node of the clients; what is asked, not told, is followed by what a good answer says:
 
-     1 publish    flags u8 (1: persistent, 2: redelivered, 4: expires, 8: may be refused in part) | priority u8 |
-                  queues u32 | count u32 | body_bytes u64 | number u64 (0: nobody waits for a receipt) | expiration_ms u64 |
-                  queue ids, each u64 | names | content
+     1 publish    flags u8 (1: persistent, 2: redelivered, 4: expires, 8: may be refused in part, 16: a dead letter) |
+                  priority u8 | queues u32 | count u32 | body_bytes u64 | number u64 (0: nobody waits for a receipt) |
+                  expiration_ms u64 | queue ids, each u64 | of a dead letter: queue id u64 in which it died, position there
+                  u64, u32, u32, reason u8 as in classic/store/log_records.py | names | content
+                  A death is told to nodes only that say that they read it (node/membership/news.py)
      2 settle     outcome u8 | number u64 of the consumer or get | tags: first u64 | end u64, not included
      3 credit     number u64 | bytes u64 that may come beside those that may come already
      4 cancel     number u64 | tag u64 of the first message that its client has not seen, and will not see: these return
@@ -53,7 +55,7 @@ import msgspec
 
 from broker import browsed, errors, route_names
 from broker.browsed import Browsed
-from broker.message import Run
+from broker.message import DiedIn, Run
 from broker.queue_type import Outcome, QueueStatistics
 from native.content import skip, take
 from raft.core.errors import BadBytes
@@ -88,7 +90,7 @@ DONE, REFUSED, GONE = 0, 1, 2
 
 PREFETCH_MAX = (1 << 32) - 1
 _ALL_BYTES = 1 << 62
-_PERSISTENT, _REDELIVERED, _EXPIRES, _IN_PART = 1, 2, 4, 8
+_PERSISTENT, _REDELIVERED, _EXPIRES, _IN_PART, _DIED = 1, 2, 4, 8, 16
 
 _PUBLISH = Struct("<BBBIIQQQ")
 _SETTLE = Struct("<BBQQQ")
@@ -102,6 +104,7 @@ _DELIVER = Struct("<BBQQI")
 _GOT = Struct("<BQB")
 _RANGE = Struct("<QQB")
 _BROWSE = Struct("<BQII")
+_DEATH = Struct("<QQIIB")
 _U64 = Struct("<Q")
 _U32 = Struct("<I")
 
@@ -159,14 +162,17 @@ class Publish(NamedTuple):
     in_part: bool  # its sender understands `partial`
 
 
-def encode_publish(queues: Sequence[int], number: int, run: Run) -> list[Buffer]:
+def encode_publish(queues: Sequence[int], number: int, run: Run, *, tells_death: bool = False) -> list[Buffer]:
+    """`tells_death`: its reader knows what a death is."""
+    death = run.died_in if tells_death else None
     flags = _PERSISTENT * run.persistent | _REDELIVERED * run.redelivered | _EXPIRES * (run.expiration_ms is not None)
-    flags |= _IN_PART
+    flags |= _IN_PART | _DIED * (death is not None)
     fixed = _PUBLISH.pack(
         Op.PUBLISH, flags, run.priority, len(queues), run.count, run.body_bytes, number, run.expiration_ms or 0
     )
     ids = [_U64.pack(queue) for queue in queues]
-    return [fixed, *ids, route_names.encode(run.exchange, run.routing_key), run.content]
+    died = b"" if death is None else _DEATH.pack(death.queue_id, *death.position, death.reason)
+    return [fixed, *ids, died, route_names.encode(run.exchange, run.routing_key), run.content]
 
 
 @_decoder
@@ -176,6 +182,11 @@ def decode_publish(payload: bytes) -> Publish:
     if not queue_count or at >= len(payload):
         raise BadBytes(f"{queue_count} queues in {len(payload)} bytes")
     queues = [queue for (queue,) in _U64.iter_unpack(payload[_PUBLISH.size : at])]
+    died_in = None
+    if flags & _DIED:
+        queue_id, *position, reason = _DEATH.unpack_from(payload, at)
+        died_in = DiedIn(queue_id, tuple(position), reason)
+        at += _DEATH.size
     exchange, routing_key, at = route_names.read(payload, at)
     if _check_content(payload, at, count) != body_bytes:
         raise BadBytes(f"{count} bodies have not {body_bytes} bytes")
@@ -189,6 +200,7 @@ def decode_publish(payload: bytes) -> Publish:
         priority=priority,
         expiration_ms=expiration_ms if flags & _EXPIRES else None,
         redelivered=bool(flags & _REDELIVERED),
+        died_in=died_in,
     )
     return Publish(queues, number, run, bool(flags & _IN_PART))
 

@@ -44,6 +44,7 @@ class News(msgspec.Struct, frozen=True):
     stream_tls_address: str = ""  # the same for those within TLS
     incarnation: int = 0  # of the process that says this
     catalog_entries: int = 1  # the newest version of the metadata log's entries that it reads
+    reads_deaths: bool = False  # in what is published to its classic queues: node/anywhere/wire.py
 
     def listener_facts(self) -> list[ListenerFacts]:
         return [ListenerFacts(one.protocol, one.address, one.tls) for one in self.listeners]
@@ -73,6 +74,7 @@ class OthersNews:
         self._make_news = make_news
         self._heard: dict[NodeId, News] = {}
         self._linked: set[NodeId] = set()
+        self._told: set[NodeId] = set()  # those of them that have said something since their link came
         self._mine = self._now()
         calls.serve(CLUSTER, self._serve)
         calls.on_link(self._link_changed)
@@ -85,6 +87,10 @@ class OthersNews:
         """The newest version of the metadata log's entries that this process of the node reads, as far as it has told."""
         news = self.of(number)
         return news.catalog_entries if news is not None and news.incarnation == incarnation else 1
+
+    def reads_deaths(self, number: NodeId) -> bool:
+        """Whether the process to which there is a link has said so; that before it may have been of a newer build."""
+        return number in self._told and self._heard[number].reads_deaths
 
     def stream_address(self, number: NodeId, *, tls: bool = False) -> tuple[str, int] | None:
         """Where clients of the stream protocol reach this node; None: it says nowhere, or cannot be asked now."""
@@ -117,6 +123,7 @@ class OthersNews:
             self._tell(node)
         else:
             self._linked.discard(node)
+            self._told.discard(node)
             self._hold_publishers(node, ())
 
     def _serve(self, node: NodeId, payload: bytes, answer: Answer | None) -> None:
@@ -129,6 +136,7 @@ class OthersNews:
         except (msgspec.DecodeError, UnicodeDecodeError, BadAddress) as error:
             raise BadBytes(f"what node {node} tells of itself cannot be read: {error}") from error
         self._heard[node] = news
+        self._told.add(node)
         self._hold_publishers(node, news.alarms)
 
     def _hold_publishers(self, node: NodeId, alarms: Sequence[ToldAlarm]) -> None:

@@ -55,6 +55,7 @@ class Side:
             stream_tls_address="h:5551",
             incarnation=9,
             catalog_entries=2,
+            reads_deaths=True,
         )
 
 
@@ -124,6 +125,17 @@ def test_news_of_a_later_version_with_more_in_them_are_read() -> None:
     one.calls.handler(2, msgspec.json.encode(later), None)
     found = one.news.of(2)
     assert found is not None and found.version == "9.0.0"
+
+
+def test_a_death_is_told_to_a_node_that_has_said_over_this_link_that_it_reads_it() -> None:
+    """Its process before that may have been of a newer build."""
+    one, _ = pair()
+    assert (one.news.reads_deaths(2), one.news.reads_deaths(3)) == (True, False)
+    one.calls.listener(2, False)
+    one.calls.listener(2, True)
+    assert not one.news.reads_deaths(2)
+    one.calls.handler(2, msgspec.json.encode({"version": "0.1.0", "started_at_ms": NOW}), None)
+    assert not one.news.reads_deaths(2), "of an older build, which does not say"
 
 
 def test_stream_clients_are_sent_to_nodes_that_can_be_reached() -> None:

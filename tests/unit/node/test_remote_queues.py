@@ -15,10 +15,11 @@ from broker.catalog.policy import effective_arguments
 from broker.confirms import Receipt
 from broker.consumer import Consumer
 from broker.errors import AccessRefused, BrokerError, NotFound, ResourceExhausted
-from broker.message import Run
+from broker.message import DiedIn, Run
 from broker.pending import Pending
-from broker.queue_type import BackReason, Outcome, Queue, Slice
+from broker.queue_type import BackReason, DeathReason, Outcome, Queue, Slice
 from broker.records import QueueRecord
+from native.content import encode
 from node.anywhere import home_queues, remote_queues
 from node.anywhere import wire as words
 from node.anywhere.away_node import PublishedAway, Subscriber
@@ -73,6 +74,20 @@ def error_of(pending: Pending[Any]) -> BrokerError:
 
 
 DOWN = "home node 'home' of durable queue 'queue-1' in vhost '/' is down or inaccessible"
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_where_a_dead_letter_died_is_told_to_a_home_that_reads_it(
+    far: Far, monkeypatch: pytest.MonkeyPatch, is_read: bool
+) -> None:
+    runs: list[Run] = []
+    queue = far.queue()
+    monkeypatch.setattr(far.far.home.home.kind, "publish", lambda queues, run, *_: runs.append(run))
+    far.far.here.remote.reads_deaths = lambda node: node == HOME and is_read
+    died_in = DiedIn(7, (5, 1, 2), DeathReason.MAXLEN)
+    far.far.publish([queue], Run("", "k", encode(b"\0\0", b"x"), 1, 1, died_in=died_in), None, far.now)
+    far.turn()
+    assert [run.died_in for run in runs] == [died_in if is_read else None]
 
 
 # ------------------------------------------------------------------------- links that break
@@ -805,6 +820,9 @@ def test_figures_of_deleted_queues_are_told_to_nobody(far: Far) -> None:
 # ------------------------------------------------------------------------- letters that are none
 
 PUBLISH = words.encode_publish([1], 1, Run("", "k", bytes(8), 1, 0))
+DEAD_LETTER = words.encode_publish(
+    [1], 1, Run("", "k", bytes(8), 1, 0, died_in=DiedIn(7, (5, 0, 0), 1)), tells_death=True
+)
 
 
 @pytest.mark.parametrize(
@@ -823,6 +841,7 @@ PUBLISH = words.encode_publish([1], 1, Run("", "k", bytes(8), 1, 0))
         b"".join(words.encode_publish([], 1, Run("", "k", bytes(8), 1, 0))),
         b"".join(words.encode_publish([1], 1, Run("", "k", bytes(8), 2, 0))),
         b"".join(words.encode_publish([1], 1, Run("", "k", bytes(8), 1, 5))),
+        b"".join(DEAD_LETTER[:2]) + bytes(24),
         b"".join(words.encode_deliver(False, 1, 1, 2, "", "k", bytes(8))),
         words.encode_figures([])[:-1],
         bytes([words.Op.FIGURES]) + b"\x93\1\2\3",
