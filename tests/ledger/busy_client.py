@@ -126,7 +126,7 @@ class BusyClient:
         for _ in range(count):
             self._bodies += 1
             body = f"{self._name}.{self._bodies}"
-            publication = self._sightings.publish(body, queues)
+            publication = self._sightings.publish(self._life, body, queues)
             self._open[self._client.publish(exchange, key, body.encode(), properties)] = publication
         await self._until(lambda: not self._open, CONFIRMED_WITHIN_S)
 

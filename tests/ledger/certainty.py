@@ -52,8 +52,8 @@ class KindRules(Protocol):
         """How long before a message was published the time may be that the log gives it."""
 
     @property
-    def names_consumers(self) -> bool:
-        """Whether the log says which connection a consumer belonged to, wherever its client was."""
+    def names_clients(self) -> bool:
+        """Whether the log says which connection published a message, and which one consumed it, wherever its client was."""
 
     def ends(self, queue: str, seen: Sighting) -> frozenset[LifeState]:
         """What its answer makes of a message."""
@@ -162,7 +162,7 @@ class _Compared:
             )
         else:
             found += [*self._returns(row, seen), *self._consumer(row, seen)]
-        return found + self._published_at(body, row, seen)
+        return found + self._published_at(body, row, seen) + self._origin(body, row)
 
     def _states(self, body: str, seen: list[Sighting]) -> set[LifeState]:
         name, rules = self._plan.name, self._rules
@@ -205,8 +205,20 @@ class _Compared:
             return []
         may_have = {life.name for life in self._sightings.lives if name in life.taking} | {last.life.name}
         if row.consumer is None:
-            return ["the log does not say who had it"] if last.is_consumed and self._rules.names_consumers else []
+            return ["the log does not say who had it"] if last.is_consumed and self._rules.names_clients else []
         return [] if row.consumer in may_have else [f"{last.life.name} had it last, the log says {row.consumer}"]
+
+    def _origin(self, body: str, row: Told) -> list[str]:
+        """Who published it; of a dead letter the queue that it died in."""
+        publication, may_be_silent = self._publication(body), not self._rules.names_clients
+        if publication is None:
+            places = {source.name for source in self._sources}
+            is_right = row.died_in in places or (row.died_in is None and may_be_silent)
+            return [] if is_right else [f"it died in one of {sorted(places)}, the log says {row.died_in}"]
+        by = publication.by  # whose name its node may not have written down before it was killed
+        may_be_silent = may_be_silent or self._sightings.lost_its_node(by, publication.sent_at)
+        is_right = row.publisher == by.name or (not row.publisher and may_be_silent)
+        return [] if is_right else [f"{by.name} published it, the log says {row.publisher}"]
 
     def _published_at(self, body: str, row: Told, seen: list[Sighting]) -> list[str]:
         before, after = self._times(body)

@@ -31,7 +31,7 @@ class ClassicRules:
     """See the module."""
 
     early_s = EARLY_S
-    names_consumers = False
+    names_clients = False
 
     def __init__(self, sightings: Sightings, homes: dict[str, str]) -> None:
         """`homes`: of each queue, the node that it lives on."""

@@ -24,6 +24,8 @@ class Told:
     unknown: str | None = None
     ended_at: int | None = None  # ms
     consumer: str | None = None  # the name of the connection that had it last; None: the log does not say
+    publisher: str | None = None  # the same of the one that published it
+    died_in: str | None = None  # the queue that a dead letter comes from; None: it is none, or the log does not say
 
 
 @dataclass(slots=True)

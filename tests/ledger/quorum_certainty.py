@@ -21,7 +21,7 @@ class QuorumRules:
     """See the module."""
 
     early_s = SKEW_S
-    names_consumers = True
+    names_clients = True
 
     def __init__(self, sightings: Sightings) -> None:
         self._sightings = sightings

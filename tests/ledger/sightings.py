@@ -69,6 +69,7 @@ class Sighting:
 class Publication:
     """One publish, to one or more queues."""
 
+    by: ClientLife
     queues: tuple[str, ...]
     sent_at: float
     confirmed_at: float | None = None  # None: nobody knows whether it was stored
@@ -119,9 +120,9 @@ class Sightings:
         if life.ended is Ended.NOT:
             life.ended, life.ended_at = how, self.now()
 
-    def publish(self, body: str, queues: tuple[str, ...]) -> Publication:
+    def publish(self, life: ClientLife, body: str, queues: tuple[str, ...]) -> Publication:
         assert body not in self.published, f"{body} is published twice"
-        made = self.published[body] = Publication(queues, self.now())
+        made = self.published[body] = Publication(life, queues, self.now())
         return made
 
     def deliver(self, life: ClientLife, queue: str, body: str, deaths: tuple[tuple[str, str], ...]) -> Sighting:

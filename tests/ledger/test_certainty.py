@@ -24,7 +24,7 @@ class World:
     def __init__(self, kind: str, *, confirmed: bool = True) -> None:
         self.at = 10.0
         self.sightings = Sightings(lambda: self.at)
-        publication = self.sightings.publish(BODY, (MAIN,))
+        publication = self.sightings.publish(self.sightings.connected(AWAY, "p1"), BODY, (MAIN,))
         publication.confirmed_at = self.at if confirmed else None
         self._kind = kind
 
@@ -51,7 +51,10 @@ class World:
 
 def told(state: LifeState, *returned: str, at: float = 10.0, ended_at: float = 11.0) -> Told:
     times_out = len(returned) + (state in (LifeState.ACKED, LifeState.REJECTED))
-    return Told(state, times_out, Counter(returned), int(at * 1_000), "", ended_at=int(ended_at * 1_000))
+    return Told(
+        state, times_out, Counter(returned), int(at * 1_000), "", ended_at=int(ended_at * 1_000), publisher="p1",
+        died_in=MAIN,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ["classic", "quorum"])
@@ -109,6 +112,29 @@ def test_the_log_names_the_connection_whose_consumer_ended_a_message() -> None:
     assert world.found(acked) == [f"main: {BODY}: the log does not say who had it"]
     assert world.found(replace(acked, consumer="c1")) == []
     assert world.found(replace(acked, consumer="c2")) == [f"main: {BODY}: c1 had it last, the log says c2"]
+
+
+def test_the_log_names_the_connection_that_published_a_message_unless_its_node_was_killed_then() -> None:
+    world = World("quorum")
+    world.sees(world.sightings.connected(HOME), Answer.ACK, heard=True)
+    acked = told(LifeState.ACKED)
+    assert world.found(replace(acked, publisher="p2")) == [f"main: {BODY}: p1 published it, the log says p2"]
+    assert world.found(replace(acked, publisher=None)) == [f"main: {BODY}: p1 published it, the log says None"]
+    world.kills(AWAY)
+    assert world.found(replace(acked, publisher=None)) == []
+    assert world.found(replace(acked, publisher="p2")) != []
+
+
+def test_the_log_names_the_queue_that_a_dead_letter_died_in() -> None:
+    world = World("quorum")
+    world.sees(world.sightings.connected(HOME), Answer.REJECT, heard=True)
+    world.at += 1
+    world.sightings.answer(world.sightings.deliver(world.sightings.connected(HOME), DEAD, BODY, ()), Answer.ACK)
+    rejected, letter = told(LifeState.REJECTED), told(LifeState.ACKED, at=11.0)
+    assert world.found(rejected, dead=(letter,)) == []
+    for said in (None, DEAD):
+        wrong = world.found(rejected, dead=(replace(letter, died_in=said),))
+        assert wrong == [f"dead: {BODY}: it died in one of ['main'], the log says {said}"]
 
 
 def test_what_nobody_saw_comes_back_only_from_clients_that_were_taking_it() -> None:

@@ -14,6 +14,7 @@ from native import content
 from native.columns import rows_of
 from native.log_columns import PUBLISHES, RECORDS, publishes
 from quorum.fifo.commands import ConsumerKey
+from replicated.local_members import QUEUE_GROUPS
 from storage.history.name_records import ActorRow
 from tests.ledger.notes import Told
 from tests.log_events import pieces_of, said_in_file
@@ -48,12 +49,13 @@ def told(data: Path) -> dict[str, dict[str, list[Told]]]:
     found: dict[str, dict[str, list[Told]]] = {}
     all_histories, actors = histories([str(data)]), actors_in([str(data)])
     bodies = bodies_in([str(data)], set(all_histories))
-    for queue, (named, history) in all_histories.items():
-        name = named.name.rpartition("/")[2]
+    names = {queue: named.name.rpartition("/")[2] for queue, (named, _) in all_histories.items()}
+    for queue, (_, history) in all_histories.items():
+        name = names[queue]
         for life in history.lives:
             for nth in range(life.first, life.end):
                 body = bodies.get((queue, life.entry, life.offset, nth), f"? {life.entry}/{life.offset}/{nth}")
-                found.setdefault(name, {}).setdefault(body, []).append(_told(life, history, actors))
+                found.setdefault(name, {}).setdefault(body, []).append(_told(life, history, actors, names))
     return found
 
 
@@ -82,14 +84,19 @@ def actors_in(paths: list[str]) -> Actors:
     }
 
 
-def _told(life: Life, history: QueueHistory, actors: Actors) -> Told:
+def _told(life: Life, history: QueueHistory, actors: Actors, names: dict[int, str]) -> Told:
     publish, consumer = life.publish, life.last_consumer
-    name = None
+    name = publisher = died_in = None
     if isinstance(consumer, ConsumerKey) and consumer in history.actors:
         name = _connection_of(actors, consumer.incarnation, history.actors[consumer])
+    if publish.process is not None and publish.actor is not None:
+        publisher = _connection_of(actors, publish.process[1], publish.actor)
+    if publish.died_in is not None:
+        source = publish.died_in[0]
+        died_in = names.get(source) or names.get(source | QUEUE_GROUPS)
     return Told(
         life.state, life.times_out, Counter(life.returned), publish.at, publish.exchange, history.unknown, life.ended_at,
-        name,
+        name, publisher, died_in,
     )  # fmt: skip
 
 
