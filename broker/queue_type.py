@@ -169,9 +169,10 @@ class Queue(Protocol):
     def cancel(self, consumer: Consumer, now: int) -> None:
         """Remove a consumer. What it still holds stays out until it is settled. Unknown consumers are ignored."""
 
-    def get(self, no_ack: bool, now: int) -> Pending[Got | None]:
+    def get(self, no_ack: bool, now: int, by: LogActor | None = None) -> Pending[Got | None]:
         """Take one message, or None; a consumer, exclusive or single active, does not stand in the way of a classic
-        queue's get. Raises ResourceLocked on a quorum queue with a single active consumer, NotSupported on streams."""
+        queue's get. Raises ResourceLocked on a quorum queue with a single active consumer, NotSupported on streams. `by`: who
+        asks, for the history."""
 
     def settle(self, piece: Slice, outcome: Outcome, now: int) -> None:
         """Messages that were out come back. `piece` is a slice given out, or a part of one (whose `position` is
@@ -192,8 +193,8 @@ class Queue(Protocol):
         """Ready messages behind the first `skip`, in the order in which they would be delivered; nothing changes by it. Fewer
         than `limit` also where more would be too many for one answer (broker/browsed.py). Raises NotSupported for replies."""
 
-    def purge(self, now: int) -> Pending[int]:
-        """Drop all ready messages; answers how many, once that is durable."""
+    def purge(self, now: int, by: LogActor | None = None) -> Pending[int]:
+        """Drop all ready messages; answers how many, once that is durable. `by`: who asks, for the history."""
 
     def policy_changed(self, effective: EffectiveArguments, now: int) -> None:
         """New limits hold from now on, for messages that are already here too."""

@@ -103,23 +103,24 @@ class ClassicQueue:
         else:
             self._host.wake(self)
 
-    def get(self, no_ack: bool, now: int) -> Pending[Got | None]:
+    def get(self, no_ack: bool, now: int, by: LogActor | None = None) -> Pending[Got | None]:
         self._used_at = now
         if self._deferred.is_under_way or self._deferred.waits_for_reach:
-            return self._later(lambda now: self.get(no_ack, now))
+            return self._later(lambda now: self.get(no_ack, now, by))
         try:
-            got = self._get(no_ack, now)
+            got = self._get(no_ack, now, by)
         except ContentOutOfReach:
-            return self._later_in_reach(lambda now: self.get(no_ack, now))
+            return self._later_in_reach(lambda now: self.get(no_ack, now, by))
         if got is None and self._deferred.is_under_way:
-            return self._later(lambda now: self.get(no_ack, now))
+            return self._later(lambda now: self.get(no_ack, now, by))
         return Pending.of(got)
 
-    def _get(self, no_ack: bool, now: int) -> Got | None:
+    def _get(self, no_ack: bool, now: int, by: LogActor | None) -> Got | None:
         while (level := self._next_deliverable(now)) is not None:
             taken = self._take(level, 1)
             if taken is not None:
                 self._figures.got += 1
+                taken[0].taker = by
                 self._handed_out(taken[0], DoneReason.GOT if no_ack else None)
                 self._watch_head()
                 return Got(*taken, self.ready_count)
@@ -262,16 +263,16 @@ class ClassicQueue:
         for sequence, single in enumerate(singles(content, at, end - first), first):
             yield Browsed(run.exchange, run.routing_key, single, run.persistent, sequence in self.redelivered)
 
-    def purge(self, now: int) -> Pending[int]:
+    def purge(self, now: int, by: LogActor | None = None) -> Pending[int]:
         if self._deferred.is_under_way or self._deferred.waits_for_reach:
-            return self._later(self.purge)
+            return self._later(lambda now: self.purge(now, by))
         if self.deleted:
             return Pending.of(0)
         purged = self.ready_count
         try:
             self.backing.release_ready(self)
         except ContentOutOfReach:
-            return self._later_in_reach(self.purge)
+            return self._later_in_reach(lambda now: self.purge(now, by))
         gone = [pair for level in self.levels for pair in level.purge()]
         for first, end in gone:
             self.redelivered.remove(first, end)
@@ -279,7 +280,7 @@ class ClassicQueue:
         for first, end in gone:
             self.transient.remove(first, end)
         self._watch_head()
-        return self.backing.purged(self, kept, purged)
+        return self.backing.purged(self, kept, purged, by)
 
     def policy_changed(self, effective: EffectiveArguments, now: int) -> None:
         self._keep_to(effective)

@@ -13,13 +13,14 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
+from broker.actors import LogActor
 from broker.consumer import Consumer
 from broker.errors import AccessRefused
 from broker.pending import Pending
 from broker.queue_type import Outcome, Queue, QueueHost, QueueStatistics
 from native.content import take
 from quorum.bodies import Body
-from quorum.fifo.commands import Cancel, Consume, ConsumerKey, ResultCode, UponCancel, Who, Window
+from quorum.fifo.commands import Cancel, Consume, ConsumerKey, ResultCode, UponCancel, Window
 from quorum.fifo.consumers import MachineConsumer
 from quorum.fifo.effects import Deliver
 from quorum.fifo.rules import Rules
@@ -66,6 +67,8 @@ class ConsumedQueue(Queue, Protocol):
 
     def attend(self) -> None: ...
 
+    def say_who(self, number: int, actor: LogActor | None) -> None: ...
+
 
 class LocalConsumers:
     """See the module."""
@@ -104,17 +107,10 @@ class LocalConsumers:
         )  # fmt: skip
         answer: Pending[None] = Pending()
         session.say(op, partial(self._consumed, subscription, answer))
-        self._say_who(subscription)
+        queue.say_who(number, consumer.actor)
         queue.attend()
         session.flush()
         return answer
-
-    def _say_who(self, subscription: Subscription) -> None:
-        """For those that ask the log later who was given a message."""
-        actor, session = subscription.consumer.actor, self._queue.session
-        number = 0 if actor is None else self._ports.actor_number(actor)
-        if number:
-            session.say(Who(session.consumer_key(subscription.number), number))
 
     def _check_access(self, consumer: Consumer) -> None:
         """As far as is known here; what other nodes say at the same time the machine puts in order."""

@@ -9,6 +9,7 @@ from collections import deque
 from functools import partial
 from typing import Any, Protocol
 
+from broker.actors import LogActor
 from broker.errors import ResourceExhausted
 from broker.pending import Pending
 from broker.queue_type import Queue, QueueHost
@@ -22,6 +23,8 @@ class PurgedQueue(Queue, Protocol):
 
     @property
     def session(self) -> QueueSession: ...
+
+    def say_who(self, number: int, actor: LogActor | None) -> None: ...
 
     def took_too_long(self) -> ResourceExhausted: ...
 
@@ -37,13 +40,14 @@ class Purges:
         self._host = host
         self._numbers: deque[int] = deque()  # of those that were said and not answered, ascending
 
-    def purge(self, now: int) -> Pending[int]:
+    def purge(self, now: int, by: LogActor | None = None) -> Pending[int]:
         """One that takes too long may still be done."""
         session = self._queue.session
         waiting: ReplyTimeout[int] = ReplyTimeout(self._host, now, self._queue.took_too_long)
         if self.once:
             number = session.new_number()
             self._numbers.append(number)
+            self._queue.say_who(number, by)
             once = PurgeOnce(session.consumer_key(number), answered=self._numbers[0])
             session.say(once, partial(self._purged_once, waiting, number))
         else:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from broker.actors import LogActor
 from broker.browsed import Browsed
 from broker.catalog.policy import EffectiveArguments
 from broker.confirms import Receipt
@@ -34,7 +35,7 @@ from broker.run_parts import one_by_one
 from quorum.browsing import browse
 from quorum.dead_letters_once import DeadLettersOnce
 from quorum.entries import QueueEntries
-from quorum.fifo.commands import Get, ResultCode, SessionKey, Tick
+from quorum.fifo.commands import Get, ResultCode, SessionKey, Tick, Who
 from quorum.fifo.effects import ActiveChanged, DeadLetter, Deliver, Effect, TimedOut
 from quorum.leading import Leading
 from quorum.letters import NO_NEWS, Fetched, LetterKind, QueueNews
@@ -203,15 +204,22 @@ class QuorumQueue(Owner):
     def cancel(self, consumer: Consumer, now: int) -> None:
         self.consumers.cancel(consumer)
 
-    def get(self, no_ack: bool, now: int) -> Pending[Got | None]:
+    def get(self, no_ack: bool, now: int, by: LogActor | None = None) -> Pending[Got | None]:
         if self.rules.single_active:
             raise self._not_active()
         waiting: ReplyTimeout[Got | None] = ReplyTimeout(self._host, now, self.took_too_long)
         number = self.session.new_number()
         self.attend()
+        self.say_who(number, by)
         self._say_get(waiting, number, no_ack)
         self.session.flush()
         return waiting.answer
+
+    def say_who(self, number: int, actor: LogActor | None) -> None:
+        """For those that ask the log later who was given a message, or purged the queue."""
+        named = 0 if actor is None else self._ports.actor_number(actor)
+        if named:
+            self.session.say(Who(self.session.consumer_key(number), named))
 
     def _say_get(self, waiting: ReplyTimeout[Got | None], number: int, no_ack: bool) -> None:
         self.session.say(Get(self.session.consumer_key(number)), partial(self._got, waiting, number, no_ack))
@@ -321,8 +329,8 @@ class QuorumQueue(Owner):
     def browse(self, skip: int, limit: int, now: int) -> Pending[list[Browsed]]:
         return browse(self, self._ports, self._host, skip, limit, now)
 
-    def purge(self, now: int) -> Pending[int]:
-        return self._purges.purge(now)
+    def purge(self, now: int, by: LogActor | None = None) -> Pending[int]:
+        return self._purges.purge(now, by)
 
     def policy_changed(self, effective: EffectiveArguments, now: int) -> None:
         self._keep_to(effective)

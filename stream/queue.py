@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from broker.actors import LogActor
 from broker.browsed import Browsed
 from broker.catalog.policy import EffectiveArguments
 from broker.confirms import Receipt
@@ -256,7 +257,7 @@ class StreamQueue:
         if not self.readers:
             self._far_log.rest()
 
-    def get(self, no_ack: bool, now: int) -> Pending[Got | None]:
+    def get(self, no_ack: bool, now: int, by: LogActor | None = None) -> Pending[Got | None]:
         raise NotSupported(f"basic.get not supported by stream queues {self.record.label}")
 
     def settle(self, piece: Slice, outcome: Outcome, now: int) -> None:
@@ -350,7 +351,7 @@ class StreamQueue:
     def publish_numbered(self, reference: str, first_number: int, run: Run, receipt: Receipt) -> None:
         self.publish_items(reference, numbered_run(first_number, run), receipt)
 
-    def purge(self, now: int) -> Pending[int]:
+    def purge(self, now: int, by: LogActor | None = None) -> Pending[int]:
         raise NotSupported(f"queue.purge not supported by stream queues {self.record.label}")
 
     def policy_changed(self, effective: EffectiveArguments, now: int) -> None:

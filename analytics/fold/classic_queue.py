@@ -78,7 +78,7 @@ class ClassicQueueFold:
         def end(run: int, first: int, count: int) -> None:
             if state in BY_CONSUMERS:
                 self.lives.was_out(run, 0, first, count, actor)
-            self.lives.ended(run, 0, first, count, state, at)
+            self.lives.ended(run, 0, first, count, state, at, actor or None)
             self._over.add(run + first, run + first + count)
 
         self._each(ranges, end)

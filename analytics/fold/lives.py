@@ -107,7 +107,7 @@ class LifeStep(NamedTuple):
     messages: int
     what: str  # PUBLISHED, DELIVERED, RETURNED, or the state in which they ended
     at: int | None  # ms; None: the log does not say
-    consumer: object = None  # as its queue names consumers, or who published; None: nobody, or not known
+    consumer: object = None  # as its queue names consumers, or who published or purged; None: nobody, or not known
     reason: str | None = None  # why they came back
 
 
@@ -193,29 +193,32 @@ class Lives:
             self._note(life, RETURNED, at, life.last_consumer, reason)
             life.returned = {**life.returned, reason: life.returned.get(reason, 0) + 1}
 
-    def ended(self, entry: int, offset: int, first: int, count: int, state: LifeState, at: int | None) -> None:
+    def ended(
+        self, entry: int, offset: int, first: int, count: int, state: LifeState, at: int | None, by: object = None
+    ) -> None:
+        """`by`: who ended them, if that is none who had them."""
         lives = self._runs.get((entry, offset))
         if lives is not None and len(lives) == 1 and lives[0].first == first and lives[0].count == count:
             del self._runs[entry, offset]  # the usual case: all of a run at once
-            self._end(lives[0], state, at)
+            self._end(lives[0], state, at, by)
             return
         gone = self._lives(entry, offset, first, count)
         for life in gone:
-            self._end(life, state, at)
+            self._end(life, state, at, by)
         self._forget(entry, offset, first, first + count)
 
-    def all_ready_ended(self, state: LifeState, at: int | None) -> None:
-        self._end_where(lambda life: life.state is LifeState.READY, state, at)
+    def all_ready_ended(self, state: LifeState, at: int | None, by: object = None) -> None:
+        self._end_where(lambda life: life.state is LifeState.READY, state, at, by)
 
     def all_ended(self, state: LifeState, at: int | None) -> None:
         self._end_where(lambda life: True, state, at)
 
-    def _end_where(self, ends: Callable[[Life], bool], state: LifeState, at: int | None) -> None:
+    def _end_where(self, ends: Callable[[Life], bool], state: LifeState, at: int | None, by: object = None) -> None:
         for place, lives in list(self._runs.items()):
             left = []
             for life in lives:
                 if ends(life):
-                    self._end(life, state, at)
+                    self._end(life, state, at, by)
                 else:
                     left.append(life)
             if left:
@@ -223,11 +226,11 @@ class Lives:
             else:
                 del self._runs[place]
 
-    def _end(self, life: Life, state: LifeState, at: int | None) -> None:
+    def _end(self, life: Life, state: LifeState, at: int | None, by: object) -> None:
         self._tell(life, state)
         life.ended_at = at
         self._ended.append(life)
-        self._note(life, state, at, life.last_consumer if state in BY_CONSUMERS else None)
+        self._note(life, state, at, life.last_consumer if state in BY_CONSUMERS else by)
 
     def _note(self, life: Life, what: str, at: int | None, consumer: object, reason: str | None = None) -> None:
         if self._steps is not None:

@@ -95,7 +95,7 @@ class Second(NamedTuple):
 class TellingMachine(QueueMachine):
     """See the module."""
 
-    __slots__ = ("_first_time", "_origins", "_publishing", "_why", "actors", "lives", "refusals")
+    __slots__ = ("_first_time", "_origins", "_publishing", "_purger", "_why", "actors", "lives", "refusals")
 
     def __init__(self, lives: Lives) -> None:
         super().__init__()
@@ -106,6 +106,7 @@ class TellingMachine(QueueMachine):
         self._origins: deque[OriginPart] = deque()  # of what is published further on in the entry
         self._why: str | None = None  # messages come back that come back now
         self._first_time = True  # a get is answered
+        self._purger: ConsumerKey | None = None  # of whom the log says who it is
 
     # publishing
 
@@ -240,13 +241,21 @@ class TellingMachine(QueueMachine):
         for stored in dead:
             self.lives.ended(stored.entry, stored.offset, stored.first, stored.length, state, now)
 
+    def _purge_once(self, asker: ConsumerKey, answered: int) -> Result:
+        self._purger = asker if asker in self.actors else None
+        result = super()._purge_once(asker, answered)
+        self._purger = None
+        return result
+
     def _purge(self) -> int:
         limit, now = self.rules.delivery_limit, self.state.now
         coming_back = [stored for fate, stored in self.state.returning if not is_for_dead_letters(fate, stored, limit)]
         purged = super()._purge()
         for stored in coming_back:
-            self.lives.ended(stored.entry, stored.offset, stored.first, stored.length, LifeState.PURGED, now)
-        self.lives.all_ready_ended(LifeState.PURGED, now)
+            self.lives.ended(
+                stored.entry, stored.offset, stored.first, stored.length, LifeState.PURGED, now, self._purger
+            )
+        self.lives.all_ready_ended(LifeState.PURGED, now, self._purger)
         return purged
 
     # a snapshot to begin with

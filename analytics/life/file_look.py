@@ -138,7 +138,7 @@ class _FileLook:
             elif isinstance(one, ActorName):
                 self._actors[one.number] = one.row
                 is_consumer = bool(one.row.queue) and one.row.queue in self._wanted.consumed
-                if is_consumer or (one.row.incarnation, one.number) in self._wanted.publishers:
+                if is_consumer or (one.row.incarnation, one.number) in self._wanted.actors:
                     self._named.add(one.number)
             elif one.queue in self._wanted.groups:
                 self._seen.events.append(one._replace(node=self._seen.file.node))

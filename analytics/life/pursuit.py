@@ -104,7 +104,7 @@ def _next_look(todo: Sequence[FoundMessage], names: dict[int, QueueName], known:
         sequences=frozenset((one.place.queue, one.place.pos + one.place.nth) for one in classic),
         groups=groups,
         consumed=frozenset(names[group].name.rpartition("/")[2] for group in groups if group in names),
-        publishers=frozenset(
+        actors=frozenset(
             (one.incarnation, one.actor) for one in todo if one.incarnation is not None and one.actor is not None
         ),
     )
@@ -159,6 +159,7 @@ class _Follower:
         self._snapshots = snapshots
         self._names = names
         self._tail = tail
+        self._actors: dict[ConsumerKey, int] = {}  # who consumers of quorum queues are, as folds have told
 
     def all(self, messages: Sequence[FoundMessage]) -> list[FollowedMessage]:
         followed = [FollowedMessage(one, self._names.get(one.place.queue)) for one in messages]
@@ -168,7 +169,24 @@ class _Follower:
         entries = sorted((one for one in followed if not one.is_classic), key=lambda one: one.found.place)
         for group, those in groupby(entries, lambda one: one.found.place.queue):
             self._follow_entries(group, list(those))
+        self._name_others(followed)
         return followed
+
+    def _name_others(self, messages: Iterable[FollowedMessage]) -> None:
+        """Who took a message by a get, or purged a queue: of these only folds tell, and they may be clients of any node."""
+        steps = [step for one in messages for step in one.steps]
+        keys = {known.step.consumer for known in steps if not known.who}
+        unnamed = {key for key in keys if isinstance(key, ConsumerKey) and key in self._actors}
+        if not unnamed:
+            return
+        asked = LookFor(actors=frozenset((key.incarnation, self._actors[key]) for key in unnamed))
+        files = [one.file for one in self._seen]
+        self._seen = self._workers.each(partial(look, wanted=asked, tail=self._tail), files)
+        for one in messages:
+            one.steps = [
+                known._replace(who=self._consumer(known.step.consumer)) if known.step.consumer in unnamed else known
+                for known in one.steps
+            ]
 
     # classic queues
 
@@ -232,6 +250,7 @@ class _Follower:
                 break
         fold.end()
         _note_steps(fold, messages)
+        self._actors |= fold.history.actors
         for one in messages:
             self._conclude(one, fold, top)
 
@@ -247,9 +266,7 @@ class _Follower:
         if top.get(found.place.pos, found.term) > found.term:
             one.steps, one.unknown = [], REPLACED
             return
-        one.steps = [
-            KnownStep(step, self._consumer(history.actor_of(step.consumer), step.consumer)) for step, _ in one.steps
-        ]
+        one.steps = [KnownStep(step, self._consumer(step.consumer)) for step, _ in one.steps]
         refusal = next((r for r in history.refusals if _is_of(found, r.entry, r.offset, 0, r.messages)), None)
         if refusal is not None:
             place, why = found.place, refusal.result.name.lower().replace("_", " ")
@@ -264,8 +281,8 @@ class _Follower:
             one.unknown = history.unknown or "the log that was read does not say"
         one.committed = None if life is None else history.is_committed(life)
 
-    def _consumer(self, actor: object, key: object) -> list[ActorRow]:
-        return self._actor_of(actor, key.incarnation) if isinstance(key, ConsumerKey) else []
+    def _consumer(self, key: object) -> list[ActorRow]:
+        return self._actor_of(self._actors.get(key), key.incarnation) if isinstance(key, ConsumerKey) else []
 
     def _actor_of(self, actor: object, incarnation: int) -> list[ActorRow]:
         """Whom the log of some node calls so, in this life of its process."""

@@ -169,5 +169,5 @@ class LookFor(NamedTuple):
     sequences: frozenset[tuple[int, int]] = frozenset()  # of classic queues, by number: what became of them
     groups: frozenset[int] = frozenset()  # quorum queues: where their entries lie, and what nodes say of them
     consumed: frozenset[str] = frozenset()  # names of queues without virtual host: who their consumers are
-    publishers: frozenset[tuple[int, int]] = frozenset()  # incarnation and number of actors, of any node
+    actors: frozenset[tuple[int, int]] = frozenset()  # incarnation and number, of any node: who they are
     matches_max: int = 100  # of one file

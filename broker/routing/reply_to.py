@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from broker.actors import LogActor
 from broker.browsed import Browsed
 from broker.catalog.policy import EffectiveArguments
 from broker.consumer import Consumer
@@ -78,7 +79,7 @@ class ReplyQueue:
         if consumer is self._consumer:
             self._forget(self)
 
-    def get(self, no_ack: bool, now: int) -> Pending[Got | None]:
+    def get(self, no_ack: bool, now: int, by: LogActor | None = None) -> Pending[Got | None]:
         if not no_ack:
             raise PreconditionFailed("reply consumer cannot acknowledge")
         if not self._waiting:
@@ -117,7 +118,7 @@ class ReplyQueue:
     def browse(self, skip: int, limit: int, now: int) -> Pending[list[Browsed]]:
         raise NotSupported("replies cannot be browsed")
 
-    def purge(self, now: int) -> Pending[int]:
+    def purge(self, now: int, by: LogActor | None = None) -> Pending[int]:
         raise NotSupported("replies cannot be purged")
 
     def policy_changed(self, effective: EffectiveArguments, now: int) -> None:

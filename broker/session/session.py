@@ -188,7 +188,7 @@ class Session:
         self.topology.check_permission("read", "queue", name)
         found = self.topology.existing(name).queue
         self._broker.deliver_from(found, now)
-        return found.get(no_ack, now).map(lambda got: self._numbered(got, no_ack, now))
+        return found.get(no_ack, now, self.actor).map(lambda got: self._numbered(got, no_ack, now))
 
     def browse(self, queue: str, skip: int, limit: int, now: int) -> Pending[list[Browsed]]:
         """See Queue.browse. Needs the permission that a get needs."""

@@ -213,7 +213,7 @@ class Topology:
         self.check_permission("read", "queue", name)
         queue = self.existing(name).queue
         self._broker.deliver_from(queue, now)
-        return queue.purge(now)
+        return queue.purge(now, self.actor)
 
     def delete_queue(self, name: str, *, if_unused: bool, if_empty: bool, now: int) -> Pending[int]:
         """Answers how many messages were ready; a queue that does not exist is fine."""

@@ -221,7 +221,7 @@ class QueueBacking:
                 if isinstance(run.where, InStore) and not run.indexed and _is_dropped(queue, run, only_ready):
                     storage.spilled.release(run.where)
 
-    def purged(self, queue: StoredQueue, ranges: Sequence[Range], count: int) -> Pending[int]:
+    def purged(self, queue: StoredQueue, ranges: Sequence[Range], count: int, by: LogActor | None) -> Pending[int]:
         """These messages were dropped; answers with `count` once that is durable."""
         storage = self._storage
         if not ranges or not queue.record.durable:
@@ -229,7 +229,7 @@ class QueueBacking:
         gone = SequenceSet()
         for first, end in ranges:
             gone.add(first, end)
-        storage.append_purged(queue, gone)
+        storage.append_purged(queue, gone, by)
         self.index.touch_all()
         answer: Pending[int] = Pending()
         storage.purging[queue] = None

@@ -232,11 +232,11 @@ class NodeStorage:
         actor = 0 if by is None else self.names.number_of(by)
         self.append(kind, [encode_reasoned(queue.record.id, actor, reason, ranges)], promised)
 
-    def append_purged(self, queue: StoredQueue, ranges: SequenceSet) -> None:
+    def append_purged(self, queue: StoredQueue, ranges: SequenceSet, by: LogActor | None) -> None:
         """All that was ready was dropped, and somebody waits for that to be durable."""
         if self.says_who:
             self._tell_of(queue)  # what came back before is purged now
-            self._append_reasoned(Kind.CLASSIC_DONE, queue, None, DoneReason.PURGED, ranges, promised=True)
+            self._append_reasoned(Kind.CLASSIC_DONE, queue, by, DoneReason.PURGED, ranges, promised=True)
         else:
             self.introduce(queue)
             self.append(Kind.CLASSIC_PURGE, [encode_settled(queue.record.id, ranges)], promised=True)

@@ -184,7 +184,7 @@ class HomeQueues:
                 queue_id, skip, limit = words.decode_browse(payload)
                 self._ask(peer, queue_id, answer, lambda queue: self._browse(queue, skip, limit, answer))
             case Op.PURGE:
-                self._ask(peer, words.decode_number(payload), answer, lambda queue: self._purge(queue, answer))
+                self._ask(peer, words.decode_number(payload), answer, lambda queue: self._purge(peer, queue, answer))
             case Op.USE:
                 self._ask(peer, words.decode_number(payload), answer, lambda queue: self._use(queue, answer))
             case _:
@@ -279,12 +279,11 @@ class HomeQueues:
                 queue.settle(piece, Outcome.RETURNED, self.wall_ms())
                 self.host.wake(queue)
                 return
-            piece.taker = peer.actor
             peer.add(Taker(number, queue, piece))
             content = messages_of(one.content, piece)
             answer(words.encode_got(one.remaining, piece.redelivered, piece.exchange, piece.routing_key, content))
 
-        queue.get(False, now).then(got, lambda error: answer(words.encode_refusal(error)))
+        queue.get(False, now, peer.actor).then(got, lambda error: answer(words.encode_refusal(error)))
         self.host.wake(queue)  # what comes to the head now may be too old
 
     def _browse(self, queue: Queue, skip: int, limit: int, answer: Answer) -> None:
@@ -294,10 +293,10 @@ class HomeQueues:
             lambda found: answer(words.encode_browsed(found)), lambda error: answer(words.encode_refusal(error))
         )
 
-    def _purge(self, queue: Queue, answer: Answer) -> None:
+    def _purge(self, peer: AwayNode, queue: Queue, answer: Answer) -> None:
         now = self.wall_ms()
         self.host.deliver_from(queue, now)
-        queue.purge(now).then(
+        queue.purge(now, peer.actor).then(
             lambda count: answer(words.encode_count(count)), lambda error: answer(words.encode_refusal(error))
         )
 

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeVar, cast
 
+from broker.actors import LogActor
 from broker.browsed import Browsed
 from broker.catalog.policy import EffectiveArguments
 from broker.confirms import Receipt
@@ -443,7 +444,7 @@ class RemoteQueue:
             return
         subscription.home.cancel(subscription)
 
-    def get(self, no_ack: bool, now: int) -> Pending[Got | None]:
+    def get(self, no_ack: bool, now: int, by: LogActor | None = None) -> Pending[Got | None]:
         home, number = self._home(), self._remote.next_number()
 
         def decode(payload: bytes) -> Got | None:
@@ -489,7 +490,7 @@ class RemoteQueue:
     def browse(self, skip: int, limit: int, now: int) -> Pending[list[Browsed]]:
         return self._home().ask(self, words.encode_browse(self.record.id, skip, limit), words.decode_browsed)
 
-    def purge(self, now: int) -> Pending[int]:
+    def purge(self, now: int, by: LogActor | None = None) -> Pending[int]:
         return self._home().ask(self, words.encode_number(Op.PURGE, self.record.id), self._purged)
 
     def _purged(self, payload: bytes) -> int:

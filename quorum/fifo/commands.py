@@ -31,7 +31,7 @@ An op is named by its *offset*, where its kind stands in the entry; so who reads
       13  UPGRADE       version u32
       14  PURGE_ONCE    consumer 20: who asks, which never consumes | answered u64
       15  WINDOW        consumer 20 | window u32: messages that it may hold from now on, 0 none
-      16  WHO           consumer 20 | actor u32: who the consumer is, as the log of its node names it
+      16  WHO           consumer 20, or a get or PURGE_ONCE | actor u32: who that is, as the log of its node names it
                         (storage/history/name_records.py). Machines do nothing with it
       17  ORIGINS       who published the messages of the ENQUEUE ops behind it in the entry, part after part, each within one
                         of them: actor u32, as the log of the session's node names it, 0: nobody | number u64: of the first

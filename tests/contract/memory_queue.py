@@ -10,6 +10,7 @@ from bisect import insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from broker.actors import LogActor
 from broker.browsed import Browsed, bounded
 from broker.catalog.policy import EffectiveArguments
 from broker.confirms import Receipt
@@ -162,7 +163,7 @@ class MemoryQueue:
             self._drop_excess(now)
         self._host.wake(self)
 
-    def get(self, no_ack: bool, now: int) -> Pending[Got | None]:
+    def get(self, no_ack: bool, now: int, by: LogActor | None = None) -> Pending[Got | None]:
         self.used(now)
         self._drop_expired(now)
         if not self._ready:
@@ -229,7 +230,7 @@ class MemoryQueue:
         ]
         return Pending.of(bounded(found, limit))
 
-    def purge(self, now: int) -> Pending[int]:
+    def purge(self, now: int, by: LogActor | None = None) -> Pending[int]:
         purged = len(self._ready)
         self._ready = []
         return Pending.of(purged)

@@ -205,7 +205,9 @@ class _Compared:
             return []
         may_have = {life.name for life in self._sightings.lives if name in life.taking} | {last.life.name}
         if row.consumer is None:
-            return ["the log does not say who had it"] if last.is_consumed and self._rules.names_clients else []
+            # A get may be the first of which a node says who it is, and is killed before it has written that down.
+            is_named = last.is_consumed or not self._sightings.lost_its_node(last.life, last.at)
+            return ["the log does not say who had it"] if is_named and self._rules.names_clients else []
         return [] if row.consumer in may_have else [f"{last.life.name} had it last, the log says {row.consumer}"]
 
     def _origin(self, body: str, row: Told) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from broker.actors import LogActor
 from broker.catalog.policy import EffectiveArguments
 from broker.confirms import Receipt
 from broker.consumer import Consumer
@@ -59,7 +60,7 @@ class MemoryQueue:
             self.out[sequence] = run
         return Slice(self, sequence, sequence, 1, 0, run.exchange, run.routing_key), run.content
 
-    def get(self, no_ack: bool, now: int) -> Pending[Got | None]:
+    def get(self, no_ack: bool, now: int, by: LogActor | None = None) -> Pending[Got | None]:
         if not self.ready:
             return Pending.of(None)
         piece, content = self._pop(no_ack)
@@ -85,7 +86,7 @@ class MemoryQueue:
     def used(self, now: int) -> None:
         pass
 
-    def purge(self, now: int) -> Pending[int]:
+    def purge(self, now: int, by: LogActor | None = None) -> Pending[int]:
         count, self.ready = len(self.ready), []
         return Pending.of(count)
 

@@ -245,8 +245,8 @@ class WatchedClassicQueues(ClassicQueues):
                 out.update(enumerate(bodies, piece.sequence))
             return taken
 
-        def note_got(no_ack: bool, now: int) -> Got | None:
-            got: Got | None = get(no_ack, now)
+        def note_got(no_ack: bool, now: int, by: LogActor | None) -> Got | None:
+            got: Got | None = get(no_ack, now, by)
             if got is not None:
                 book.got[book.bodies[got.piece.sequence]] = True
             return got

@@ -17,15 +17,20 @@ from native.sequence_set import SequenceSet
 from quorum.fifo.commands import (
     Consume,
     ConsumerKey,
+    Get,
     Origins,
+    PurgeOnce,
     SessionKey,
     Settle,
+    Upgrade,
+    Who,
     encode,
     encode_enqueue,
     entry_head,
 )
 from quorum.fifo.machine import QueueMachine
 from quorum.fifo.origins import DeathPlace, OriginPart
+from quorum.fifo.versions import VERSION_NEWEST
 from raft.core import packs
 from raft.core.live_entries import LiveEntries
 from raft.core.messages import Entry, EntryKind, Membership, SnapshotMeta
@@ -216,6 +221,24 @@ def test_who_published_to_a_quorum_queue_is_looked_up_in_the_log_of_the_node_tha
         (one,) = pursued(tmp_path, MessageId(id_)).messages
         told.append(([row.user for row in one.publisher], one.found.publish_no, one.found.confirm))
     assert told == [(["ann"], 11, True), (["bob"], 3, False)]
+
+
+def test_who_got_a_message_of_a_quorum_queue_or_purged_it_is_looked_up_once_the_fold_has_told(tmp_path: Path) -> None:
+    """They are channels and connections, of which a log has many that have nothing to do with the queue."""
+    ann, bob = (ActorRow(1, SESSION.incarnation, 0, user) for user in ("ann", "bob"))
+    named = [encode_record(Kind.ACTOR, 0, 5, [encode_actor(ann)]), encode_record(Kind.ACTOR, 0, 6, [encode_actor(bob)])]
+    getter, purger = ConsumerKey(*SESSION, 8), ConsumerKey(*SESSION, 9)
+    newest = command(4, encode(Upgrade(VERSION_NEWEST)))
+    got = command(5, encode(Who(getter, 5)) + encode(Get(getter)))
+    acked = command(6, encode(Settle(getter, Outcome.ACKNOWLEDGED, [(1, 1)])))
+    purged = command(7, encode(Who(purger, 6)) + encode(PurgeOnce(purger, 9)))
+    log(tmp_path / "n1", 1, entries(1, 1, enqueued(0, message("m1"), message("m2")), newest, got, acked, purged))
+    log(tmp_path / "n2", 1, *named)
+    steps = [one.steps for id_ in ("m1", "m2") for one in pursued(tmp_path, MessageId(id_)).messages]
+    assert [[(known.step.what, [row.user for row in known.who]) for known in one] for one in steps] == [
+        [("delivered", ["ann"]), ("acked", ["ann"])],
+        [("purged", ["bob"])],
+    ]
 
 
 def test_a_dead_letter_into_a_quorum_queue_is_followed_by_its_place_in_both_directions(tmp_path: Path) -> None:

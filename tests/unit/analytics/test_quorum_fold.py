@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,18 +21,22 @@ from quorum.fifo.commands import (
     Origins,
     Policy,
     Purge,
+    PurgeOnce,
     ResultCode,
     SessionGone,
     SessionKey,
     Settle,
     Tick,
+    Upgrade,
     UponCancel,
+    Who,
     encode,
     encode_enqueue,
     entry_head,
 )  # fmt: skip
 from quorum.fifo.origins import DeathPlace, OriginPart
 from quorum.fifo.rules import DeadLetters, Rules
+from quorum.fifo.versions import VERSION_NEWEST
 from tests.unit.quorum.dumb_queue import DumbQueue
 from tests.unit.quorum.queue_world import START
 from tests.unit.quorum.test_random_queues import ENTRIES, RULES, Entries, Speaker
@@ -43,8 +48,8 @@ CONSUMER = ConsumerKey(1, 1, 1)
 class Log:
     """Entries for one queue, each with one op, a millisecond apart."""
 
-    def __init__(self, rules: Rules | None = None) -> None:
-        self.fold = QueueFold()
+    def __init__(self, rules: Rules | None = None, *, with_steps: bool = False) -> None:
+        self.fold = QueueFold(with_steps=with_steps)
         self.index = 0
         self.now = START
         self.sequence = 1
@@ -105,6 +110,18 @@ def test_origins_that_do_not_fit_what_is_published_say_nothing() -> None:
     log.append(encode(Origins([OriginPart(7, 1, 2), OriginPart(7, 3, 9)])) + op, 1)
     (life,) = log.fold.lives.going_on()
     assert (life.count, life.publish.actor) == (3, None)
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_who_purged_a_queue_is_told_where_the_log_says_it(is_named: bool) -> None:
+    log, purger = Log(with_steps=True), ConsumerKey(1, 1, 2)
+    log.say(Upgrade(VERSION_NEWEST))
+    log.publish()
+    if is_named:
+        log.say(Who(purger, 9))
+    log.say(PurgeOnce(purger, 2))
+    *_, purged = log.fold.lives.take_steps()
+    assert (purged.what, purged.consumer) == ("purged", purger if is_named else None)
 
 
 def test_a_run_that_one_consumer_acknowledges_is_one_life() -> None:

@@ -431,7 +431,7 @@ def test_a_message_that_arrives_after_the_end_goes_back_unmarked(
     queue = world.broker.queue("/", "q")
     arrived = queue.get(no_ack, world.now)
     from_disk: Pending[Got | None] = Pending()
-    monkeypatch.setattr(queue, "get", lambda no_ack, now: from_disk)
+    monkeypatch.setattr(queue, "get", lambda no_ack, now, by: from_disk)
     answers: list[GotMessage | None] = []
     client.session.get("q", no_ack, world.now).then(answers.append, lambda error: None)
     client.close()

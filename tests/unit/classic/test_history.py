@@ -136,15 +136,15 @@ def test_each_way_out_of_a_queue_has_its_reason(world: World, channel: LogActor)
     queue.settle(second, Outcome.REJECTED, world.now)
     queue.settle(third, Outcome.ACKNOWLEDGED, world.now)
     queue.cancel(consumer, world.now)
-    world.get("q", no_ack=True)
+    queue.get(True, world.now, channel)
     world.publish(["q"], [b"purged", b"purged"])
-    queue.purge(world.now)
+    queue.purge(world.now, channel)
     world.tick()
     assert done(world) == [
         (3, DoneReason.ACKNOWLEDGED, [(0, 1), (2, 3)]),
         (3, DoneReason.REJECTED, [(1, 2)]),
-        (0, DoneReason.GOT, [(3, 4)]),
-        (0, DoneReason.PURGED, [(4, 6)]),
+        (2, DoneReason.GOT, [(3, 4)]),
+        (2, DoneReason.PURGED, [(4, 6)]),
     ]
     assert not list(logged(world, Kind.CLASSIC_SETTLE, Kind.CLASSIC_PURGE))
 

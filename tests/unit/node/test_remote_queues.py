@@ -168,7 +168,7 @@ def get_whose_link_goes(far: Far, queue: Queue, monkeypatch: pytest.MonkeyPatch)
     at_home = far.far.at_home(queue)
     found: Pending[Any] = Pending()
     with monkeypatch.context() as patch:
-        patch.setattr(at_home, "get", lambda no_ack, now: found)
+        patch.setattr(at_home, "get", lambda no_ack, now, by: found)
         queue.get(False, far.now).then(lambda _: None, lambda _: None)
         far.turn()
         far.disconnect()

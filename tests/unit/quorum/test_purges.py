@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from broker.actors import ActorKind, LogActor
 from broker.errors import ResourceExhausted
 from quorum.fifo.commands import ConsumerKey, Op, Purge, Purged, PurgeOnce, ResultCode
 from quorum.purges import Purges
@@ -28,6 +29,7 @@ class Queue:
         host: Any = SimpleNamespace(call_at=self.call_at, wake=self.wake)
         self.purges = Purges(self, host)  # type: ignore[arg-type]
         self.told: list[int | str] = []
+        self.purgers: list[tuple[int, LogActor | None]] = []
 
     def call_at(self, when: int, call: Callable[[int], None]) -> Callable[[], None]:
         self.times.append(call)
@@ -36,17 +38,28 @@ class Queue:
     def wake(self, queue: Any) -> None:
         self.woken += 1
 
+    def say_who(self, number: int, actor: LogActor | None) -> None:
+        assert len(self.said) == len(self.purgers), "who purges is said before the purge"
+        self.purgers.append((number, actor))
+
     def took_too_long(self) -> ResourceExhausted:
         return ResourceExhausted("it took too long")
 
     def not_heard(self) -> ResourceExhausted:
         return ResourceExhausted("not heard")
 
-    def purge(self) -> None:
-        self.purges.purge(0).then(self.told.append, lambda error: self.told.append(error.text))
+    def purge(self, by: LogActor | None = None) -> None:
+        self.purges.purge(0, by).then(self.told.append, lambda error: self.told.append(error.text))
 
     def answered_up_to(self) -> list[int]:
         return [op.answered for op, _ in self.said if isinstance(op, PurgeOnce)]
+
+
+def test_who_purges_is_said_with_the_number_of_the_purge() -> None:
+    queue, ann = Queue(), LogActor(ActorKind.CONNECTION, user="ann")
+    queue.purge(ann)
+    queue.purge()
+    assert queue.purgers == [(1, ann), (2, None)]
 
 
 def test_a_purge_says_which_was_the_first_that_has_no_answer() -> None:

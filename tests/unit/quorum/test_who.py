@@ -9,6 +9,8 @@ from quorum.fifo.commands import (
     CommandKind,
     Consume,
     ConsumerKey,
+    Get,
+    PurgeOnce,
     Result,
     ResultCode,
     SessionKey,
@@ -40,7 +42,7 @@ def said(clients: Clients, record: Any) -> list[Any]:
     store = node.store.group(node.queue(record).group)
     entries = store.entries(store.first_index(), store.last_index() + 1, 1 << 30)
     ops = [op for entry in entries if entry.kind == EntryKind.COMMAND for _, op in decode_entry(entry.data)[1]]
-    return [op for op in ops if isinstance(op, Consume | Who)]
+    return [op for op in ops if isinstance(op, Consume | Get | PurgeOnce | Who)]
 
 
 def test_the_log_says_which_actor_a_consumer_is_wherever_its_client_is_connected() -> None:
@@ -55,6 +57,21 @@ def test_the_log_says_which_actor_a_consumer_is_wherever_its_client_is_connected
     (who,) = [op for op in ops if isinstance(op, Who)]
     assert (consumes[who.consumer], who.actor) == ("c3", 7)
     assert sorted(consumes.values()) == ["c2", "c3"]
+    assert not clients.cluster.refused
+
+
+def test_the_log_says_who_got_a_message_without_consuming_and_who_purged_the_queue() -> None:
+    clients = Clients()
+    clients.cluster.nodes[3].actor_number = lambda actor: 7 if actor is ANN else 0
+    record = clients.cluster.declare("q", [1, 2])
+    _, queue = clients.of(3, record)
+    queue.get(True, clients.now, ANN)
+    queue.purge(clients.now, ANN)
+    queue.purge(clients.now)
+    clients.cluster.run(1)
+    first, got, second, purged, by_nobody = said(clients, record)
+    assert (first, second) == (Who(got.consumer, 7), Who(purged.asker, 7))
+    assert (type(got), type(purged), type(by_nobody)) == (Get, PurgeOnce, PurgeOnce)
     assert not clients.cluster.refused
 
 

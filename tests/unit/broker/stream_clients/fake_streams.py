@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from broker.actors import LogActor
 from broker.broker import Broker
 from broker.browsed import Browsed
 from broker.catalog.policy import EffectiveArguments
@@ -89,7 +90,7 @@ class FakeStream:
 
     def cancel(self, consumer: Consumer, now: int) -> None: ...
 
-    def get(self, no_ack: bool, now: int) -> Pending[Got | None]:
+    def get(self, no_ack: bool, now: int, by: LogActor | None = None) -> Pending[Got | None]:
         raise NotImplementedError
 
     def settle(self, piece: Slice, outcome: Outcome, now: int) -> None: ...
@@ -104,7 +105,7 @@ class FakeStream:
     def browse_from(self, asked: object, limit: int, now: int) -> Pending[list[Browsed]]:
         return Pending.of([])
 
-    def purge(self, now: int) -> Pending[int]:
+    def purge(self, now: int, by: LogActor | None = None) -> Pending[int]:
         raise NotImplementedError
 
     def policy_changed(self, effective: EffectiveArguments, now: int) -> None: ...
