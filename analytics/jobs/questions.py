@@ -65,16 +65,11 @@ def hot(lives: DataFrame, by: tuple[str, ...] = ("queue",)) -> DataFrame:
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    # A run may have come to several lives, each of which has the bytes of all of it.
-    runs = (
-        lives.where(f.col("published_at").isNotNull())
-        .groupBy("name", "queue", "pos", "off", *PUBLISHER, "publish_no", "exchange", "routing_key", "published_at")
-        .agg(f.sum("count").alias("count"), f.max("body_bytes").alias("bytes"))
-    )
+    published = lives.where(f.col("published_at").isNotNull())
     groups = [_group(column) for one in by for column in (PUBLISHER if one == "publisher" else (one,))]
-    names = [runs.select(group).columns[0] for group in groups]
-    seconds = runs.groupBy(*groups, f.date_trunc("second", "published_at").alias("second")).agg(
-        f.sum("count").alias("count"), f.sum("bytes").alias("bytes")
+    names = [published.select(group).columns[0] for group in groups]
+    seconds = published.groupBy(*groups, f.date_trunc("second", "published_at").alias("second")).agg(
+        f.sum("count").alias("count"), f.sum("body_bytes").alias("bytes")
     )
     together = seconds.groupBy(*names).agg(
         f.sum("count").alias("messages"),

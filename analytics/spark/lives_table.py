@@ -191,13 +191,19 @@ def life_row(queue: int, life: Life, history: QueueHistory) -> tuple[object, ...
     run = life.publish
     return (
         queue, life.entry, life.offset, life.first, life.count, str(life.state), micros(run.at), run.actor, run.publish_no,
-        run.confirm, run.exchange, run.routing_key, run.body_bytes, micros(life.first_out_at), micros(life.last_out_at),
+        run.confirm, run.exchange, run.routing_key, _bytes_of(life), micros(life.first_out_at), micros(life.last_out_at),
         life.times_out, named_consumer(life.first_consumer), named_consumer(life.last_consumer),
         history.actor_of(life.first_consumer),
         history.actor_of(life.last_consumer), list(life.returned.items()),
         micros(life.ended_at), life.wait_ms, life.hold_ms, life.partial, history.unknown,
         history.is_committed(life), named_consumer(run.process),
     )  # fmt: skip
+
+
+def _bytes_of(life: Life) -> int:
+    """A log has the bytes of a run, not of its messages: as many as these have on average."""
+    run = life.publish
+    return round(run.body_bytes * life.count / run.messages) if run.messages else 0
 
 
 def micros(ms: int | None) -> int | None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from analytics.fold.folded_history import QueueHistory
+from analytics.fold.lives import NOT_SEEN, Life, PublishedRun
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_UNKNOWN
 from storage.names import LOG_DIRECTORY
 from tests.spark.conftest import ACKED, GOT, PUBLISHED, REJECTED, Ask
@@ -115,6 +117,15 @@ def test_any_other_question_is_asked_in_sql(ask: Ask, logs: Path) -> None:
         "got": GOT,
         "ready": LEFT,
     }
+
+
+def test_lives_of_one_run_share_its_bytes() -> None:
+    from analytics.spark.lives_table import ARROW, life_row
+
+    run = PublishedRun(1, 4, 40)
+    lives = [Life(1, 0, 0, 1, run), Life(1, 0, 1, 3, run), Life(2, 0, 0, 5, NOT_SEEN)]
+    at = ARROW.get_field_index("body_bytes")
+    assert [life_row(1, life, QueueHistory())[at] for life in lives] == [10, 30, 0]
 
 
 def test_latencies_are_of_messages(ask: Ask, logs: Path) -> None:
