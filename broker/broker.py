@@ -18,6 +18,7 @@ from broker.catalog.metadata import Metadata
 from broker.client_connection import Connection
 from broker.consumer import Consumer
 from broker.counters import Counters
+from broker.ended_traffic import EndedTraffic
 from broker.errors import AccessRefused, ConnectionForced, NotAllowed
 from broker.history_level import HistoryLevel
 from broker.limits import Limits
@@ -78,7 +79,7 @@ class Broker(NodeQueues):
         self._authenticator = authenticator
         self._connections: dict[str, Connection] = {}
         self._sessions: dict[str, dict[Session, None]] = {}  # by connection
-        self._counted: dict[str, Counters] = {}  # of sessions that have ended, by protocol
+        self.ended = EndedTraffic(catalog.vhosts)
         super().__init__(
             node=node,
             catalog=catalog,
@@ -93,7 +94,7 @@ class Broker(NodeQueues):
             queues_per_step=queues_per_step,
             unlogged=unlogged,
         )
-        self.streams = StreamClients(self)
+        self.streams = StreamClients(self, self.ended)
         metadata.subscribe(self._clients_concerned)
 
     # ------------------------------------------------------------------------- clients
@@ -178,6 +179,7 @@ class Broker(NodeQueues):
         if self._connections.pop(connection.id, None) is None:
             return
         self.totals.connections_closed += 1
+        self.ended.connection_ended(connection)
         self.streams.connection_closed(connection, now)
         sessions = self._sessions[connection.id]
         if not sessions:
@@ -238,7 +240,7 @@ class Broker(NodeQueues):
             del self._sessions[connection]
         self.turns.forget_publisher(session.publisher)
         self.totals.channels_closed += 1
-        self._counted.setdefault(session.connection.protocol, Counters()).add(session.counters)
+        self.ended.session_ended(session.connection, session.counters)
 
     # ------------------------------------------------------------------------- what commands mean for clients
 
@@ -246,6 +248,7 @@ class Broker(NodeQueues):
         """By a command that was applied, whoever submitted it. Of queues it was said before."""
         match command:
             case commands.DeleteVhost():
+                self.ended.vhost_deleted(command.name)
                 self._close_connections(lambda one: one.vhost == command.name, f"vhost '{command.name}' is deleted")
             case commands.DeleteUser():
                 self._close_connections(lambda one: one.user == command.name, f"user '{command.name}' is deleted")
@@ -317,9 +320,10 @@ class Broker(NodeQueues):
     def counters(self) -> dict[str, Counters]:
         """Messages since the start of the node, by protocol."""
         counted: dict[str, Counters] = {}
-        for protocol, ended in self._counted.items():
+        for (protocol, _), ended in self.ended.counters.items():
             counted.setdefault(protocol, Counters()).add(ended)
         for session in self.sessions():
             counted.setdefault(session.connection.protocol, Counters()).add(session.counters)
-        self.streams.count_into(counted)
+        for client in self.streams:
+            counted.setdefault(client.connection.protocol, Counters()).add(client.counters)
         return counted

@@ -199,6 +199,13 @@ class Queue(Protocol):
     def policy_changed(self, effective: EffectiveArguments, now: int) -> None:
         """New limits hold from now on, for messages that are already here too."""
 
+    @property
+    def accounted_here(self) -> bool:
+        """Whether this node adds the queue's messages to its sums: one node of the cluster at most does, its home or leader."""
+
+    def counts(self) -> QueueStatistics:
+        """The statistics of which only messages and traffic are up to date, for those who look at very many queues."""
+
     def statistics(self) -> QueueStatistics: ...
 
 

@@ -289,16 +289,23 @@ class ClassicQueue:
         self._watch_head()
         self._host.wake(self)
 
-    def statistics(self) -> QueueStatistics:
+    @property
+    def accounted_here(self) -> bool:
+        return True
+
+    def counts(self) -> QueueStatistics:
         figures = self._figures
-        figures.ready = self.ready_count
+        figures.ready, figures.unacknowledged = self.ready_count, self.out.count
+        figures.disk_reads, figures.disk_writes = self.backing.reads, self.backing.writes
+        return figures
+
+    def statistics(self) -> QueueStatistics:
+        figures = self.counts()
         figures.ready_bytes = self.ready_bytes
-        figures.unacknowledged = self.out.count
         figures.unacknowledged_bytes = self._out_bytes
         figures.persistent = figures.ready + figures.unacknowledged - self.transient.count if self.record.durable else 0
         figures.consumers = len(self._consumers)
         figures.ram = sum(level.ram_count for level in self.levels)
-        figures.disk_reads, figures.disk_writes = self.backing.reads, self.backing.writes
         figures.details = details(self)
         runs = sum(len(q) for level in self.levels for q in (level.q1, level.q2, level.q3, level.q4))
         figures.memory_bytes = runs * RUN_BYTES + figures.details["ram_bytes"]

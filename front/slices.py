@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
 from time import perf_counter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -26,3 +26,15 @@ async def made_in_slices(items: Iterator[T]) -> AsyncIterator[T]:
             await asyncio.sleep(0)
             until = perf_counter() + SLICE_S
         yield item
+
+
+async def step_by_step(steps: Iterator[Any], duty: float = 1.0) -> float:
+    """Takes all steps, which get `duty` of the time: pauses are in between. Returns how long they took without the pauses."""
+    took_s, begun = 0.0, perf_counter()
+    for _ in steps:
+        taken_s = perf_counter() - begun
+        if taken_s >= SLICE_S:
+            took_s += taken_s
+            await asyncio.sleep(taken_s / duty - taken_s)
+            begun = perf_counter()
+    return took_s + perf_counter() - begun

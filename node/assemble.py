@@ -391,6 +391,9 @@ class Node:
     async def _listen_http(self, broker: Broker, ports: WebPorts, questions: WebQuestions) -> None:
         api = Api(broker, ports)
         questions.serve(api.everywhere.answer)
+        sampling = asyncio.create_task(api.sampler.run())
+        sampling.add_done_callback(self._tick_ended)
+        self._undo.callback(sampling.cancel)
         self._undo.callback(questions.stop)
         limits = WebLimits(self._ceilings.http, self._ceilings.http_per_source)
         server = WebServer(api.answer, api.body_bytes_max, self._clock.wall_ms, limits)

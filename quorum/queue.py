@@ -43,7 +43,7 @@ from quorum.local_consumers import LocalConsumers, waiting_delivery
 from quorum.member import QueueMember
 from quorum.numbered import may_be_numbered, producer_of_single
 from quorum.purges import Purges
-from quorum.queue_figures import fill_in, for_operators
+from quorum.queue_figures import fill_in, fill_in_counts, for_operators
 from quorum.queue_rules import rules_for
 from quorum.session import QueueSession
 from quorum.subscription import WaitingDelivery, slice_of
@@ -336,6 +336,13 @@ class QuorumQueue(Owner):
         self._keep_to(effective)
         if self.leading is not None:
             self.leading.keep_rules()
+
+    @property
+    def accounted_here(self) -> bool:
+        return self.route.leads
+
+    def counts(self) -> QueueStatistics:
+        return fill_in_counts(self._figures, self)
 
     def statistics(self) -> QueueStatistics:
         return fill_in(self._figures, self)

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any, Protocol
 
 from broker.queue_type import QueueStatistics
+from quorum.fifo.inspection import unacknowledged_count
 from quorum.leading import Leading
 from quorum.letters import QueueNews
 from quorum.local_consumers import LocalConsumers
@@ -49,8 +50,17 @@ class ShownQueue(Protocol):
     def member_nodes(self) -> Sequence[NodeId]: ...
 
 
-def fill_in(figures: QueueStatistics, queue: ShownQueue) -> QueueStatistics:
+def fill_in_counts(figures: QueueStatistics, queue: ShownQueue) -> QueueStatistics:
     """What came and went is counted on the node of whoever published or consumed; what is here is the group's."""
+    figures.ready = queue.ready_count
+    member = queue.member
+    figures.unacknowledged = (
+        queue.news.unacknowledged if member is None else unacknowledged_count(member.machine.state)
+    )
+    return figures
+
+
+def fill_in(figures: QueueStatistics, queue: ShownQueue) -> QueueStatistics:
     figures.consumers = queue.consumer_count
     figures.ready = figures.persistent = queue.ready_count
     figures.state = "running" if queue.route.leader() else "minority" if queue.quarantined is None else "quarantined"

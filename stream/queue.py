@@ -358,15 +358,21 @@ class StreamQueue:
         self.rules = rules_of(effective)
         self.session.filter_bytes = self.rules.filter_bytes
 
-    def statistics(self) -> QueueStatistics:
+    @property
+    def accounted_here(self) -> bool:
+        return self.route.leads
+
+    def counts(self) -> QueueStatistics:
         found = self._statistics
+        found.published, found.ready = self.publishing.published, self.ready_count
+        found.delivered, found.unacknowledged = self.readers.delivered, self.readers.held
+        return found
+
+    def statistics(self) -> QueueStatistics:
+        found = self.counts()
         if self.member is None and not self.deleted:
             self._far_count.keep(partial(self._find_now, self._ports.wall_ms()))
-        found.published = self.publishing.published
-        found.ready = self.ready_count
         found.consumers = len(self.readers)
-        found.delivered = self.readers.delivered
-        found.unacknowledged = self.readers.held
         is_led = self._far_count.is_answered if self.member is None else bool(self.route.leader())
         found.state = "running" if is_led else "minority"
         if self.member is not None:

@@ -142,6 +142,9 @@ class Catalog(CatalogNodes, CatalogUsers, CatalogPolicies):
     def queues(self, vhost: str) -> Iterable[QueueRecord]:
         return self.namespace(vhost).queues.values()
 
+    def count_queues(self, vhost: str) -> int:
+        return len(self.namespace(vhost).queues)
+
     def bindings(self, vhost: str) -> Iterable[BindingRecord]:
         return self.namespace(vhost).bindings.values()
 

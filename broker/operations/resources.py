@@ -96,13 +96,6 @@ class Resources:
         records = self.queue_records(who, vhost)
         return (self.view(record) for record in records if self._catalog.queue_of_id(record.id) is not None)
 
-    def figures(self, who: Operator) -> Iterator[QueueStatistics]:
-        """Of all queues that they may see, for QueueTotals; without those that are being opened or deleted."""
-        for record in self.queue_records(who, None):
-            figures = self._figures(record.vhost, record.name)
-            if figures is not None:
-                yield figures
-
     def views(self, who: Operator, names: Iterable[tuple[str, str]]) -> Iterator[QueueView]:
         """Of these, by vhost and name, those that there are and that they may see."""
         who.require_tag(MANAGEMENT)
@@ -113,6 +106,9 @@ class Resources:
 
     def count_exchanges(self, who: Operator) -> int:
         return sum(1 for name in self._vhosts(who, None) for _ in self._catalog.exchanges(name))
+
+    def count_queues(self, who: Operator) -> int:
+        return sum(map(self._catalog.count_queues, self._vhosts(who, None)))
 
     def is_declared(self, record: QueueRecord) -> bool:
         """Still, and no other queue of that name."""

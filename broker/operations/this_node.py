@@ -49,15 +49,11 @@ class QueueTotals:
     queues: int = 0
     ready: int = 0
     unacknowledged: int = 0
-    disk_reads: int = 0
-    disk_writes: int = 0
 
     def add(self, figures: QueueStatistics) -> None:
         self.queues += 1
         self.ready += figures.ready
         self.unacknowledged += figures.unacknowledged
-        self.disk_reads += figures.disk_reads
-        self.disk_writes += figures.disk_writes
 
 
 class ThisNode:
@@ -116,6 +112,10 @@ class ThisNode:
             channels=sum(1 for _ in broker.sessions()),
             consumers=sum(1 for _ in broker.consumers()),
         )
+
+    def facts(self) -> NodeFacts:
+        """For what the node notes of itself: nobody asks."""
+        return self._node.facts()
 
     def figures_of_queues(self, who: Operator) -> Iterator[QueueStatistics]:
         """Of all queues of all vhosts, for QueueTotals."""

@@ -124,6 +124,13 @@ class ReplyQueue:
     def policy_changed(self, effective: EffectiveArguments, now: int) -> None:
         """No policy applies to what is not declared."""
 
+    @property
+    def accounted_here(self) -> bool:
+        return True
+
+    def counts(self) -> QueueStatistics:
+        return self.statistics()
+
     def statistics(self) -> QueueStatistics:
         self._figures.ready = self.ready_count
         self._figures.consumers = self.consumer_count

@@ -7,7 +7,7 @@ from functools import partial
 
 from broker.alarms import DISK_ALARM
 from broker.client_connection import Connection
-from broker.counters import Counters
+from broker.ended_traffic import EndedTraffic
 from broker.node_queues import NodeQueues
 from broker.stream_clients.client_terms import StreamSink
 from broker.stream_clients.consumer_groups import GroupKey
@@ -24,13 +24,13 @@ def unknown_address(node: str, tls: bool) -> None:
 class StreamClients:
     """See the module. One client for a connection."""
 
-    def __init__(self, broker: NodeQueues) -> None:
+    def __init__(self, broker: NodeQueues, ended: EndedTraffic) -> None:
         # Set by who knows where nodes listen, in plain and within TLS.
         self.address_of: Callable[[str, bool], tuple[str, int] | None] = unknown_address
         self._broker = broker
         self._clients: dict[str, StreamClient] = {}  # by id of the connection
         self.groups = NodeGroups(broker.node, self._leader_of, self._times_led, lambda: broker.turns.now)
-        self._counted: dict[str, Counters] = {}  # of clients that have gone, by protocol
+        self._ended = ended
 
     def open(self, connection: Connection, sink: StreamSink) -> StreamClient:
         assert connection.id not in self._clients, f"connection {connection.id} has a stream client already"
@@ -57,7 +57,7 @@ class StreamClients:
 
     def _closed(self, client: StreamClient) -> None:
         del self._clients[client.connection.id]
-        self._counted.setdefault(client.connection.protocol, Counters()).add(client.counters)
+        self._ended.session_ended(client.connection, client.counters)
 
     def connection_closed(self, connection: Connection, now: int) -> None:
         """A node that stops does not wait for fronts to close their clients."""
@@ -76,10 +76,3 @@ class StreamClients:
         if connection.id not in self._clients:
             return None
         return self._broker.alarms.reason_of(DISK_ALARM) is not None
-
-    def count_into(self, counted: dict[str, Counters]) -> None:
-        """Add all messages since the start of the node, by protocol."""
-        for protocol, ended in self._counted.items():
-            counted.setdefault(protocol, Counters()).add(ended)
-        for client in self._clients.values():
-            counted.setdefault(client.connection.protocol, Counters()).add(client.counters)

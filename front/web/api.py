@@ -43,6 +43,7 @@ from front.web.resources.streams_api import StreamsApi
 from front.web.resources.users_api import UsersApi
 from front.web.resources.vhosts_api import VhostsApi
 from front.web.router import WebRouter
+from front.web.samples.sampler import Sampler
 
 if TYPE_CHECKING:
     from broker.broker import Broker
@@ -77,7 +78,9 @@ class Api:
         self._vhosts = ports.operations.vhosts
         self.everywhere = Everywhere(ports.others)
         self.router = WebRouter()
-        self._add_routes(WebFront(broker, ports.operations, ports.wall_ms))
+        front = WebFront(broker, ports.operations, ports.wall_ms)
+        self.sampler = Sampler(front.samples)
+        self._add_routes(front)
 
     async def answer(self, request: Request) -> Response:
         """The response to any request. Raises HttpError."""
@@ -116,7 +119,7 @@ class Api:
             FeaturesApi(front),
             DefinitionsApi(front),
             UsersApi(front),
-            VhostsApi(front),
+            VhostsApi(front, self.everywhere),
             PermissionsApi(front),
             PoliciesApi(front, operators=False),
             PoliciesApi(front, operators=True),

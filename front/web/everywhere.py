@@ -6,7 +6,7 @@ rest is shown. A row belongs to the node that says it, so nothing is shown twice
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,7 +17,7 @@ from broker.operations.operator import Operator
 from front.slices import made_in_slices
 
 Json = dict[str, Any]
-Source = Callable[..., Iterable[Json]]  # called with who asks and the question's arguments
+Source = Callable[..., Iterable[Json] | AsyncIterable[Json]]  # called with who asks and the question's arguments
 MISSING_NODES = "X-Leveret-Missing-Nodes"
 
 
@@ -63,10 +63,15 @@ class Everywhere:
     async def find(self, what: str, who: Operator, *arguments: Any) -> ClusterRows:
         """Of all nodes."""
         asked = {} if self._others is None else await self._others.ask(_encoded(what, who, arguments))
-        rows = [row async for row in made_in_slices(iter(self._sources[what](who, *arguments)))]
+        rows = [row async for row in _each(self._sources[what](who, *arguments))]
         for answer in asked.values():
             rows += _rows(answer)
         return ClusterRows(rows, sorted(name for name, answer in asked.items() if answer is None))
+
+    async def find_elsewhere(self, what: str, who: Operator, *arguments: Any, node: str | None = None) -> list[Json]:
+        """Of all other nodes, or of one of them: nothing where they do not answer."""
+        asked = {} if self._others is None else await self._others.ask(_encoded(what, who, arguments), node)
+        return [row for answer in asked.values() for row in _rows(answer)]
 
     async def find_on(self, node: str, what: str, who: Operator, *arguments: Any) -> list[Json] | None:
         """Of one other node; None: it has not answered."""
@@ -80,10 +85,14 @@ class Everywhere:
             question = msgspec.json.decode(raw, type=WebQuestion)
             source: Source = self._sources.get(question.what, _nothing)
             found = source(Operator(question.user, question.tags), *question.arguments)
-            async for row in made_in_slices(iter(found)):
+            async for row in _each(found):
                 yield msgspec.json.encode(row)
         except (msgspec.MsgspecError, BrokerError):
             return
+
+
+def _each(found: Iterable[Json] | AsyncIterable[Json]) -> AsyncIterable[Json]:
+    return found if isinstance(found, AsyncIterable) else made_in_slices(iter(found))
 
 
 def _nothing(*_: Any) -> Iterable[Json]:

@@ -19,7 +19,8 @@ from broker.records import UserRecord
 from front.answers import answered
 from front.visit import SilentSink, visit
 from front.web.request import Request, Response
-from front.web.shown_rates import ShownRates
+from front.web.samples.fresh_sums import FreshSums
+from front.web.samples.node_samples import NodeSamples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,12 +42,14 @@ class WebFront:
     broker: Broker
     operations: Operations
     wall_ms: Callable[[], int]
-    rates: ShownRates = field(init=False)
+    samples: NodeSamples = field(init=False)
+    fresh: FreshSums = field(init=False)
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
     _begun: set[asyncio.Task[Any]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.rates = ShownRates(self.wall_ms)
+        self.samples = NodeSamples(self.broker, self.wall_ms, self.operations.this_node.facts)
+        self.fresh = FreshSums(self.broker)
 
     async def done(self, change: Pending[T]) -> T:
         """The answer to a change, when it is there. Raises the error that is the answer."""

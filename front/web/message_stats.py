@@ -5,14 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from broker.counters import Counters
-from broker.queue_type import QueueStatistics
+from front.web.samples.figures import Figures
 
 Stats = dict[str, Any]
 
 
 def with_rates(counted: dict[str, int]) -> Stats:
-    """Each count, and beside it how fast it grows: 0 until shown_rates.py fills it in."""
+    """Each count, and beside it how fast it grows: 0 until with_details says what is known."""
     return {**counted, **{f"{name}_details": {"rate": 0.0} for name in counted}}
+
+
+def with_details(shown: Stats, figures: Figures) -> Stats:
+    """The same, with what was sampled of each figure that is shown with details."""
+    for name in figures.rates:
+        if f"{name}_details" in shown:
+            shown[f"{name}_details"] = figures.details(name)
+    return shown
 
 
 def session_counts(counters: Counters) -> dict[str, int]:
@@ -35,18 +43,3 @@ def session_counts(counters: Counters) -> dict[str, int]:
 
 def session_stats(counters: Counters) -> Stats:
     return with_rates(session_counts(counters))
-
-
-def queue_counts(figures: QueueStatistics) -> dict[str, int]:
-    """A queue counts what was got together."""
-    return {
-        "publish": figures.published,
-        "deliver": figures.delivered,
-        "deliver_no_ack": figures.delivered_no_ack,
-        "get": figures.got,
-        "get_no_ack": 0,
-        "get_empty": 0,
-        "deliver_get": figures.delivered + figures.delivered_no_ack + figures.got,
-        "redeliver": figures.redelivered,
-        "ack": figures.acknowledged,
-    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from broker.catalog.definitions_reader import DEFAULT_HASHING
@@ -17,12 +18,16 @@ from broker.records import (
     VhostRecord,
 )
 from front.web.binding_keys import properties_key
-from front.web.message_stats import queue_counts, with_rates
+from front.web.samples.figures import Figures
+from front.web.samples.shapes import DATA, HANDED_OUT, MESSAGE_RATES, MESSAGES, OF_MESSAGES, QUEUE, SESSION
 
 Json = dict[str, Any]
+# A queue counts what was got together, and no get of nothing.
+TRAFFIC = (*QUEUE.parts[MESSAGE_RATES], "get_no_ack", "get_empty", *HANDED_OUT)
 
 
-def vhost_view(record: VhostRecord) -> Json:
+def vhost_view(record: VhostRecord, figures: Figures, nodes: Iterable[str]) -> Json:
+    """`nodes`: those that have said what they have of it."""
     return {
         "name": record.name,
         "description": record.description,
@@ -35,8 +40,15 @@ def vhost_view(record: VhostRecord) -> Json:
         },
         "tracing": False,
         "protected_from_deletion": record.protected_from_deletion,
-        "cluster_state": {},
+        "cluster_state": dict.fromkeys(nodes, "running"),
+        **figures.shown((*OF_MESSAGES, *MESSAGES, *DATA)),
+        **_traffic(figures, (*SESSION, *HANDED_OUT)),
     }
+
+
+def _traffic(figures: Figures, names: tuple[str, ...]) -> Json:
+    """Nothing where there never was any."""
+    return {"message_stats": figures.shown(names)} if any(figures.counts[name] for name in names) else {}
 
 
 def user_view(user: UserView) -> Json:
@@ -94,7 +106,7 @@ def binding_view(record: BindingRecord) -> Json:
     }
 
 
-def queue_view(view: QueueView) -> Json:
+def queue_view(view: QueueView, sampled: Figures) -> Json:
     """Counts of one that is being opened are 0."""
     record = view.record
     figures = view.figures or QueueStatistics(state="starting")
@@ -111,20 +123,16 @@ def queue_view(view: QueueView) -> Json:
         "operator_policy": view.operator_policy,
         "effective_policy_definition": dict(view.effective.definition),
         "internal": False,
-        **_counts(figures),
+        **sampled.shown((*OF_MESSAGES, *MESSAGES)),
+        **_sizes(figures),
         **_state(figures),
-        **_traffic(figures),
+        **_traffic(sampled, TRAFFIC),
         **_details(record.kind, figures),
     }
 
 
-def _counts(figures: QueueStatistics) -> Json:
-    messages = {
-        "messages": figures.ready + figures.unacknowledged,
-        "messages_ready": figures.ready,
-        "messages_unacknowledged": figures.unacknowledged,
-    }
-    return with_rates(messages) | {
+def _sizes(figures: QueueStatistics) -> Json:
+    return {
         "message_bytes": figures.ready_bytes + figures.unacknowledged_bytes,
         "message_bytes_ready": figures.ready_bytes,
         "message_bytes_unacknowledged": figures.unacknowledged_bytes,
@@ -146,12 +154,6 @@ def _state(figures: QueueStatistics) -> Json:
         "single_active_consumer_tag": figures.single_active_consumer_tag,
         "head_message_timestamp": None,
     }
-
-
-def _traffic(figures: QueueStatistics) -> Json:
-    """Nothing where there never was any."""
-    counted = queue_counts(figures)
-    return {"message_stats": with_rates(counted)} if any(counted.values()) else {}
 
 
 def _details(kind: str, figures: QueueStatistics) -> Json:

@@ -500,6 +500,13 @@ class RemoteQueue:
     def policy_changed(self, effective: EffectiveArguments, now: int) -> None:
         """Its home knows policies, too."""
 
+    @property
+    def accounted_here(self) -> bool:
+        return False
+
+    def counts(self) -> QueueStatistics:
+        return self.figures
+
     def statistics(self) -> QueueStatistics:
         self.figures.state = "running" if self._remote.home_of(self.record) is not None else "down"
         return self.figures

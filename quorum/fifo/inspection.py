@@ -65,7 +65,7 @@ def figures(state: QueueState, counters: MemberCounters) -> Figures:
     return Figures(
         ready=state.ready.count,
         ready_bytes=state.ready.size,
-        unacknowledged=held.count + returning.count,  # until the queue has dealt with them
+        unacknowledged=unacknowledged_count(state),
         unacknowledged_bytes=held.size + returning.size,
         delayed=state.delayed.count,
         dead=state.dead.count,
@@ -74,6 +74,11 @@ def figures(state: QueueState, counters: MemberCounters) -> Figures:
         active=active.key if active is not None else None,
         counters=counters,
     )
+
+
+def unacknowledged_count(state: QueueState) -> int:
+    """Until the queue has dealt with them."""
+    return state.consumers.held.count + state.returning.count
 
 
 def consumer_figures(consumers: MachineConsumers) -> list[ConsumerFigures]:

@@ -306,6 +306,13 @@ class MemoryQueue:
         if self._cancel_expiry is not None:
             self._cancel_expiry()
 
+    @property
+    def accounted_here(self) -> bool:
+        return True
+
+    def counts(self) -> QueueStatistics:
+        return self.statistics()
+
     def statistics(self) -> QueueStatistics:
         figures = self._figures
         figures.ready, figures.ready_bytes = len(self._ready), self.ready_bytes

@@ -186,6 +186,17 @@ def test_acknowledged_messages_are_gone(world: World) -> None:
     assert (figures.ready, figures.unacknowledged, figures.acknowledged) == (0, 0, 10)
 
 
+def test_counts_are_those_of_the_statistics(world: World) -> None:
+    queue = world.queue()
+    world.consumer(queue, prefetch=3)
+    world.publish(queue, *numbered(10))
+    world.turn()
+    figures = queue.statistics()
+    found = (figures.ready, figures.unacknowledged, figures.published, figures.delivered)
+    counts = queue.counts()
+    assert (counts.ready, counts.unacknowledged, counts.published, counts.delivered) == found
+
+
 def test_requeued_messages_return_to_their_old_place_marked_redelivered(world: World) -> None:
     queue = world.queue()
     consumer, taker = world.consumer(queue, prefetch=3)

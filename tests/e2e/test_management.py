@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pika
 import pytest
@@ -14,6 +16,7 @@ from tests.running_node import RunningNode
 
 VHOST = "management"
 V = f"/{VHOST}"
+SAMPLED_WITHIN_S = 40.0  # three samples, which are five seconds apart
 REQUIRED = {
     "/api/overview": {
         "rabbitmq_version", "management_version", "cluster_name", "node", "message_stats", "queue_totals", "object_totals",
@@ -243,3 +246,47 @@ def test_nothing_that_is_asked_is_a_fault_of_the_node(node: RunningNode, vhost: 
 def ask_raw(node: RunningNode, method: str, target: str, body: bytes) -> int:
     status, _ = ask(node, method, target, raw=body)
     return status
+
+
+def test_what_is_counted_is_sampled_and_shown_with_rates_and_charts(node: RunningNode, vhost: str) -> None:
+    connection = pika.BlockingConnection(pika.ConnectionParameters(*node.amqp, virtual_host=vhost, heartbeat=0))
+    channel = connection.channel()
+    channel.queue_declare("sampled", durable=True)
+    queue, chart = f"/api/queues/{VHOST}/sampled", "lengths_age=600&lengths_incr=5&msg_rates_age=600&msg_rates_incr=5"
+
+    def publish_until(is_shown: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + SAMPLED_WITHIN_S
+        while not is_shown():
+            assert time.monotonic() < deadline, "it is not sampled"
+            channel.basic_publish("", "sampled", b"one")
+
+    def has_rate() -> bool:
+        stats = get(node, queue).get("message_stats", {})
+        return bool(stats) and stats["publish_details"]["rate"] > 0
+
+    def has_chart() -> bool:
+        found = get(node, f"{queue}?{chart}")
+        return (
+            len(found["messages_details"]["samples"]) > 1 and found["message_stats"]["publish_details"]["avg_rate"] > 0
+        )
+
+    publish_until(has_rate)
+    publish_until(has_chart)
+    samples = get(node, f"{queue}?{chart}")["messages_details"]["samples"]
+    assert [one["timestamp"] for one in samples] == sorted((one["timestamp"] for one in samples), reverse=True)
+    overview = get(node, f"/api/overview?{chart}&node_stats_age=60&node_stats_incr=5")
+    assert overview["message_stats"]["publish_details"]["rate"] > 0
+    assert (
+        overview["queue_totals"]["messages_details"]["samples"]
+        and overview["churn_rates"]["queue_created_details"]["samples"]
+    )
+    of_vhost = get(node, f"/api/vhosts/{VHOST}?{chart}")
+    assert of_vhost["messages"] == of_vhost["messages_ready"] > 0 and of_vhost["recv_oct"] > 0
+    assert of_vhost["message_stats"]["publish_details"]["rate"] > 0
+    assert get(node, "/api/connections")[0]["recv_oct_details"]["rate"] > 0
+    name = quote(get(node, "/api/channels")[0]["name"], safe="")
+    assert get(node, f"/api/channels/{name}")["message_stats"]["publish_details"]["rate"] > 0
+    (shown,) = get(node, "/api/nodes?node_stats_age=60&node_stats_incr=5")
+    assert shown["mem_used_details"]["samples"][0]["sample"] > 0
+    assert ask(node, "GET", f"{queue}?lengths_age=600&lengths_incr=1")[0] == 400
+    connection.close()

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from broker.client_connection import Connection
 from broker.errors import NotFound
 from broker.operations.operator import Operator
+from broker.session.session import Session
 from front.web.access import Right
-from front.web.client_views import channel_view, connection_view, consumer_view
+from front.web.client_views import channel_name, channel_view, connection_view, consumer_view
 from front.web.everywhere import ClusterRows, Everywhere, Json
 from front.web.handlers import WebFront, operator
 from front.web.listing import ListOf, listed
+from front.web.message_stats import with_details
 from front.web.refusals import missing
 from front.web.request import Request, Response, json_response
 from front.web.router import WebRouter
+from front.web.samples.node_sums import session_row
+from front.web.samples.ranges import Ranges, ranges_asked_for
 
 CLOSED_OVER_HTTP = "Closed via management plugin"  # RabbitMQ's words, where the request has no X-Reason
 CONNECTIONS, CHANNELS, CONSUMERS, CLOSE = "connections", "channels", "consumers", "close connection"
+CONNECTION, CHANNEL = "connection", "channel"  # one, by its name
 BRIEF = ("name", "vhost", "user", "node")
 
 
@@ -48,6 +54,8 @@ class ClientsApi:
         everywhere.add(CONNECTIONS, self._connections)
         everywhere.add(CHANNELS, self._channels)
         everywhere.add(CONSUMERS, self._consumers)
+        everywhere.add(CONNECTION, self._connection_named)
+        everywhere.add(CHANNEL, self._channel_named)
         everywhere.add(CLOSE, self._close)
 
     def add_routes(self, router: WebRouter) -> None:
@@ -68,14 +76,36 @@ class ClientsApi:
     # what this node says
 
     def _connections(self, who: Operator, vhost: str | None) -> Iterator[Json]:
-        for one in self._clients.connections(who, vhost):
-            yield self._front.rates.fill(one.id, connection_view(self._node, one))
+        return (self._connection_shown(one, {}) for one in self._clients.connections(who, vhost))
+
+    def _connection_named(self, who: Operator, name: str, asked: Ranges) -> Iterator[Json]:
+        """For somebody who looks at it by itself."""
+        for one in self._clients.connections(who):
+            if one.name == name:
+                self._front.samples.connections.look_at(one.id, self._front.wall_ms())
+                yield self._connection_shown(one, asked)
+
+    def _connection_shown(self, one: Connection, asked: Ranges) -> Json:
+        shown = connection_view(self._node, one)
+        row = shown["recv_oct"], shown["send_oct"]
+        figures = self._front.samples.connections.figures(one.id, row, self._front.wall_ms(), asked)
+        return with_details(shown, figures)
 
     def _channels(self, who: Operator, vhost: str | None) -> Iterator[Json]:
-        for one in self._clients.channels(who, vhost):
-            shown = channel_view(self._node, one)
-            self._front.rates.fill((one.connection.id, one.number), shown["message_stats"])
-            yield shown
+        return (self._channel_shown(one, {}) for one in self._clients.channels(who, vhost))
+
+    def _channel_named(self, who: Operator, name: str, asked: Ranges) -> Iterator[Json]:
+        """For somebody who looks at it by itself."""
+        for one in self._clients.channels(who):
+            if channel_name(one.connection, one.number) == name:
+                self._front.samples.channels.look_at((one.connection.id, one.number), self._front.wall_ms())
+                yield self._channel_shown(one, asked)
+
+    def _channel_shown(self, one: Session, asked: Ranges) -> Json:
+        shown, key = channel_view(self._node, one), (one.connection.id, one.number)
+        row, now = session_row(one.counters), self._front.wall_ms()
+        with_details(shown["message_stats"], self._front.samples.channels.figures(key, row, now, asked))
+        return shown
 
     def _consumers(self, who: Operator, vhost: str | None, queue: str | None = None) -> Iterator[Json]:
         return (consumer_view(self._node, one) for one in self._clients.consumers(who, vhost, queue))
@@ -97,13 +127,12 @@ class ClientsApi:
         return Response(response.status, response.body, headers=found.headers())
 
     async def _get_connection(self, request: Request, connection: str) -> Response:
-        return json_response(await self._one(request, CONNECTIONS, connection))
+        return json_response(await self._one(request, CONNECTION, connection))
 
     async def _one(self, request: Request, what: str, name: str) -> Json:
-        found = await self._everywhere.find(what, operator(request), None)
-        for row in found.rows:
-            if row["name"] == name:
-                return row
+        found = await self._everywhere.find(what, operator(request), name, ranges_asked_for(request))
+        if found.rows:
+            return found.rows[0]
         raise _not_seen(what, name, found)
 
     async def _delete_connection(self, request: Request, connection: str) -> Response:
@@ -117,11 +146,11 @@ class ClientsApi:
         try:
             self._close(who, name, reason)
         except NotFound:
-            found = await self._everywhere.find(CONNECTIONS, who, None)
-            nodes = {row["node"] for row in found.rows if row["name"] == name} - {self._node}
+            found = await self._everywhere.find(CONNECTION, who, name, {})
+            nodes = {row["node"] for row in found.rows} - {self._node}
             closed = [await self._everywhere.find_on(node, CLOSE, who, name, reason) for node in nodes]
             if not any(closed):
-                raise _not_seen(CONNECTIONS, name, found) from None
+                raise _not_seen(CONNECTION, name, found) from None
 
     async def _get_of_user(self, request: Request, user: str) -> Response:
         found = await self._everywhere.find(CONNECTIONS, operator(request), None)
@@ -141,13 +170,13 @@ class ClientsApi:
         return await self._listed(request, CHANNELS, vhost, NAMED)
 
     async def _get_channels_of(self, request: Request, connection: str) -> Response:
-        await self._one(request, CONNECTIONS, connection)
+        await self._one(request, CONNECTION, connection)
         found = await self._everywhere.find(CHANNELS, operator(request), None)
         rows = [row for row in found.rows if row["connection_details"]["name"] == connection]
         return await listed(request, rows, NAMED)
 
     async def _get_channel(self, request: Request, channel: str) -> Response:
-        row = await self._one(request, CHANNELS, channel)
+        row = await self._one(request, CHANNEL, channel)
         found = await self._everywhere.find(CONSUMERS, operator(request), None)
         consumers = [one for one in found.rows if one["channel_details"]["name"] == channel]
         return json_response({**row, "consumer_details": consumers, "publishes": [], "deliveries": []})
@@ -158,4 +187,4 @@ class ClientsApi:
 
 def _not_seen(what: str, name: str, found: ClusterRows) -> Exception:
     unknown = f"; unknown of nodes {', '.join(found.missing)}" if found.missing else ""
-    return missing(f"no such one of the {what} that the user may see: '{name}'{unknown}")
+    return missing(f"no {what} '{name}' that the user may see{unknown}")

@@ -13,6 +13,9 @@ from front.web.refusals import missing
 from front.web.request import HttpError, Request, Response, json_response
 from front.web.resources.overview_api import exchange_types
 from front.web.router import WebRouter
+from front.web.samples.node_samples import THE_NODE, node_row
+from front.web.samples.ranges import Ranges, ranges_asked_for
+from front.web.samples.shapes import NODE
 
 FACTS, LOGINS = "facts", "logins"
 NODES: ListOf[Json] = ListOf(lambda row: row, order=lambda row: row["name"], name=lambda row: row["name"])
@@ -52,6 +55,7 @@ class NodesApi:
     """See the module."""
 
     def __init__(self, front: WebFront, everywhere: Everywhere, cluster: ClusterPort | None) -> None:
+        self._samples = front.samples
         self._this_node = front.operations.this_node
         self._wall_ms = front.wall_ms
         self._everywhere = everywhere
@@ -66,8 +70,11 @@ class NodesApi:
 
         router.add("GET", "/api/auth/attempts/{node}", self._get_logins, Right.MONITORING)
 
-    def _facts(self, who: Operator) -> list[Json]:
-        return [facts_view(self._this_node.status(who), self._wall_ms()) | {"exchange_types": exchange_types()}]
+    def _facts(self, who: Operator, asked: Ranges | None = None) -> list[Json]:
+        status, now = self._this_node.status(who), self._wall_ms()
+        figures = self._samples.node.figures(THE_NODE, node_row(status.facts, status.connections), now, asked or {})
+        details = {f"{name}_details": figures.details(name) for name in NODE.names}
+        return [{**facts_view(status, now), "exchange_types": exchange_types(), **details}]
 
     def _logins(self, who: Operator) -> list[Json]:
         found = self._this_node.logins(who)
@@ -82,7 +89,7 @@ class NodesApi:
         ]
 
     async def _nodes(self, request: Request) -> tuple[list[Json], ClusterRows]:
-        found = await self._everywhere.find(FACTS, operator(request))
+        found = await self._everywhere.find(FACTS, operator(request), ranges_asked_for(request))
         told = {row["name"]: row for row in found.rows}
         views = self._cluster.status().nodes if self._cluster is not None else [_alone(self._this_node.name)]
         return [node_view(view, told.get(view.name)) for view in views], found

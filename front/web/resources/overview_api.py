@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import AsyncIterator
 
 from broker.exchanges.exchange import KINDS
-from broker.operations.operator import Operator
-from broker.operations.this_node import QueueTotals
-from front.slices import made_in_slices
+from broker.operations.operator import MONITORING, Operator
 from front.web import bodies
 from front.web.access import Right
 from front.web.everywhere import Everywhere, Json
 from front.web.handlers import WebFront, operator
-from front.web.message_stats import session_counts, with_rates
 from front.web.node_views import context_views, listener_views
 from front.web.request import Request, Response, json_response
 from front.web.router import WebRouter
+from front.web.samples.figures import Figures
+from front.web.samples.node_samples import THE_NODE, overview_row
+from front.web.samples.node_sums import NodeSums
+from front.web.samples.ranges import Ranges, ranges_asked_for
+from front.web.samples.shapes import CHURN, DISK, HANDED_OUT, MESSAGES, OF_MESSAGES, SESSION
 
 COUNTS = "counts"  # what a node adds to the overview of the cluster
 RETENTION_S = {"global": [600, 3600, 28800, 86400], "basic": [600, 3600], "detailed": [600]}
-_CHURN = {
-    "connections_opened": "connection_created",
-    "connections_closed": "connection_closed",
-    "channels_opened": "channel_created",
-    "channels_closed": "channel_closed",
-    "queues_declared": "queue_declared",
-    "queues_created": "queue_created",
-    "queues_deleted": "queue_deleted",
-}
 
 
 class OverviewApi:
@@ -49,49 +42,50 @@ class OverviewApi:
         router.add("GET", "/api/version", self._get_version, Right.NONE)
         router.add("GET", "/api/extensions", self._get_extensions)
 
-    def _counts(self, who: Operator) -> list[Json]:
+    async def _counts(self, who: Operator, asked: Ranges | None = None) -> AsyncIterator[Json]:
         """Of this node alone."""
-        status, totals = self._node.status(who), self._node.churn(who)
-        return [
-            {
-                "objects": {name: getattr(status, name) for name in ("connections", "channels", "consumers")},
-                "churn": {name: getattr(totals, ours) for ours, name in _CHURN.items()},
-                "messages": session_counts(self._node.counters(who)),
-                "listeners": listener_views(self._node.name, status.facts.listeners),
-                "contexts": context_views(self._node.name, status.facts.listeners),
-            }
-        ]
+        status, sums = self._node.status(who), await self._front.fresh.sums()
+        yield {
+            "objects": {name: getattr(status, name) for name in ("connections", "channels", "consumers")},
+            **self._figures(who, sums, asked or {}).row(),
+            "listeners": listener_views(self._node.name, status.facts.listeners),
+            "contexts": context_views(self._node.name, status.facts.listeners),
+        }
+
+    def _figures(self, who: Operator, sums: NodeSums, asked: Ranges) -> Figures:
+        """Who does not see all vhosts is shown the messages of those that they see."""
+        samples, now = self._front.samples, self._front.wall_ms()
+        row = overview_row(sums, self._node.churn(who))
+        whole = samples.overview.figures(THE_NODE, row, now, asked)
+        if who.has_tag(MONITORING):
+            return whole
+        found = whole.only(CHURN)
+        for record in self._operations.vhosts.listed(who):
+            found.add(samples.vhosts.figures(record.name, sums.of(record.name), now, asked))
+        return found
 
     async def _get(self, request: Request) -> Response:
         who = operator(request)
-        found = await self._everywhere.find(COUNTS, who)
-        queues = QueueTotals()
-        async for figures in made_in_slices(self._operations.resources.figures(who)):
-            queues.add(figures)
-        messages = {"messages": queues.ready + queues.unacknowledged, "messages_ready": queues.ready}
+        found = await self._everywhere.find(COUNTS, who, ranges_asked_for(request))
+        figures = Figures.of_nodes(found.rows)
         answer = {
             **self._versions,
             **self._node.identity(who),
             "cluster_name": self._node.cluster_name(),
             **_SETTINGS,
             "exchange_types": exchange_types(),
-            "message_stats": self._rated("message_stats", _summed(found.rows, "messages") | _disk(queues)),
-            "churn_rates": self._rated("churn_rates", _summed(found.rows, "churn")),
-            "queue_totals": self._rated(
-                f"queue_totals of {who.name}", {**messages, "messages_unacknowledged": queues.unacknowledged}
-            ),
+            "message_stats": figures.shown((*SESSION, *HANDED_OUT, *DISK)),
+            "churn_rates": figures.shown(CHURN),
+            "queue_totals": figures.shown((*OF_MESSAGES, *MESSAGES)),
             "object_totals": {
                 **_summed(found.rows, "objects"),
                 "exchanges": self._operations.resources.count_exchanges(who),
-                "queues": queues.queues,
+                "queues": self._operations.resources.count_queues(who),
             },
             "listeners": [one for row in found.rows for one in row["listeners"]],
             "contexts": [one for row in found.rows for one in row["contexts"]],
         }
         return Response(200, json_response(answer).body, headers=found.headers())
-
-    def _rated(self, part: str, counted: dict[str, int]) -> Json:
-        return self._front.rates.fill(part, with_rates(counted))
 
     async def _get_name(self, request: Request) -> Response:
         return json_response({"name": self._node.cluster_name()})
@@ -133,7 +127,3 @@ def _summed(rows: list[Json], part: str) -> dict[str, int]:
         for name, count in row[part].items():
             summed[name] = summed.get(name, 0) + count
     return summed
-
-
-def _disk(queues: QueueTotals) -> dict[str, Any]:
-    return {"disk_reads": queues.disk_reads, "disk_writes": queues.disk_writes}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from broker.operations.operator import Operator
 from broker.operations.resources import QueueView
+from broker.queue_type import QueueStatistics
 from broker.records import QueueRecord
 from front.node_ports import QueueMembersPort
 from front.web import bodies
@@ -19,9 +19,14 @@ from front.web.refusals import bad_request
 from front.web.request import Request, Response, json_response
 from front.web.resources.clients_api import CONSUMERS
 from front.web.router import WebRouter
+from front.web.samples.figures import Figures
+from front.web.samples.node_samples import counts_row
+from front.web.samples.ranges import Ranges, ranges_asked_for
+from front.web.samples.shapes import HANDED_OUT, MESSAGE_RATES, QUEUE
 from front.web.views import queue_view
 
-QUEUES = "queues"
+QUEUES, TRAFFIC = "queues", "traffic of queues"
+TRAFFIC_SHOWN = (*QUEUE.parts[MESSAGE_RATES], *HANDED_OUT)
 ASKED_AT_ONCE = 500  # queues, of one node
 
 
@@ -31,6 +36,26 @@ def _order(record: QueueRecord) -> tuple[str, str]:
 
 def _starts(names: list[tuple[str, str]]) -> range:
     return range(0, len(names), ASKED_AT_ONCE)
+
+
+class Told:
+    """What other nodes have said of queues, by vhost and name."""
+
+    def __init__(self) -> None:
+        self.shown: dict[tuple[str, str], Json] = {}  # whole, by their homes
+        self.traffic: dict[tuple[str, str], list[Figures]] = {}  # of clients of these nodes
+
+    def add(self, what: str, rows: Iterable[Json]) -> None:
+        for row in rows:
+            key = (row["vhost"], row["name"])
+            if what == QUEUES:
+                self.shown[key] = row
+            else:
+                self.traffic.setdefault(key, []).append(Figures.of_nodes([row]))
+
+    def update(self, other: Told) -> None:
+        self.shown.update(other.shown)
+        self.traffic.update(other.traffic)
 
 
 class QueuesApi:
@@ -43,6 +68,7 @@ class QueuesApi:
         self._members = members
         self._resources = front.operations.resources
         everywhere.add(QUEUES, self._here)
+        everywhere.add(TRAFFIC, self._traffic)
 
     def add_routes(self, router: WebRouter) -> None:
         router.add("GET", "/api/queues", self._get_all)
@@ -55,49 +81,85 @@ class QueuesApi:
         router.add("DELETE", f"{one}/contents", self._purge, Right.VHOST)
         router.add("POST", f"{one}/actions", self._act, Right.ADMINISTRATOR)
 
-    def _here(self, who: Operator, names: list[tuple[str, str]]) -> Iterator[Json]:
-        """What this node says of queues that live on it."""
-        return (self._shown(view) for view in self._resources.views(who, names))
+    def _here(
+        self, who: Operator, names: list[tuple[str, str]], asked: Ranges | None = None, one: bool = False
+    ) -> Iterator[Json]:
+        """What this node says of queues that live on it. `one`: somebody looks at it by itself."""
+        return (
+            self._shown(view, self._figures(view, asked or {}, one=one)) for view in self._resources.views(who, names)
+        )
+
+    def _traffic(
+        self, who: Operator, names: list[tuple[str, str]], asked: Ranges | None = None, one: bool = False
+    ) -> Iterator[Json]:
+        """What clients of this node have published to replicated queues and consumed from them."""
+        for view in self._resources.views(who, names):
+            figures = self._figures(view, asked or {}, one=one).only(TRAFFIC_SHOWN)
+            yield {"vhost": view.record.vhost, "name": view.record.name, **figures.row()}
+
+    def _figures(self, view: QueueView, asked: Ranges, *, one: bool) -> Figures:
+        book, key, now = self._front.samples.queues, view.record.id, self._front.wall_ms()
+        if one:
+            book.look_at(key, now)
+        return book.figures(key, counts_row(view.figures or QueueStatistics()), now, asked)
 
     # looking
 
     async def _get_all(self, request: Request, vhost: str | None = None) -> Response:
-        who, told = operator(request), dict[tuple[str, str], Json]()
+        who, told = operator(request), Told()
 
         async def ask_homes(records: list[QueueRecord]) -> None:
-            told.update(await self._told_by_homes(who, records))
+            told.update(await self._told(who, records))
 
         def show(record: QueueRecord) -> Json | None:
-            if not self._resources.is_declared(record):
-                return None
-            return told.get((record.vhost, record.name)) or self._shown(self._resources.view(record))
+            return self._told_or_shown(record, told) if self._resources.is_declared(record) else None
 
         kind = ListOf(show, _order, lambda record: record.name, ask_homes)
         return await listed(request, self._resources.queue_records(who, vhost), kind)
 
-    async def _told_by_homes(self, who: Operator, records: Iterable[QueueRecord]) -> dict[tuple[str, str], Json]:
-        """Of classic queues on other nodes; of one that does not answer there is what is known here."""
-        by_home: dict[str, list[tuple[str, str]]] = {}
-        for record in records:
-            if record.home not in ("", self._node):
-                by_home.setdefault(record.home, []).append((record.vhost, record.name))
-        asked = [(home, names[at : at + ASKED_AT_ONCE]) for home, names in by_home.items() for at in _starts(names)]
-        answers = await asyncio.gather(*[self._everywhere.find_on(home, QUEUES, who, names) for home, names in asked])
-        return {(row["vhost"], row["name"]): row for rows in answers for row in rows or ()}
-
     async def _get(self, request: Request, vhost: str, queue: str) -> Response:
         who = operator(request)
         view = self._resources.queue(who, vhost, queue)
-        told = await self._told_by_homes(who, [view.record])
-        shown = told.get((vhost, queue)) or self._shown(view)
+        asked = ranges_asked_for(request)
+        told = await self._told(who, [view.record], asked, one=True)
         consumers = await self._everywhere.find(CONSUMERS, who, vhost, queue)
+        shown = self._told_or_shown(view.record, told, asked, one=True)
         return json_response({**shown, "consumer_details": consumers.rows, "incoming": [], "deliveries": []})
 
-    def _shown(self, view: QueueView) -> dict[str, Any]:
-        rates, key = self._front.rates, view.record.id
-        shown = rates.fill((QUEUES, key), queue_view(view))
-        if "message_stats" in shown:
-            rates.fill((QUEUES, key, "message_stats"), shown["message_stats"])
+    def _told_or_shown(
+        self, record: QueueRecord, told: Told, asked: Ranges | None = None, *, one: bool = False
+    ) -> Json:
+        key = (record.vhost, record.name)
+        if key in told.shown:
+            return told.shown[key]
+        view = self._resources.view(record)
+        figures = self._figures(view, asked or {}, one=one)
+        for traffic in told.traffic.get(key, ()):
+            figures.add(traffic)
+        return self._shown(view, figures)
+
+    async def _told(
+        self, who: Operator, records: Iterable[QueueRecord], asked: Ranges | None = None, *, one: bool = False
+    ) -> Told:
+        """Of a home that does not answer there is what is known here."""
+        of_nodes: dict[tuple[str | None, str], list[tuple[str, str]]] = {}
+        for record in records:
+            if record.kind != "classic":
+                of_nodes.setdefault((None, TRAFFIC), []).append((record.vhost, record.name))
+            elif record.home not in ("", self._node):
+                of_nodes.setdefault((record.home, QUEUES), []).append((record.vhost, record.name))
+        questions = [(to, names[at : at + ASKED_AT_ONCE]) for to, names in of_nodes.items() for at in _starts(names)]
+        answers = [
+            self._everywhere.find_elsewhere(what, who, names, asked, one, node=node)
+            for (node, what), names in questions
+        ]
+        told = Told()
+        for ((_, what), _), rows in zip(questions, await asyncio.gather(*answers), strict=True):
+            told.add(what, rows)
+        return told
+
+    def _shown(self, view: QueueView, figures: Figures) -> Json:
+        shown = queue_view(view, figures)
         places = self._members.places(view.record) if self._members is not None else None
         if places is None:
             return shown

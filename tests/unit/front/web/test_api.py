@@ -20,6 +20,8 @@ from broker.background_work import Unsliced
 from broker.catalog import catalog_commands as commands
 from broker.catalog.catalog import Catalog, default_commands
 from broker.client_connection import Connection
+from broker.counters import Counters
+from broker.ended_traffic import EndedTraffic
 from broker.errors import TEXT_BYTES_MAX, AccessRefused, BrokerError, PreconditionFailed, ResourceExhausted
 from broker.limits import Limits
 from broker.login.client_address import ClientAddress
@@ -35,6 +37,7 @@ from front.slices import SLICE_S
 from front.web.access import Right
 from front.web.api import Api, WebPorts
 from front.web.request import HttpError, Request, Response, error_response
+from front.web.samples.figures import Figures
 from front.web.views import queue_view
 from tests.unit.front.web.route_rights import ROUTES
 
@@ -80,7 +83,7 @@ class StreamClient:
     """Has one publisher and no subscription."""
 
     def __init__(self, connection: Connection) -> None:
-        self.connection = connection
+        self.connection, self.counters = connection, Counters()
         record = SimpleNamespace(vhost="v", name="s")
         figures = {"published": 3, "confirmed": 2, "refused": 1}
         self.publishers = {
@@ -108,6 +111,7 @@ class FakeBroker:
         self.streams = [StreamClient(one) for one in self.clients]
         self.closed: list[tuple[str, BrokerError]] = []
         self.limits, self.work = Limits(), Unsliced()
+        self.ended = EndedTraffic(self.catalog.vhosts)
         self.audit = SimpleNamespace(changed=lambda *what: None)
 
     def connections(self) -> list[Connection]:
@@ -134,6 +138,8 @@ class FakeBroker:
             raise not_found("queue", name, vhost)
         queue = SimpleNamespace(
             record=record,
+            accounted_here=True,
+            counts=lambda: QueueStatistics(ready=2, unacknowledged=1),
             statistics=lambda: QueueStatistics(ready=2, unacknowledged=1, consumers=1, details={"q4": 2}),
             ready_count=0,
             consumer_count=0,
@@ -146,6 +152,16 @@ class FakeBroker:
         return queue
 
     def consumers(self) -> list[Any]:
+        return []
+
+    def queues(self) -> list[Any]:
+        return [
+            self.queue(record.vhost, record.name)
+            for vhost in self.catalog.vhosts
+            for record in self.catalog.queues(vhost)
+        ]
+
+    def sessions(self) -> list[Any]:
         return []
 
     def find_queue(self, vhost: str, name: str) -> Any:
@@ -522,11 +538,13 @@ def listed_of(view: dict[str, Any]) -> dict[str, Any]:
 def test_a_stream_shows_its_offsets_beside_its_other_figures() -> None:
     record = QueueRecord("/", "s", "stream", True, False, False, {"x-queue-type": "stream"}, 1)
     details = {"first_offset": 3, "committed_offset": 9, "segments": 2, "readers": [{"offset": 4, "offset_lag": 6}]}
-    view = queue_view(QueueView(record, None, None, QueueStatistics(ready=7, details=details)))
+    view = queue_view(
+        QueueView(record, None, None, QueueStatistics(ready=7, details=details)), Figures.of({"messages": 7}, {}, {})
+    )
     assert (view["type"], view["messages"], view["first_offset"], view["committed_offset"]) == ("stream", 7, 3, 9)
     assert (view["segments"], view["readers"]) == (2, [{"offset": 4, "offset_lag": 6}])
     assert "backing_queue_status" not in view
-    assert "segments" not in queue_view(QueueView(record, None, None, None)), "it is being opened"
+    assert "segments" not in queue_view(QueueView(record, None, None, None), Figures()), "it is being opened"
 
 
 def test_a_queue_that_is_being_opened_is_listed_without_its_figures(world: World) -> None:

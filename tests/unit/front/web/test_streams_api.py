@@ -30,7 +30,7 @@ def world() -> StreamWorld:
 
 
 def asked(world: StreamWorld, method: str, path: str, body: Any = None, user: UserRecord = GUEST) -> tuple[int, Any]:
-    operations: Any = SimpleNamespace(stream_admin=StreamAdmin(world.broker))
+    operations: Any = SimpleNamespace(stream_admin=StreamAdmin(world.broker), this_node=SimpleNamespace(facts=None))
     router = WebRouter()
     web_front: Any = WebFront(world.broker, operations, lambda: NOW)
     StreamsApi(web_front).add_routes(router)
