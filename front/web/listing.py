@@ -1,30 +1,29 @@
 """Lists as every path answers them: matched, sorted and cut to a page before anything is shown, in slices of the event loop.
 
-    match   what has the name that is asked for
-    sort    by the order of the list; by `sort`, which may name any field that is shown, what is shown is made first
-    cut     to the page
-    show    what is left, with those `columns` that are asked for
-
-Nothing holds the loop: sorting goes in chunks that are merged as far as the page reaches.
+match   what has the name that is asked for
+sort    by the order of the list, or by `sort`: by the figure itself where the list can tell it alone; else, as it may name
+        any field that is shown, what is shown is made first
+cut     to the page
+show    what is left, with those `columns` that are asked for
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from front.slices import made_in_slices
+from front.slices import made_in_slices, step_by_step
 from front.web.paging import Page, page_asked_for
 from front.web.request import Request, Response, json_response
+from front.web.sorting import sorted_part
 
 T = TypeVar("T")
 Json = dict[str, Any]
-SORTED_AT_ONCE = 1_000  # a millisecond
+MATCHED_AT_ONCE = 100
+SENT_AT_ONCE = 1_000  # rows of a list without pages
 
 
 @dataclass(slots=True, frozen=True)
@@ -36,56 +35,90 @@ class ListOf(Generic[T]):
     name: Callable[[T], str]  # that pages are filtered by
     # Called with those that are about to be shown: what is known of them elsewhere is fetched once for all.
     prepare: Callable[[list[T]], Awaitable[None]] | None = None
+    # Called with the column that is sorted by: what tells its value of each, without showing it. None: showing tells it only.
+    value: Callable[[str], Awaitable[Callable[[T], Any] | None]] | None = None
+    is_sorted: bool = False  # it comes in its order
 
 
 async def listed(request: Request, found: Iterable[T], kind: ListOf[T]) -> Response:
     """Raises HttpError."""
     page, columns = page_asked_for(request), columns_asked_for(request)
-    everything = [one async for one in made_in_slices(iter(found))]
+    everything = found if isinstance(found, list) else [one async for one in made_in_slices(iter(found))]
     matching = everything if page is None or page.matches is None else await _matching(everything, kind, page)
     if page is not None:
         page.check_in_range(len(matching))
-    shown = await _shown(request, matching, kind, page)
+    chosen, show = await _chosen(request, matching, kind, page)
+    rows: Iterator[Json] = (row for one in chosen if (row := show(one)) is not None)
     if columns:
-        shown = [with_columns(one, columns) async for one in made_in_slices(iter(shown))]
+        rows = (with_columns(row, columns) for row in rows)
     if page is not None:
+        shown = [row async for row in made_in_slices(rows)]
         return json_response(page.answer(shown, len(everything), len(matching)))
-    pieces = [msgspec.json.encode(one) async for one in made_in_slices(iter(shown))]
-    return Response(200, b"[" + b",".join(pieces) + b"]")
+    encoded = [msgspec.json.encode(row) async for row in made_in_slices(rows)]
+    if len(encoded) <= SENT_AT_ONCE:
+        return Response(200, b"[" + b",".join(encoded) + b"]")
+    return Response(200, pieces=[*_pieces(encoded), b"]"])
 
 
-async def _matching(everything: list[T], kind: ListOf[T], page: Page) -> list[T]:
+def _pieces(encoded: list[bytes]) -> Iterator[bytes]:
+    for at in range(0, len(encoded), SENT_AT_ONCE):
+        yield (b"," if at else b"[") + b",".join(encoded[at : at + SENT_AT_ONCE])
+
+
+async def _matching(everything: Sequence[T], kind: ListOf[T], page: Page) -> list[T]:
+    found: list[T] = []
+    await step_by_step(_match(everything, kind, page, found))
+    return found
+
+
+def _match(everything: Sequence[T], kind: ListOf[T], page: Page, found: list[T]) -> Iterator[None]:
     assert page.matches is not None, "nothing to match by"
-    matches = page.matches
-    found = ((one, matches(kind.name(one))) for one in everything)
-    return [one async for one, is_wanted in made_in_slices(found) if is_wanted]
+    matches, name = page.matches, kind.name
+    for at in range(0, len(everything), MATCHED_AT_ONCE):
+        found += [one for one in everything[at : at + MATCHED_AT_ONCE] if matches(name(one))]
+        yield
 
 
-async def _shown(request: Request, matching: list[T], kind: ListOf[T], page: Page | None) -> list[Json]:
+async def _chosen(
+    request: Request, matching: list[T], kind: ListOf[T], page: Page | None
+) -> tuple[list[Any], Callable[[Any], Json | None]]:
+    """What is to be shown, sorted and cut, and how."""
     reverse, column = request.asks("sort_reverse"), request.asked("sort")
     start, end = (0, len(matching)) if page is None else (page.end - page.size, page.end)
     if not column:
-        chosen = [one async for one in _sorted(matching, kind.order, reverse, end)][start:]
-        return await _made(chosen, kind)
-    made = await _made([one async for one in _sorted(matching, kind.order, False, len(matching))], kind)
-    path = column.split(".")
-    return [one async for one in _sorted(made, lambda one: _sort_key(value_at(one, path)), reverse, end)][start:]
+        chosen = await _in_order(matching, kind, start, end, reverse=reverse)
+        return await _prepared(chosen, kind), kind.show
+    ordered = await _in_order(matching, kind, 0, len(matching))
+    value = None if kind.value is None else await kind.value(column)
+    if value is not None:
+        known = value
+        key: Callable[[T], Any] = lambda one: _sort_key(known(one))  # noqa: E731
+        chosen = await sorted_part(ordered, key, reverse=reverse, start=start, end=end)
+        return await _prepared(chosen, kind), kind.show
+    made, path = await _made(ordered, kind), column.split(".")
+    rows = await sorted_part(made, lambda row: _sort_key(value_at(row, path)), reverse=reverse, start=start, end=end)
+    return rows, _as_it_is
+
+
+def _as_it_is(row: Json) -> Json:
+    return row
+
+
+async def _in_order(matching: list[T], kind: ListOf[T], start: int, end: int, *, reverse: bool = False) -> list[T]:
+    if not kind.is_sorted:
+        return await sorted_part(matching, kind.order, reverse=reverse, start=start, end=end)
+    return matching[::-1][start:end] if reverse else matching[start:end]
+
+
+async def _prepared(chosen: list[T], kind: ListOf[T]) -> list[T]:
+    if kind.prepare is not None:
+        await kind.prepare(chosen)
+    return chosen
 
 
 async def _made(chosen: list[T], kind: ListOf[T]) -> list[Json]:
-    if kind.prepare is not None:
-        await kind.prepare(chosen)
-    return [one async for one in made_in_slices(map(kind.show, chosen)) if one is not None]
-
-
-async def _sorted(items: list[T], key: Callable[[T], Any], reverse: bool, end: int) -> AsyncIterator[T]:
-    """The first `end` of them. Equal ones stay in their order."""
-    starts = range(0, len(items), SORTED_AT_ONCE)
-    chunks = (sorted(items[at : at + SORTED_AT_ONCE], key=key, reverse=reverse) for at in starts)
-    sorted_chunks = [chunk async for chunk in made_in_slices(chunks)]
-    merged: Iterator[T] = heapq.merge(*sorted_chunks, key=key, reverse=reverse)
-    async for one in made_in_slices(islice(merged, end)):
-        yield one
+    shown = map(kind.show, await _prepared(chosen, kind))
+    return [one async for one in made_in_slices(shown) if one is not None]
 
 
 def columns_asked_for(request: Request) -> list[list[str]]:

@@ -41,7 +41,13 @@ def _linear(pattern: str) -> Matcher | None:
         compiled = re2.compile(pattern, options)
     except re2.error:
         return None
-    return lambda name: compiled.search(name.encode("utf-8", "replace").decode()) is not None
+
+    def matches(name: str) -> bool:
+        if not name.isascii():
+            name = name.encode("utf-8", "replace").decode()
+        return compiled.search(name) is not None
+
+    return matches
 
 
 def _backtracking(pattern: str) -> Matcher:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+from itertools import product
+from operator import itemgetter
 from typing import Any
 
 import pytest
 
 from broker.login.client_address import ClientAddress
-from front.web import listing
+from front.web import sorting
 from front.web.listing import ListOf, listed
 from front.web.name_filter import MATCHES_S_MAX
 from front.web.request import HttpError, Request
+from front.web.sorting import sorted_part
 
 LOCAL = ClientAddress("127.0.0.1", 40_000, True, "HTTP")
 THINGS = [{"name": f"thing-{number:03}", "size": -number, "part": {"at": number % 3}} for number in range(250)]
@@ -125,7 +128,35 @@ def test_only_the_columns_that_are_asked_for_come() -> None:
     assert (page["items"], page["total_count"]) == ([{"size": 0}], 250)
 
 
-def test_sorting_is_cut_into_chunks_and_merged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "SORTED_AT_ONCE", 7)
-    assert asked("", list(reversed(THINGS))) == THINGS
-    assert names(asked("sort=size&sort_reverse=true")) == names(THINGS)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_part_of_a_sorted_list_is_what_sorting_all_of_it_gives(
+    monkeypatch: pytest.MonkeyPatch, reverse: bool
+) -> None:
+    monkeypatch.setattr(sorting, "SORTED_AT_ONCE", 7)
+    monkeypatch.setattr(sorting, "KEYS_AT_ONCE", 3)
+    items = [(number * 7919 % 5, number) for number in range(60)]
+    for start, end in product(range(0, 70, 9), repeat=2):
+        part = asyncio.run(sorted_part(items, itemgetter(0), reverse=reverse, start=start, end=end))
+        assert part == sorted(items, key=itemgetter(0), reverse=reverse)[start:end]
+
+
+def test_what_is_told_by_a_value_alone_is_shown_for_the_page_only() -> None:
+    shown: list[str] = []
+
+    def show(one: dict[str, Any]) -> dict[str, Any]:
+        shown.append(one["name"])
+        return one
+
+    async def value(column: str) -> Any:
+        return itemgetter(column) if column == "size" else None
+
+    kind: ListOf[dict[str, Any]] = ListOf(show, itemgetter("name"), itemgetter("name"), value=value, is_sorted=True)
+
+    def page(query: str) -> list[str]:
+        shown.clear()
+        request = Request("GET", f"/api/things?page=1&page_size=2&{query}", {}, b"", LOCAL, 0)
+        return names(json.loads(asyncio.run(listed(request, THINGS, kind)).body)["items"])
+
+    assert page("sort=size") == shown == ["thing-249", "thing-248"]
+    assert page("sort=part.at") == ["thing-000", "thing-003"] and len(shown) == 250
+    assert page("sort_reverse=true") == shown == ["thing-249", "thing-248"]
