@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,6 +33,7 @@ from leveret.ctl import (
     status,
     streams,
     tail,
+    top,
     users,
     vhosts,
     wal,
@@ -74,16 +76,18 @@ for name, group in (
 app.command("status")(status.status)
 app.command("publish")(publish.publish)
 app.command("tail")(tail.tail)
+app.command("top")(top.top)
 
 # The options of `everywhere` below: those that take a value, and those that do not.
 WITH_VALUE = frozenset(
     {
         "--node", "--user", "--password", "--vhost", "--timeout",
-        "--tls-ca", "--tls-certificate", "--tls-key", "--tls-server-name",
+        "--tls-ca", "--tls-certificate", "--tls-key", "--tls-server-name", "--sort", "--where", "--columns", "--watch",
     }
 )  # fmt: skip
+WATCH_S_MAX = 86_400.0
 TIMEOUT_S_MAX = 31_536_000.0  # a year: no request has more, and no timer can
-WITHOUT_VALUE = frozenset({"--json", "--all-vhosts"})
+WITHOUT_VALUE = frozenset({"--json", "--all-vhosts", "--reverse"})
 
 
 @app.callback()
@@ -121,7 +125,21 @@ def everywhere(
     tls_server_name: Annotated[
         str | None, typer.Option(help="The name in the node's certificate, if --node is another one.")
     ] = None,
+    sort: Annotated[str | None, typer.Option(metavar="COLUMN", help="Sort lists by this column.")] = None,
+    reverse: Annotated[bool, typer.Option("--reverse", help="Lists the other way round.")] = False,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[COLUMN=]TEXT", help="Of lists only what has this text, or this value. May be repeated."),
+    ] = None,
+    columns: Annotated[str, typer.Option(metavar="COLUMN,...", help="These columns of lists.")] = "",
+    watch: Annotated[
+        float,
+        typer.Option(min=0.0, max=WATCH_S_MAX, metavar="SECONDS", help="Again and again, until Ctrl-C. 0: once."),
+    ] = 0.0,
 ) -> None:
+    options.sort, options.reverse, options.where = sort, reverse, where or ()
+    options.columns = [name for name in columns.split(",") if name]
+    options.watch_s = watch
     options.node, options.user, options.password, options.vhost = node, user, password, vhost
     options.all_vhosts, options.json, options.timeout_s = all_vhosts, as_json, timeout
     options.tls_ca, options.tls_certificate, options.tls_key = tls_ca, tls_certificate, tls_key
@@ -149,9 +167,14 @@ def hoisted(arguments: Sequence[str]) -> list[str]:
 def run(arguments: Sequence[str]) -> int:
     """Run one command; returns its exit code."""
     command = typer.main.get_command(app)
+    options.watch_s = 0.0
     try:
         _check_text(arguments)
         result = command.main(hoisted(arguments), prog_name="leveretctl", standalone_mode=False)
+        while options.watch_s:
+            time.sleep(options.watch_s)
+            render.clear()
+            result = command.main(hoisted(arguments), prog_name="leveretctl", standalone_mode=False)
     except CommandLineError as error:
         text = error.format_message()
         # Without text it was a noun without a verb, and its help has been shown.

@@ -15,13 +15,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from leveret.ctl import lists
 from leveret.ctl.run import options
 
 
-def records(items: Sequence[Any], columns: Sequence[str], *, empty: str) -> None:
-    """A table of dataclasses with these of their fields, or all their fields as JSON."""
+def records(items: Sequence[Any], columns: Sequence[str], *, empty: str, count: int | None = None) -> None:
+    """A table of dataclasses with these of their fields, or all their fields as JSON. `count`: at most so many of them."""
+    items, columns = lists.arranged(items, columns, cell)
+    items = items[:count]
     if options.json:
-        print_json([_jsonable(item) for item in items])
+        print_json([lists.chosen(_jsonable(item)) for item in items])
         return
     if not items:
         print_line(empty)
@@ -113,6 +116,11 @@ def size(value: float) -> str:
 
 def printable(text: str) -> str:
     return "".join(part if part.isprintable() else part.encode("unicode_escape").decode("ascii") for part in text)
+
+
+def clear() -> None:
+    """What comes next is shown in place of what is on the terminal; behind it where the output is none."""
+    _console().clear()
 
 
 def print_line(text: str) -> None:

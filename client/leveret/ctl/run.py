@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -33,6 +33,11 @@ class Options:
     tls_key: Path | None = None
     tls_server_name: str | None = None
     all_vhosts: bool = False
+    sort: str | None = None  # this and what follows: of lists
+    reverse: bool = False
+    where: Sequence[str] = ()
+    columns: Sequence[str] = ()
+    watch_s: float = 0.0  # 0: once
 
 
 # One process runs one command, so its options are a fact about the process.

@@ -7,6 +7,7 @@ import io
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ import pytest
 from front.node_ports import GroupView, MemberView
 from leveret import errors
 from leveret.ctl import __main__ as ctl
-from leveret.ctl import exits, render
+from leveret.ctl import exits, render, top
 from leveret.ctl.arguments import pairs
 from leveret.ctl.run import connected, options
+from leveret.records import Queue
 from tests.unit.front.grpc.fakes import Running, running
 
 
@@ -300,3 +302,78 @@ def test_a_certificate_says_who_asks_unless_a_user_is_given(tmp_path: Path, monk
     assert connected().metadata == ()
     monkeypatch.setattr(options, "user", "app")
     assert dict(connected().metadata).keys() == {"authorization"}
+
+
+@dataclass(frozen=True)
+class Thing:
+    name: str
+    ready: int
+    ready_bytes: int = 0
+
+
+THINGS = [Thing("two", 2, 2_048), Thing("ten", 10), Thing("One", 1)]
+
+
+def listed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, **wanted: Any) -> list[list[str]]:
+    for name, value in wanted.items():
+        monkeypatch.setattr(options, name, value)
+    render.records(THINGS, ("name", "ready"), empty="none")
+    return [line.split() for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names"),
+    [
+        ({"sort": "ready"}, ["One", "two", "ten"]),
+        ({"sort": "ready", "reverse": True}, ["ten", "two", "One"]),
+        ({"reverse": True}, ["One", "ten", "two"]),
+        ({"where": ["T"]}, ["two", "ten"]),
+        ({"where": ["ready=1"]}, ["One"]),
+        ({"where": ["t", "ready_bytes=2.0 KiB"]}, ["two"]),
+    ],
+)
+def test_a_list_is_of_what_is_wanted_in_the_order_that_is_wanted(
+    wanted: dict[str, Any], names: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert [row[0] for row in listed(capsys, monkeypatch, **wanted)[1:]] == names
+
+
+def test_a_list_has_the_columns_that_are_wanted_and_says_which_there_are(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert listed(capsys, monkeypatch, columns=["ready", "name"])[:2] == [["ready", "name"], ["2", "two"]]
+    monkeypatch.setattr(options, "json", True)
+    render.records(THINGS[:1], ("name",), empty="none")
+    assert json.loads(capsys.readouterr().out) == [{"ready": 2, "name": "two"}]
+    monkeypatch.setattr(options, "sort", "size")
+    with pytest.raises(exits.UsageError, match="there is no column 'size': there are name, ready, ready_bytes"):
+        render.records(THINGS, ("name",), empty="none")
+
+
+def test_a_command_that_is_watched_is_done_again_until_it_is_interrupted(
+    node: Running, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", pause)
+    assert ctl.run(["--node", node.target, "vhost", "list", "--watch", "2", "--json"]) == exits.INTERRUPTED
+    assert pauses == [2.0, 2.0, 2.0]
+    assert capsys.readouterr().out.count('"name": "/"') == 3
+
+
+def test_top_shows_the_node_and_the_queues_with_most_messages(
+    node: Running, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ctl.run(["--node", node.target, "top", "--count", "2", "--interval", "0.1", "--queues", "1"]) == exits.OK
+    out = capsys.readouterr().out
+    assert out.count("alarms: ") == 2
+
+
+def test_growth_is_what_came_since_the_last_look() -> None:
+    queue = Queue("/", "q", "classic", "running", 10, 2, 1, True, False, False, 0, 0, 0, "n1", "", "")
+    assert [top._busy(queue, before, 2.0).growth for before in (None, {}, {("/", "q"): 20})] == [0.0, 6.0, -4.0]
