@@ -5,6 +5,7 @@ Who may come in is decided here, and who has to go because a command of the cata
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
@@ -79,7 +80,8 @@ class Broker(NodeQueues):
         self._authenticator = authenticator
         self._connections: dict[str, Connection] = {}
         self._sessions: dict[str, dict[Session, None]] = {}  # by connection
-        self.ended = EndedTraffic(catalog.vhosts)
+        self.ended = EndedTraffic(catalog)
+        self.stream_refusals: Counter[int] = Counter()  # of the stream protocol, by its code
         super().__init__(
             node=node,
             catalog=catalog,
@@ -241,12 +243,15 @@ class Broker(NodeQueues):
         self.turns.forget_publisher(session.publisher)
         self.totals.channels_closed += 1
         self.ended.session_ended(session.connection, session.counters)
+        self.ended.published(session.vhost, session.publisher.flows())
 
     # ------------------------------------------------------------------------- what commands mean for clients
 
     def _clients_concerned(self, command: commands.Command, result: Any) -> None:
         """By a command that was applied, whoever submitted it. Of queues it was said before."""
         match command:
+            case commands.DeleteExchange():
+                self.ended.exchange_deleted(command.vhost, command.name)
             case commands.DeleteVhost():
                 self.ended.vhost_deleted(command.name)
                 self._close_connections(lambda one: one.vhost == command.name, f"vhost '{command.name}' is deleted")

@@ -35,8 +35,8 @@ class Consumer:
     """One subscription."""
 
     __slots__ = (
-        "active", "actor", "arguments", "exclusive", "no_ack", "outstanding", "prefetch", "priority", "queue", "shared", "sink",
-        "tag", "timed_out",
+        "active", "actor", "arguments", "delivered", "exclusive", "no_ack", "outstanding", "prefetch", "priority", "queue",
+        "shared", "sink", "tag", "timed_out",
     )  # fmt: skip
 
     def __init__(
@@ -64,6 +64,7 @@ class Consumer:
         self.arguments = arguments or {}
         self.shared = None if no_ack else shared  # with the other consumers of its channel
         self.outstanding = 0  # delivered and not settled yet
+        self.delivered = 0  # ever
         self.active = True  # False while another consumer is the queue's single active one
         self.timed_out = False  # why its queue ended it: it did not settle in time
 

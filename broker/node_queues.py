@@ -6,6 +6,7 @@ clients have caused is passed on at the end of each turn (broker/turns.py).
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from broker.errors import BrokerError, InternalError, PreconditionFailed, Resour
 from broker.exchanges.recent_history import Histories, each_of
 from broker.limits import Limits
 from broker.message import Run
+from broker.message_sizes import MessageSizes
 from broker.open_queue import OpenQueue
 from broker.pending import Pending, ignore
 from broker.queue_type import Arrival, DeadMessage, DeathReason, Queue, QueueType
@@ -91,6 +93,7 @@ class NodeQueues:
         self.histories = Histories()
         self.unlogged = unlogged  # None: nobody counts what the log does not have
         self.totals = Totals()
+        self.message_sizes: defaultdict[str, MessageSizes] = defaultdict(MessageSizes)  # by protocol of the publisher
         self._owners = owners
         self._owner_prefix = owner_prefix
         self._timers = Timers(tick_at)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -177,3 +177,18 @@ class QueueMembersPort(Protocol):
 
     async def rebalance(self, chosen: Chosen) -> Sequence[ChangeView]:
         """Nodes lead as many queues each, as far as the members allow it."""
+
+
+class MetricsPort(Protocol):
+    """What Prometheus reads of the node; node/watching/metrics.py fulfils it."""
+
+    async def text(self) -> bytes:
+        """Sums over all objects of this node."""
+
+    async def per_object(self) -> Sequence[bytes]:
+        """The series of each object, in pieces."""
+
+    async def detailed(
+        self, families: Sequence[str], has_vhost: Callable[[str], bool], has_queue: Callable[[str], bool]
+    ) -> Sequence[bytes]:
+        """Those of these families, of queues and vhosts with these names. What is no family is passed over."""

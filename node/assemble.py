@@ -176,6 +176,8 @@ class Node:
             self._loop_watch,
             kernel.archive_figures,
             exports.figures,
+            identity.cluster_id,
+            self._clock.wall_ms,
         )
 
         for protocol, server in (("amqp", amqp), ("stream", streams)):
@@ -186,7 +188,7 @@ class Node:
         questions = WebQuestions(config.node_name, metadata.catalog, calls, cluster.reaches)
         web = WebPorts(
             operations,
-            metrics.text,
+            metrics,
             self._clock.wall_ms,
             config.metrics.login,
             self._versions(),

@@ -54,9 +54,7 @@ def fill_in_counts(figures: QueueStatistics, queue: ShownQueue) -> QueueStatisti
     """What came and went is counted on the node of whoever published or consumed; what is here is the group's."""
     figures.ready = queue.ready_count
     member = queue.member
-    figures.unacknowledged = (
-        queue.news.unacknowledged if member is None else unacknowledged_count(member.machine.state)
-    )
+    figures.unacknowledged = queue.news.unacknowledged if member is None else unacknowledged_count(member.machine.state)
     return figures
 
 

@@ -118,6 +118,7 @@ class Driver:
         "_snapshotting",
         "_store",
         "applied",
+        "commit_latency_s",
         "core",
         "durability",
         "group",
@@ -128,6 +129,7 @@ class Driver:
         "machine",
         "me",
         "standing",
+        "timed",
         "waking",
     )
 
@@ -166,6 +168,8 @@ class Driver:
         self._reading: dict[int, list[OnRead]] = {}  # token -> who waits for the core's answer
         self._confirmed_reads: list[tuple[int, list[OnRead]]] = []  # (index, who waits until it is applied)
         self._next_token = 1
+        self.timed: tuple[int, float] | None = None  # one entry that was proposed here, and when: one at a time
+        self.commit_latency_s = 0.0  # from proposing until it was applied here, of the last that was timed
 
     # What the node asks of it.
 
@@ -278,6 +282,12 @@ class Driver:
         for message in ready.messages_after:
             self._host.send(self.group, message)
 
+    def take_time(self, now: float) -> None:
+        """Of the entry that is timed, once it is applied."""
+        if self.timed is not None and self.applied >= self.timed[0]:
+            self.commit_latency_s = now - self.timed[1]
+            self.timed = None
+
     def halt(self, reason: str, now: float) -> None:
         """The machine cannot go on. May be called again, see Core.halt."""
         self.halted = reason
@@ -322,6 +332,7 @@ class Driver:
                 on_results(None, error)
             else:
                 self._asked.append(AwaitedEntries(indexes[0], indexes[-1], on_results))
+                self.timed = self.timed or (indexes[-1], now)
 
     def _hand_over_changes(self, now: float) -> None:
         changes, self._changes = self._changes, []
@@ -350,6 +361,7 @@ class Driver:
     def _stand(self, standing: Standing) -> None:
         led = self.leads
         self.standing = standing
+        self.timed = None
         if led or self.leads:
             self._host.leading_changed(self)
 

@@ -410,6 +410,8 @@ class Groups:
             if self._drivers.get(driver.group) is driver:
                 try:
                     driver.perform(ready)
+                    if driver.timed is not None:
+                        driver.take_time(self._clock.monotonic())
                 except Damaged as error:
                     self._give_up(driver, error)
                 except CannotApply as error:

@@ -142,6 +142,9 @@ class Catalog(CatalogNodes, CatalogUsers, CatalogPolicies):
     def queues(self, vhost: str) -> Iterable[QueueRecord]:
         return self.namespace(vhost).queues.values()
 
+    def count_exchanges(self, vhost: str) -> int:
+        return len(self.namespace(vhost).exchanges)
+
     def count_queues(self, vhost: str) -> int:
         return len(self.namespace(vhost).queues)
 

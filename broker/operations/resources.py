@@ -40,6 +40,11 @@ class Resources:
         self._broker = broker
         self._catalog = broker.catalog
 
+    @property
+    def version(self) -> int:
+        """Of what is declared: it grows with every change."""
+        return self._catalog.version
+
     # lists: of one vhost, or of all that they may see
 
     def exchanges(self, who: Operator, vhost: str | None) -> Iterator[ExchangeRecord]:
@@ -56,6 +61,11 @@ class Resources:
         if record is None:
             raise names.not_found("exchange", name, vhost)
         return record
+
+    def exchanges_seen(self, who: Operator, names: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+        """Of these, by vhost and name, those in vhosts that they may see."""
+        who.require_tag(MANAGEMENT)
+        return ((vhost, name) for vhost, name in names if who.may_see(self._catalog, vhost))
 
     def default_bindings(self, who: Operator, vhost: str | None) -> Iterator[BindingRecord]:
         """What the default exchange has by itself: each queue, by its name."""
@@ -105,7 +115,7 @@ class Resources:
                 yield self.view(record)
 
     def count_exchanges(self, who: Operator) -> int:
-        return sum(1 for name in self._vhosts(who, None) for _ in self._catalog.exchanges(name))
+        return sum(map(self._catalog.count_exchanges, self._vhosts(who, None)))
 
     def count_queues(self, who: Operator) -> int:
         return sum(map(self._catalog.count_queues, self._vhosts(who, None)))

@@ -26,7 +26,7 @@ So as long as nothing changes a run costs one lookup, and after a change each ta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from broker.catalog import permissions
@@ -56,7 +56,7 @@ class Target:
 
     __slots__ = (
         "by_headers", "by_message", "exchange", "for_headers", "groups", "history_exchanges", "keys", "mandatory",
-        "props", "queue_count", "reply_name", "version",
+        "props", "published", "queue_count", "reply_name", "version",
     )  # fmt: skip
 
     def __init__(
@@ -74,6 +74,7 @@ class Target:
         self.version = version  # of the catalog
         self.groups: tuple[Group, ...] = ()
         self.queue_count = 0
+        self.published = 0  # messages that went here and were not counted elsewhere yet (broker/session/flows.py)
         self.by_headers = False  # an exchange on the way looks at headers
         self.by_message = False  # an exchange on the way chooses by a property, or by chance
         self.history_exchanges: Sequence[RecentHistoryBindings] = ()  # exchanges on the way that keep what is published
@@ -85,9 +86,10 @@ class TargetCache:
     """What one session caches, limited to TARGETS_MAX. Who uses a target compares its version. Those of an earlier version go
     when one of a later comes: they would keep queues in memory that were deleted."""
 
-    __slots__ = ("_count", "_version", "by_publish")
+    __slots__ = ("_count", "_given_up", "_version", "by_publish")
 
-    def __init__(self) -> None:
+    def __init__(self, given_up: Callable[[Target], None]) -> None:
+        self._given_up = given_up  # told of each that goes
         self.by_publish: dict[PublishKey, Target] = {}
         self._count = 0  # of these, and of those in their `for_headers`
         self._version = 0  # of all of them
@@ -107,10 +109,18 @@ class TargetCache:
             target.for_headers[headers] = own
 
     def clear(self) -> None:
+        for target in self.all():
+            self._given_up(target)
         for target in self.by_publish.values():
             target.for_headers.clear()  # a publish that is under way may still use this target
         self.by_publish.clear()
         self._count = 0
+
+    def all(self) -> Iterator[Target]:
+        """Also those of messages with headers."""
+        for target in self.by_publish.values():
+            yield target
+            yield from target.for_headers.values()
 
     def _make_room(self) -> None:
         if self._count >= TARGETS_MAX:

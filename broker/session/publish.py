@@ -29,6 +29,7 @@ from broker.routing.reply_to import ReplyQueue, addressed
 from broker.routing.sender_selected import further_keys, raw_headers, without_header
 from broker.routing.targets import Router, Target, TargetCache
 from broker.run_parts import part
+from broker.session.flows import FlowCounts, Flows
 from broker.session.session_sink import SessionSink
 from broker.session.transactions import (
     CARRIED_OUT_PER_STEP,
@@ -69,7 +70,9 @@ class Publisher:
         self._catalog: Catalog = broker.catalog
         self._sink = sink
         self._router = Router(broker.catalog, broker.open_queues, broker.asks, self._user, self._vhost)
-        self._targets = TargetCache()
+        self._flows = Flows()
+        self._sizes = broker.message_sizes[connection.protocol]
+        self._targets = TargetCache(self._flows.fold)
         self._confirms: ConfirmTracker | None = None
         self._fan_out: FanOut | None = None  # while queues are still to get what was published
 
@@ -135,6 +138,9 @@ class Publisher:
         counters.published += run.count
         counters.routed += run.count
         counters.published_confirm += run.count
+        target.published += run.count
+        self._flows.fold(target)
+        self._sizes.add(run.count, run.body_bytes)
         receipt = self._confirms.expect(run.count, 1)
         try:
             cast(StreamContract, queues[0]).publish_numbered(reference, first_number, run, receipt)
@@ -150,6 +156,7 @@ class Publisher:
         if run.look or target.by_message:
             for some, own in self._looked_at(run, target):
                 self._pass_on(some, own, now)
+                self._flows.fold(own)  # few are cached
         else:
             self._pass_on(run, target, now)
         return None if self._fan_out is None else self._fan_out.over
@@ -165,6 +172,8 @@ class Publisher:
         """To the queues; confirmed when all of them have it."""
         counters = self._counters
         counters.published += run.count
+        target.published += run.count
+        self._sizes.add(run.count, run.body_bytes)
         for exchange in target.history_exchanges:
             self._broker.histories.add(exchange, run)
         if target.queue_count == 0:
@@ -326,13 +335,19 @@ class Publisher:
         """Hand its publishes over to their queues, some with each step."""
         carried_out = 0
         for run, target in transaction.publishes:
-            self._hand_over(run, self._router.up_to_date(target), completion, self._broker.turns.now)
+            now = self._router.up_to_date(target)
+            self._hand_over(run, now, completion, self._broker.turns.now)
+            self._flows.fold(now)
             carried_out += 1 + run.count // MESSAGES_AS_A_PUBLISH
             if carried_out >= CARRIED_OUT_PER_STEP:
                 carried_out = 0
                 yield
 
     # called by the session
+
+    def flows(self) -> FlowCounts:
+        """Where its messages went so far."""
+        return self._flows.counts(self._targets.all())
 
     def permissions_changed(self) -> None:
         self._targets.clear()

@@ -253,6 +253,7 @@ class Session:
         first = self._next_tag
         count = piece.count
         self._next_tag = first + count
+        consumer.delivered += count
         counters = self.counters
         if consumer.no_ack:
             counters.delivered_no_ack += count

@@ -45,6 +45,7 @@ class StreamClient:
     ) -> None:
         self.connection = connection
         self.counters = Counters()
+        self._sizes = broker.message_sizes[connection.protocol]
         self.publishers: dict[int, StreamPublisher] = {}
         self.subscriptions: dict[int, ClientReader] = {}
         self._broker = broker
@@ -92,6 +93,7 @@ class StreamClient:
         counters.published += run.message_count
         counters.published_confirm += run.message_count
         counters.routed += run.message_count
+        self._sizes.add(run.message_count, len(run.items))
 
     def _note_answered(self, publisher: StreamPublisher) -> None:
         self._answered[publisher] = None

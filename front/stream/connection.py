@@ -302,6 +302,9 @@ class StreamConnection:
     # ------------------------------------------------------------------------- output
 
     def send(self, command: Command) -> None:
+        code = getattr(command, "code", ResponseCode.OK)
+        if code != ResponseCode.OK:
+            self.host.stream_refusals[code] += 1
         self.send_bytes(encode_frame(command))
 
     def send_bytes(self, data: Sendable) -> None:

@@ -7,6 +7,7 @@ after the other, as clients know it: while an answer is pending, there is only `
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from broker.errors import BrokerError
@@ -120,6 +121,10 @@ class StreamHost(Protocol):
     @property
     def audit(self) -> Audit:
         """Where logins are written down that failed before anybody was asked."""
+
+    @property
+    def stream_refusals(self) -> Counter[int]:
+        """How often clients were told each code of the protocol, but for that all went well."""
 
     def authenticate(self, user: str, password: bytes, client: ClientAddress) -> Pending[UserRecord]:
         """AccessRefused does not say what was wrong; ResourceExhausted: it could not be checked now."""

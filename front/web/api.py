@@ -6,7 +6,7 @@ Everything that changes something answers when it is durable.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +16,11 @@ from broker.operations.operations import Operations
 from broker.operations.operator import MANAGEMENT, Operator
 from broker.records import UserRecord
 from front.answers import answered
-from front.node_ports import ClusterPort, QueueMembersPort
+from front.node_ports import ClusterPort, MetricsPort, QueueMembersPort
 from front.web.access import Right, check_access
 from front.web.everywhere import Everywhere, OtherNodes
 from front.web.handlers import WebFront
+from front.web.message_flows import MessageFlows
 from front.web.origin import check_origin
 from front.web.refusals import http_error
 from front.web.request import HttpError, Request, Response
@@ -31,6 +32,7 @@ from front.web.resources.features_api import FeaturesApi
 from front.web.resources.health_api import HealthApi
 from front.web.resources.limits_api import LimitsApi
 from front.web.resources.messages_api import MessagesApi
+from front.web.resources.metrics_api import MetricsApi
 from front.web.resources.nodes_api import NodesApi
 from front.web.resources.overview_api import OverviewApi
 from front.web.resources.parameters_api import ParametersApi
@@ -60,7 +62,7 @@ class WebPorts:
     """What the API shows and changes, beside the broker."""
 
     operations: Operations
-    metrics: Callable[[], Awaitable[bytes]]
+    metrics: MetricsPort
     wall_ms: Callable[[], int]
     metrics_login: bool
     versions: dict[str, Any]  # of the product, as tools know them: they choose by them what they do
@@ -110,9 +112,9 @@ class Api:
         return BODY_BYTES_MAX
 
     def _add_routes(self, front: WebFront) -> None:
-        ports = self._ports
-        self.router.add("GET", "/metrics", self._get_metrics, Right.MONITORING if ports.metrics_login else Right.NONE)
+        ports, flows = self._ports, MessageFlows(front, self.everywhere)
         for one in (
+            MetricsApi(ports.metrics, with_login=ports.metrics_login),
             OverviewApi(front, self.everywhere, ports.versions),
             NodesApi(front, self.everywhere, ports.cluster),
             HealthApi(front, ports.cluster),
@@ -125,12 +127,12 @@ class Api:
             PoliciesApi(front, operators=True),
             ParametersApi(front),
             LimitsApi(front),
-            ClientsApi(front, self.everywhere),
+            ClientsApi(front, self.everywhere, flows),
             StreamClientsApi(front),
             StreamsApi(front),
-            ExchangesApi(front),
+            ExchangesApi(front, self.everywhere, flows),
             ReplicasApi(front, ports.members),
-            QueuesApi(front, self.everywhere, ports.members),
+            QueuesApi(front, self.everywhere, flows, ports.members),
             BindingsApi(front),
             MessagesApi(front),
         ):
@@ -150,6 +152,3 @@ class Api:
         acting_for(Actor(user.name, request.client))
         request.user = user
         return user
-
-    async def _get_metrics(self, request: Request) -> Response:
-        return Response(200, await self._ports.metrics(), "text/plain; version=0.0.4; charset=utf-8")

@@ -85,6 +85,20 @@ def channel_name(connection: Connection, number: int) -> str:
     return f"{connection.name} ({number})"
 
 
+def channel_details(node: str, session: Session) -> Json:
+    connection = session.connection
+    figures = connection.statistics()
+    return {
+        "name": channel_name(connection, session.number),
+        "number": session.number,
+        "node": node,
+        "connection_name": connection.name,
+        "peer_host": figures.get("peer_host", ""),
+        "peer_port": figures.get("peer_port", 0),
+        "user": session.user,
+    }
+
+
 def channel_view(node: str, session: Session) -> Json:
     connection, figures = session.connection, session.statistics()
     counters = Counters(**{name: figures[name] for name in Counters().as_dict()})

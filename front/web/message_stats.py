@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from broker.counters import Counters
-from front.web.samples.figures import Figures
+from front.web.samples.figures import SampledFigures
 
 Stats = dict[str, Any]
 
@@ -15,7 +15,7 @@ def with_rates(counted: dict[str, int]) -> Stats:
     return {**counted, **{f"{name}_details": {"rate": 0.0} for name in counted}}
 
 
-def with_details(shown: Stats, figures: Figures) -> Stats:
+def with_details(shown: Stats, figures: SampledFigures) -> Stats:
     """The same, with what was sampled of each figure that is shown with details."""
     for name in figures.rates:
         if f"{name}_details" in shown:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -109,6 +110,7 @@ class Response:
     body: bytes = b""
     content_type: str = "application/json"
     headers: tuple[tuple[str, str], ...] = ()
+    pieces: Sequence[bytes] = ()  # of a long body, in place of `body`: sent one after the other
 
 
 def json_response(value: Any, status: int = 200) -> Response:

@@ -31,6 +31,7 @@ TLS_HANDSHAKE_TIMEOUT_S = 5.0
 BACKLOG = 4_096  # connections the kernel keeps waiting: a flood must not fill it before it is accepted
 HEADER_BYTES_MAX = 16_384
 READ_BYTES = 65_536
+SENT_AT_ONCE_BYTES = 262_144  # of a body in pieces
 
 Answer = Callable[[Request], Awaitable[Response]]
 # How large the body may be of a request whose head is all that is known. Raises HttpError.
@@ -218,22 +219,24 @@ class WebServer:
     ) -> None:
         if connection.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return  # h11 has given this connection up; there is nothing that could be said on it
+        pieces = response.pieces or (response.body,)
         headers = [
             ("Content-Type", response.content_type),
-            ("Content-Length", str(len(response.body))),
+            ("Content-Length", str(sum(map(len, pieces)))),
             ("Cache-Control", "no-cache"),
             ("X-Content-Type-Options", "nosniff"),
             *response.headers,
         ]
-        data = (
-            connection.send(
-                h11.Response(status_code=response.status, headers=headers, reason=HTTPStatus(response.status).phrase)
-            )
-            or b""
-        )
-        if not head:
-            data += connection.send(h11.Data(data=response.body)) or b""
-        data += connection.send(h11.EndOfMessage()) or b""
+        phrase = HTTPStatus(response.status).phrase
+        data = connection.send(h11.Response(status_code=response.status, headers=headers, reason=phrase)) or b""
+        for piece in () if head else pieces:
+            data += connection.send(h11.Data(data=piece)) or b""
+            if len(data) >= SENT_AT_ONCE_BYTES:
+                await self._drained(writer, data)
+                data = b""
+        await self._drained(writer, data + (connection.send(h11.EndOfMessage()) or b""))
+
+    async def _drained(self, writer: asyncio.StreamWriter, data: bytes) -> None:
         writer.write(data)
         async with asyncio.timeout(REQUEST_TIMEOUT_S):
             await writer.drain()

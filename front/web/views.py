@@ -18,7 +18,7 @@ from broker.records import (
     VhostRecord,
 )
 from front.web.binding_keys import properties_key
-from front.web.samples.figures import Figures
+from front.web.samples.figures import SampledFigures
 from front.web.samples.shapes import DATA, HANDED_OUT, MESSAGE_RATES, MESSAGES, OF_MESSAGES, QUEUE, SESSION
 
 Json = dict[str, Any]
@@ -26,7 +26,7 @@ Json = dict[str, Any]
 TRAFFIC = (*QUEUE.parts[MESSAGE_RATES], "get_no_ack", "get_empty", *HANDED_OUT)
 
 
-def vhost_view(record: VhostRecord, figures: Figures, nodes: Iterable[str]) -> Json:
+def vhost_view(record: VhostRecord, figures: SampledFigures, nodes: Iterable[str]) -> Json:
     """`nodes`: those that have said what they have of it."""
     return {
         "name": record.name,
@@ -46,9 +46,9 @@ def vhost_view(record: VhostRecord, figures: Figures, nodes: Iterable[str]) -> J
     }
 
 
-def _traffic(figures: Figures, names: tuple[str, ...]) -> Json:
+def _traffic(figures: SampledFigures, names: tuple[str, ...]) -> Json:
     """Nothing where there never was any."""
-    return {"message_stats": figures.shown(names)} if any(figures.counts[name] for name in names) else {}
+    return {"message_stats": figures.shown(names)} if any(figures.counts.get(name, 0) for name in names) else {}
 
 
 def user_view(user: UserView) -> Json:
@@ -106,7 +106,7 @@ def binding_view(record: BindingRecord) -> Json:
     }
 
 
-def queue_view(view: QueueView, sampled: Figures) -> Json:
+def queue_view(view: QueueView, sampled: SampledFigures) -> Json:
     """Counts of one that is being opened are 0."""
     record = view.record
     figures = view.figures or QueueStatistics(state="starting")

@@ -9,34 +9,59 @@ from __future__ import annotations
 
 import asyncio
 import os
+import platform
 import resource
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from typing import Any
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from broker.broker import Broker
 from broker.counters import Counters
 from broker.queue_type import QueueStatistics
-from front.slices import in_slices
+from front.slices import in_slices, made_in_slices
 from node.catalog.cluster_metadata import ClusterMetadata
 from node.config import Config
 from node.exporting.log_export import ExportFigures
 from node.peers.calls import PeerCalls
 from node.peers.link import PeerLinks
 from node.version import VERSION
+from node.watching import message_metrics
 from node.watching.alarms import Watcher
 from node.watching.audit_metrics import audit_metrics
+from node.watching.exposition import exposed
 from node.watching.loop_watch import LoopWatch
+from node.watching.message_metrics import PROTOCOLS
+from node.watching.object_metrics import (
+    CLUSTER_PREFIX,
+    DETAILED_PREFIX,
+    EVERYTHING,
+    PREFIX,
+    Matches,
+    MetricScope,
+    ObjectMetrics,
+)
 from quorum.driver import QuorumQueues
 from raft.groups import Groups
 from storage.archive.archive import ArchiveFigures
 from storage.wal.writer import LogWriter
 from stream.driver import StreamQueues
 
+PROMETHEUS_CLIENT_VERSION = version("prometheus_client")
+# Of members of replicated queues: sums, which grow as fast as all of them together; of the latencies the longest.
+RAFT_SUMS = {
+    "rabbitmq_raft_term": "Terms of the members on this node, added up",
+    "rabbitmq_raft_commit_index": "Indexes that are durable on a majority, added up over the members on this node",
+    "rabbitmq_raft_last_written_index": "Indexes that are durable here, added up",
+    "rabbitmq_raft_last_applied": "Indexes that machines have seen, added up",
+    "rabbitmq_raft_snapshot_index": "Indexes of snapshots, added up",
+    "rabbitmq_raft_commit_latency_seconds": "How long the slowest of the last entries took until it was applied",
+}
 QUEUE_GAUGES = {
     "ready": ("rabbitmq_queue_messages_ready", "Messages ready to be delivered"),
     "unacknowledged": ("rabbitmq_queue_messages_unacked", "Messages delivered and not acknowledged yet"),
@@ -59,33 +84,22 @@ TOTALS = {
     "queues_created": ("rabbitmq_queues_created", "Queues created"),
     "queues_deleted": ("rabbitmq_queues_deleted", "Queues deleted"),
 }
-# Of messages, since the node was started; these by protocol alone.
-PUBLISHED = {
-    "published": ("rabbitmq_global_messages_received", "Received from publishers"),
-    "published_confirm": ("rabbitmq_global_messages_received_confirm", "Received from publishers that want confirms"),
-    "routed": ("rabbitmq_global_messages_routed", "Routed to at least one queue"),
-    "returned": ("rabbitmq_global_messages_unroutable_returned", "Unroutable, and returned as mandatory"),
-    "dropped": ("rabbitmq_global_messages_unroutable_dropped", "Unroutable, and dropped"),
-    "confirmed": ("rabbitmq_global_messages_confirmed", "Confirmed to their publishers"),
+# What the aggregated text has in place of the series of single objects.
+SUMMED = (*[name for name, _ in QUEUE_GAUGES.values()], *[name for name, _ in QUEUE_COUNTERS.values()])
+SUMMED_ALSO = ("rabbitmq_queue_messages", "rabbitmq_queue_messages_bytes", *RAFT_SUMS)
+AGGREGATED, PER_OBJECT, DETAILED = "aggregated", "per-object", "detailed"  # values of rabbitmq_endpoint
+# Families of /metrics/detailed about the node as a whole: the beginnings of names, behind the prefix.
+NODE_FAMILIES = {
+    "connection_churn_metrics": ("connections_", "channels_", "queues_"),
+    "node_coarse_metrics": ("process_open_fds", "process_resident_memory_bytes", "disk_space_available_bytes"),
+    "node_metrics": (
+        "process_max_fds",
+        "resident_memory_limit_bytes",
+        "disk_space_available_limit_bytes",
+        "erlang_uptime_seconds",
+    ),
+    "auth_attempt_metrics": ("auth_attempts",),
 }
-# And these by protocol and kind of queue.
-DELIVERED = {
-    "delivered": ("rabbitmq_global_messages_delivered_consume_manual_ack", "Delivered, to be acknowledged by hand"),
-    "delivered_no_ack": ("rabbitmq_global_messages_delivered_consume_auto_ack", "Delivered, acknowledged by that"),
-    "got": ("rabbitmq_global_messages_delivered_get_manual_ack", "Taken with basic.get, to be acknowledged"),
-    "got_no_ack": ("rabbitmq_global_messages_delivered_get_auto_ack", "Taken with basic.get, acknowledged by that"),
-    "got_empty": ("rabbitmq_global_messages_get_empty", "basic.get of an empty queue"),
-    "redelivered": ("rabbitmq_global_messages_redelivered", "Delivered again"),
-    "acknowledged": ("rabbitmq_global_messages_acknowledged", "Acknowledged"),
-}
-PROTOCOLS = {
-    "AMQP 0-9-1": "amqp091",
-    "stream": "stream",
-    "gRPC": "grpc",
-    "HTTP": "http",
-}  # as the broker names them -> the label's value
-CLASSIC = "rabbit_classic_queue"
-DEAD_LETTER_STRATEGY = "at_most_once"
 
 
 @dataclass(slots=True)
@@ -98,9 +112,11 @@ class Counted:
     channels: int = 0
     publishers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PROTOCOLS, 0))
     consumers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PROTOCOLS, 0))
+    messages: defaultdict[str, Counters] = field(default_factory=lambda: defaultdict(Counters))  # by protocol
+    raft: list[float] = field(default_factory=lambda: [0.0] * len(RAFT_SUMS))
 
 
-class Metrics(Collector):
+class Metrics:
     """One node's figures."""
 
     def __init__(
@@ -118,7 +134,14 @@ class Metrics(Collector):
         loop_watch: LoopWatch | None = None,
         archive: Callable[[], ArchiveFigures] = ArchiveFigures,
         exports: ExportFigures | None = None,
+        cluster_id: str = "",
+        wall_ms: Callable[[], int] = lambda: 0,
     ) -> None:
+        self._cluster_id = cluster_id
+        self._wall_ms, self._started_ms = wall_ms, wall_ms()
+        self.objects = ObjectMetrics(broker, quorum, streams, groups)
+        self._objects_text = SharedText(config.metrics.cache_ms / 1_000)
+        self._detailing = asyncio.Lock()
         self._loop_watch = loop_watch
         self._archive = archive
         self._exports = exports or ExportFigures()
@@ -132,8 +155,6 @@ class Metrics(Collector):
         self._groups = groups
         self._watcher = watcher
         self._config = config
-        self._registry = CollectorRegistry()
-        self._registry.register(self)
         self._counted = Counted()
         self._text = b""
         self._text_at = 0.0
@@ -151,17 +172,51 @@ class Metrics(Collector):
     async def _gather(self) -> bytes:
         try:
             self._counted = await self._count()
-            self._text = generate_latest(self._registry)
+            self._text = generate_latest(Families(self._aggregated()))
             self._text_at = asyncio.get_running_loop().time()
             return self._text
         finally:
             self._gathering = None
 
+    async def per_object(self) -> Sequence[bytes]:
+        """What is of the whole node, and the series of each object."""
+        return await self._objects_text.made(self._made_per_object)
+
+    async def _made_per_object(self) -> list[bytes]:
+        await self.text()
+        summed = {*SUMMED, *SUMMED_ALSO}
+        of_node = [one for one in self.collect() if one.name not in summed]
+        pieces = [generate_latest(Families([*self._identity(PER_OBJECT), *of_node]))]
+        for family in self.objects.families.values():
+            if family.per_object:
+                pieces += await exposed(PREFIX, family.series, family.rows(EVERYTHING))
+        return pieces
+
+    async def detailed(self, families: Sequence[str], has_vhost: Matches, has_queue: Matches) -> Sequence[bytes]:
+        """Those that are asked for; what is no family is passed over."""
+        async with self._detailing:  # one after the other: each is a walk over all objects
+            return await self._made_detailed(families, MetricScope(has_vhost, has_queue))
+
+    async def _made_detailed(self, families: Sequence[str], scope: MetricScope) -> list[bytes]:
+        of_node = [
+            renamed(one, name)
+            for one in self.collect()
+            if any(
+                (name := one.name.removeprefix(PREFIX)).startswith(NODE_FAMILIES.get(wanted, ())) for wanted in families
+            )
+        ]
+        pieces = [generate_latest(Families([*self._identity(DETAILED), *of_node]))]
+        for name, family in self.objects.families.items():
+            if name in families and not (name == "queue_consumer_count" and "queue_metrics" in families):
+                prefix = CLUSTER_PREFIX if family.of_cluster else DETAILED_PREFIX
+                pieces += await exposed(prefix, family.series, family.rows(scope))
+        return pieces
+
     async def _count(self) -> Counted:
         counted = Counted()
         async for queue in in_slices(self._broker.queues()):
-            # Those whose home is here: every node knows all queues, and a sum over nodes is to count each once.
-            if queue.record.home in ("", self._config.node_name):
+            # Every node knows all queues, and a sum over nodes is to count each once.
+            if queue.accounted_here:
                 counted.queues += 1
                 statistics = queue.statistics()
                 for name in (*QUEUE_GAUGES, *QUEUE_COUNTERS):
@@ -172,10 +227,22 @@ class Metrics(Collector):
         async for session in in_slices(self._broker.sessions()):
             counted.channels += 1
             counted.consumers[session.connection.protocol] += count(session.consumers())
+            counted.messages[session.connection.protocol].add(session.counters)
+        async for client in in_slices(self._broker.streams):
+            counted.messages[client.connection.protocol].add(client.counters)
+        for (protocol, _), ended in tuple(self._broker.ended.counters.items()):
+            counted.messages[protocol].add(ended)
+        async for row in made_in_slices(self.objects.families["ra_metrics"].rows(EVERYTHING)):
+            *indexes, latency_s = row.values
+            sums = [so_far + index for so_far, index in zip(counted.raft[:-1], indexes, strict=True)]
+            counted.raft = [*sums, max(counted.raft[-1], latency_s)]
         return counted
 
+    def _aggregated(self) -> Iterator[Metric]:
+        yield from self._identity(AGGREGATED)
+        yield from self.collect()
+
     def collect(self) -> Iterator[Metric]:
-        yield from self._identity()
         yield from self._objects()
         yield from self._queues()
         yield from self._messages()
@@ -186,17 +253,26 @@ class Metrics(Collector):
         if self._loop_watch is not None:
             yield from slow_turns(self._loop_watch)
 
-    def _identity(self) -> Iterator[Metric]:
-        names = ["rabbitmq_node", "rabbitmq_cluster"]
-        values = [self._config.node_name, self._config.cluster_name]
-        identity = GaugeMetricFamily("rabbitmq_identity_info", "Who this node is", labels=names)
-        identity.add_metric(values, 1)
-        yield identity
-        build = GaugeMetricFamily(
-            "rabbitmq_build_info", "What this node runs", labels=["product_name", "product_version"]
-        )
-        build.add_metric(["Leveret", VERSION], 1)
-        yield build
+    def _identity(self, endpoint: str) -> Iterator[Metric]:
+        """Dashboards join everything with these: a node's figures are those of the same scrape."""
+        config = self._config
+        identity = {
+            "rabbitmq_node": config.node_name,
+            "rabbitmq_cluster": config.cluster_name,
+            "rabbitmq_cluster_permanent_id": self._cluster_id,
+            "rabbitmq_endpoint": endpoint,
+        }
+        yield info("rabbitmq_identity_info", "Who this node is", identity)
+        announced = config.amqp.announce_version if config.amqp.announce_product else VERSION
+        build = {
+            "product_name": "Leveret",
+            "product_version": VERSION,
+            "rabbitmq_version": announced,
+            "prometheus_client_version": PROMETHEUS_CLIENT_VERSION,
+            "prometheus_plugin_version": VERSION,
+            "erlang_version": platform.python_version(),
+        }
+        yield info("rabbitmq_build_info", "What this node runs", build)
 
     def _objects(self) -> Iterator[Metric]:
         broker = self._broker
@@ -210,6 +286,8 @@ class Metrics(Collector):
 
     def _queues(self) -> Iterator[Metric]:
         totals = self._counted.totals
+        for (name, help_text), total in zip(RAFT_SUMS.items(), self._counted.raft, strict=True):
+            yield gauge(name, help_text, total)
         for part, (name, help_text) in QUEUE_GAUGES.items():
             yield gauge(name, help_text, getattr(totals, part))
         for part, (name, help_text) in QUEUE_COUNTERS.items():
@@ -219,31 +297,15 @@ class Metrics(Collector):
         yield gauge("rabbitmq_queue_messages_bytes", "Bytes of messages, ready or not", size)
 
     def _messages(self) -> Iterator[Metric]:
-        """What passed since the start. Counted by sessions, so that it stays when a queue is deleted."""
-        counters = {label: Counters() for label in PROTOCOLS.values()}
-        for protocol, counted in self._broker.counters().items():
-            counters[PROTOCOLS[protocol]].add(counted)
-        for part, (name, help_text) in PUBLISHED.items():
-            family = CounterMetricFamily(name, help_text, labels=["protocol"])
-            for label, counted in counters.items():
-                family.add_metric([label], getattr(counted, part))
-            yield family
-        for part, (name, help_text) in DELIVERED.items():
-            family = CounterMetricFamily(name, help_text, labels=["protocol", "queue_type"])
-            for label, counted in counters.items():
-                family.add_metric([label, CLASSIC], getattr(counted, part))
-            yield family
-        for reason, dead in self._broker.dead_lettered().items():
-            name = f"rabbitmq_global_messages_dead_lettered_{reason}"
-            family = CounterMetricFamily(
-                name, f"Dead-lettered: {reason}", labels=["queue_type", "dead_letter_strategy"]
-            )
-            family.add_metric([CLASSIC, DEAD_LETTER_STRATEGY], dead)
-            yield family
+        broker = self._broker
+        yield from message_metrics.passed(self._counted.messages)
+        yield from message_metrics.died(broker.dead_lettered())
+        yield message_metrics.sizes(broker.message_sizes)
+        yield from message_metrics.stream_errors(broker.stream_refusals)
         yield counter(
             "leveret_dead_letters_too_large",
             "Messages that died and went: their headers left no room for what had become of them",
-            self._broker.dead_letters_too_large,
+            broker.dead_letters_too_large,
         )
 
     def _clients(self) -> Iterator[Metric]:
@@ -259,6 +321,9 @@ class Metrics(Collector):
 
     def _resources(self) -> Iterator[Metric]:
         measured = self._watcher.statistics()
+        yield gauge(
+            "rabbitmq_erlang_uptime_seconds", "How long the node has run", (self._wall_ms() - self._started_ms) / 1_000
+        )
         yield gauge("rabbitmq_process_resident_memory_bytes", "Memory used", measured["memory_used"])
         yield gauge("rabbitmq_resident_memory_limit_bytes", "Memory watermark", measured["memory_limit"])
         yield gauge("rabbitmq_disk_space_available_bytes", "Disk space free", measured["disk_free"])
@@ -361,6 +426,34 @@ def replicated_kind(prefix: str, what: str, kind: QuorumQueues | StreamQueues) -
     )
 
 
+class SharedText:
+    """A text that takes long to make: made once for all who ask within `cache_s`."""
+
+    def __init__(self, cache_s: float) -> None:
+        self._cache_s = cache_s
+        self._pieces: Sequence[bytes] = ()
+        self._made_at = -cache_s
+        self._making = asyncio.Lock()
+
+    async def made(self, make: Callable[[], Awaitable[Sequence[bytes]]]) -> Sequence[bytes]:
+        async with self._making:
+            now = asyncio.get_running_loop().time
+            if not self._pieces or now() >= self._made_at + self._cache_s:
+                self._pieces = await make()
+                self._made_at = now()
+            return self._pieces
+
+
+class Families(Collector):
+    """What generate_latest takes."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
 def slow_turns(watch: LoopWatch) -> Iterator[Metric]:
     turns = CounterMetricFamily(
         "leveret_loop_slow_turns", "Turns of the event loop that took too long, by what ran", labels=["work"]
@@ -381,6 +474,19 @@ def file_descriptors() -> tuple[int, int]:
         return len(os.listdir("/proc/self/fd")), allowed
     except OSError:  # there is none left to look through
         return allowed, allowed
+
+
+def info(name: str, help_text: str, labels: Mapping[str, str]) -> Metric:
+    family = GaugeMetricFamily(name, help_text, labels=list(labels))
+    family.add_metric(list(labels.values()), 1)
+    return family
+
+
+def renamed(family: Metric, name: str) -> Metric:
+    """The same among the detailed ones."""
+    found = Metric(DETAILED_PREFIX + name, family.documentation, family.type)
+    found.samples = [one._replace(name=DETAILED_PREFIX + one.name.removeprefix(PREFIX)) for one in family.samples]
+    return found
 
 
 def gauge(name: str, help_text: str, value: float) -> Metric:

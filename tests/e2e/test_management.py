@@ -290,3 +290,36 @@ def test_what_is_counted_is_sampled_and_shown_with_rates_and_charts(node: Runnin
     assert shown["mem_used_details"]["samples"][0]["sample"] > 0
     assert ask(node, "GET", f"{queue}?lengths_age=600&lengths_incr=1")[0] == 400
     connection.close()
+
+
+def test_what_goes_through_an_exchange_is_shown_with_where_it_came_from_and_went(node: RunningNode, vhost: str) -> None:
+    connection = pika.BlockingConnection(pika.ConnectionParameters(*node.amqp, virtual_host=vhost, heartbeat=0))
+    channel = connection.channel()
+    channel.exchange_declare("fan", "fanout")
+    for queue in ("one", "two"):
+        channel.queue_declare(queue, durable=True)
+        channel.queue_bind(queue, "fan")
+    for _ in range(3):
+        channel.basic_publish("fan", "", b"x")
+    channel.basic_publish("", "one", b"x")
+    channel.basic_consume("one", lambda *_: None, consumer_tag="c")
+    connection.process_data_events(0.2)
+    (of_channel,) = get(node, f"/api/vhosts/{VHOST}/channels")
+    name = of_channel["name"]
+    shown = get(node, f"/api/exchanges/{VHOST}/fan")
+    assert (shown["message_stats"]["publish_in"], shown["message_stats"]["publish_out"]) == (3, 6)
+    assert [(one["channel_details"]["name"], one["stats"]["publish"]) for one in shown["incoming"]] == [(name, 3)]
+    outgoing = {one["queue"]["name"]: one["stats"]["publish"] for one in shown["outgoing"]}
+    assert outgoing == {"one": 3, "two": 3}
+    queue = get(node, f"/api/queues/{VHOST}/one")
+    assert {one["exchange"]["name"]: one["stats"]["publish"] for one in queue["incoming"]} == {"fan": 3, "": 1}
+    assert [(one["channel_details"]["name"], one["stats"]["deliver_get"]) for one in queue["deliveries"]] == [(name, 4)]
+    found = get(node, f"/api/channels/{quote(name, safe='')}")
+    assert {one["exchange"]["name"]: one["stats"]["publish"] for one in found["publishes"]} == {"fan": 3, "": 1}
+    assert [(one["queue"]["name"], one["stats"]["deliver"]) for one in found["deliveries"]] == [("one", 4)]
+    channel.close()
+    connection.close()
+    after = get(node, f"/api/exchanges/{VHOST}/fan")
+    assert (after["message_stats"]["publish_in"], after["incoming"]) == (3, []), (
+        "the exchange keeps what a closed channel did"
+    )

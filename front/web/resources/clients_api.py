@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 from broker.client_connection import Connection
 from broker.errors import NotFound
 from broker.operations.operator import Operator
 from broker.session.session import Session
+from front.slices import made_in_slices
 from front.web.access import Right
 from front.web.client_views import channel_name, channel_view, connection_view, consumer_view
 from front.web.everywhere import ClusterRows, Everywhere, Json
 from front.web.handlers import WebFront, operator
 from front.web.listing import ListOf, listed
+from front.web.message_flows import MessageFlows
 from front.web.message_stats import with_details
 from front.web.refusals import missing
 from front.web.request import Request, Response, json_response
@@ -46,8 +48,9 @@ LISTED_CONSUMERS: ListOf[Json] = ListOf(
 class ClientsApi:
     """See the module."""
 
-    def __init__(self, front: WebFront, everywhere: Everywhere) -> None:
+    def __init__(self, front: WebFront, everywhere: Everywhere, flows: MessageFlows) -> None:
         self._front = front
+        self._flows = flows
         self._clients = front.operations.clients
         self._node = front.operations.this_node.name
         self._everywhere = everywhere
@@ -78,9 +81,9 @@ class ClientsApi:
     def _connections(self, who: Operator, vhost: str | None) -> Iterator[Json]:
         return (self._connection_shown(one, {}) for one in self._clients.connections(who, vhost))
 
-    def _connection_named(self, who: Operator, name: str, asked: Ranges) -> Iterator[Json]:
+    async def _connection_named(self, who: Operator, name: str, asked: Ranges) -> AsyncIterator[Json]:
         """For somebody who looks at it by itself."""
-        for one in self._clients.connections(who):
+        async for one in made_in_slices(self._clients.connections(who)):
             if one.name == name:
                 self._front.samples.connections.look_at(one.id, self._front.wall_ms())
                 yield self._connection_shown(one, asked)
@@ -94,9 +97,9 @@ class ClientsApi:
     def _channels(self, who: Operator, vhost: str | None) -> Iterator[Json]:
         return (self._channel_shown(one, {}) for one in self._clients.channels(who, vhost))
 
-    def _channel_named(self, who: Operator, name: str, asked: Ranges) -> Iterator[Json]:
+    async def _channel_named(self, who: Operator, name: str, asked: Ranges) -> AsyncIterator[Json]:
         """For somebody who looks at it by itself."""
-        for one in self._clients.channels(who):
+        async for one in made_in_slices(self._clients.channels(who)):
             if channel_name(one.connection, one.number) == name:
                 self._front.samples.channels.look_at((one.connection.id, one.number), self._front.wall_ms())
                 yield self._channel_shown(one, asked)
@@ -179,7 +182,8 @@ class ClientsApi:
         row = await self._one(request, CHANNEL, channel)
         found = await self._everywhere.find(CONSUMERS, operator(request), None)
         consumers = [one for one in found.rows if one["channel_details"]["name"] == channel]
-        return json_response({**row, "consumer_details": consumers, "publishes": [], "deliveries": []})
+        flows = await self._flows.of_channel(operator(request), channel)
+        return json_response({**row, "consumer_details": consumers, **flows})
 
     async def _get_consumers(self, request: Request, vhost: str | None = None) -> Response:
         return await self._listed(request, CONSUMERS, vhost, LISTED_CONSUMERS)

@@ -13,7 +13,7 @@ from front.web.handlers import WebFront, operator
 from front.web.node_views import context_views, listener_views
 from front.web.request import Request, Response, json_response
 from front.web.router import WebRouter
-from front.web.samples.figures import Figures
+from front.web.samples.figures import SampledFigures
 from front.web.samples.node_samples import THE_NODE, overview_row
 from front.web.samples.node_sums import NodeSums
 from front.web.samples.ranges import Ranges, ranges_asked_for
@@ -52,7 +52,7 @@ class OverviewApi:
             "contexts": context_views(self._node.name, status.facts.listeners),
         }
 
-    def _figures(self, who: Operator, sums: NodeSums, asked: Ranges) -> Figures:
+    def _figures(self, who: Operator, sums: NodeSums, asked: Ranges) -> SampledFigures:
         """Who does not see all vhosts is shown the messages of those that they see."""
         samples, now = self._front.samples, self._front.wall_ms()
         row = overview_row(sums, self._node.churn(who))
@@ -61,13 +61,13 @@ class OverviewApi:
             return whole
         found = whole.only(CHURN)
         for record in self._operations.vhosts.listed(who):
-            found.add(samples.vhosts.figures(record.name, sums.of(record.name), now, asked))
+            found = found.with_those_of(samples.vhosts.figures(record.name, sums.of(record.name), now, asked))
         return found
 
     async def _get(self, request: Request) -> Response:
         who = operator(request)
         found = await self._everywhere.find(COUNTS, who, ranges_asked_for(request))
-        figures = Figures.of_nodes(found.rows)
+        figures = SampledFigures.of_nodes(found.rows)
         answer = {
             **self._versions,
             **self._node.identity(who),

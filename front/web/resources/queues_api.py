@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from typing import Any
 
 from broker.operations.operator import Operator
 from broker.operations.resources import QueueView
 from broker.queue_type import QueueStatistics
 from broker.records import QueueRecord
 from front.node_ports import QueueMembersPort
+from front.slices import made_in_slices
 from front.web import bodies
 from front.web.access import Right
 from front.web.everywhere import Everywhere, Json
 from front.web.handlers import WebFront, operator, put
 from front.web.listing import ListOf, listed
+from front.web.message_flows import MessageFlows
+from front.web.queue_order import DECLARED, OrderedQueues, queue_order, value_of
 from front.web.refusals import bad_request
 from front.web.request import Request, Response, json_response
 from front.web.resources.clients_api import CONSUMERS
 from front.web.router import WebRouter
-from front.web.samples.figures import Figures
+from front.web.samples.figures import SampledFigures
 from front.web.samples.node_samples import counts_row
 from front.web.samples.ranges import Ranges, ranges_asked_for
 from front.web.samples.shapes import HANDED_OUT, MESSAGE_RATES, QUEUE
 from front.web.views import queue_view
 
-QUEUES, TRAFFIC = "queues", "traffic of queues"
+QUEUES, TRAFFIC, VALUES = "queues", "traffic of queues", "values of queues"
 TRAFFIC_SHOWN = (*QUEUE.parts[MESSAGE_RATES], *HANDED_OUT)
 ASKED_AT_ONCE = 500  # queues, of one node
-
-
-def _order(record: QueueRecord) -> tuple[str, str]:
-    return record.vhost, record.name
 
 
 def _starts(names: list[tuple[str, str]]) -> range:
@@ -43,7 +43,7 @@ class Told:
 
     def __init__(self) -> None:
         self.shown: dict[tuple[str, str], Json] = {}  # whole, by their homes
-        self.traffic: dict[tuple[str, str], list[Figures]] = {}  # of clients of these nodes
+        self.traffic: dict[tuple[str, str], list[SampledFigures]] = {}  # of clients of these nodes
 
     def add(self, what: str, rows: Iterable[Json]) -> None:
         for row in rows:
@@ -51,7 +51,7 @@ class Told:
             if what == QUEUES:
                 self.shown[key] = row
             else:
-                self.traffic.setdefault(key, []).append(Figures.of_nodes([row]))
+                self.traffic.setdefault(key, []).append(SampledFigures.of_nodes([row]))
 
     def update(self, other: Told) -> None:
         self.shown.update(other.shown)
@@ -61,14 +61,19 @@ class Told:
 class QueuesApi:
     """See the module."""
 
-    def __init__(self, front: WebFront, everywhere: Everywhere, members: QueueMembersPort | None) -> None:
+    def __init__(
+        self, front: WebFront, everywhere: Everywhere, flows: MessageFlows, members: QueueMembersPort | None
+    ) -> None:
         self._front = front
+        self._flows = flows
         self._node = front.operations.this_node.name
         self._everywhere = everywhere
         self._members = members
         self._resources = front.operations.resources
+        self._ordered = OrderedQueues()
         everywhere.add(QUEUES, self._here)
         everywhere.add(TRAFFIC, self._traffic)
+        everywhere.add(VALUES, self._values)
 
     def add_routes(self, router: WebRouter) -> None:
         router.add("GET", "/api/queues", self._get_all)
@@ -97,7 +102,7 @@ class QueuesApi:
             figures = self._figures(view, asked or {}, one=one).only(TRAFFIC_SHOWN)
             yield {"vhost": view.record.vhost, "name": view.record.name, **figures.row()}
 
-    def _figures(self, view: QueueView, asked: Ranges, *, one: bool) -> Figures:
+    def _figures(self, view: QueueView, asked: Ranges, *, one: bool) -> SampledFigures:
         book, key, now = self._front.samples.queues, view.record.id, self._front.wall_ms()
         if one:
             book.look_at(key, now)
@@ -114,8 +119,28 @@ class QueuesApi:
         def show(record: QueueRecord) -> Json | None:
             return self._told_or_shown(record, told) if self._resources.is_declared(record) else None
 
-        kind = ListOf(show, _order, lambda record: record.name, ask_homes)
-        return await listed(request, self._resources.queue_records(who, vhost), kind)
+        async def value(column: str) -> Callable[[QueueRecord], Any] | None:
+            return await self._value(who, vhost, column)
+
+        kind = ListOf(show, queue_order, lambda record: record.name, ask_homes, value, is_sorted=True)
+        return await listed(request, await self._ordered.records(self._resources, who, vhost), kind)
+
+    async def _value(self, who: Operator, vhost: str | None, column: str) -> Callable[[QueueRecord], Any] | None:
+        here = value_of(column, self._front)
+        if here is None or column in DECLARED:
+            return here
+        known = here
+        rows = await self._everywhere.find_elsewhere(VALUES, who, vhost, column)
+        told = {row["id"]: row["value"] for row in rows}
+        return lambda record: told[record.id] if record.id in told else known(record)
+
+    async def _values(self, who: Operator, vhost: str | None, column: str) -> AsyncIterator[Json]:
+        """What queues are sorted by that live on this node and on no other."""
+        value = value_of(column, self._front)
+        if value is not None:
+            async for record in made_in_slices(iter(self._resources.queue_records(who, vhost))):
+                if record.kind == "classic" and record.home == self._node:
+                    yield {"id": record.id, "value": value(record)}
 
     async def _get(self, request: Request, vhost: str, queue: str) -> Response:
         who = operator(request)
@@ -124,7 +149,8 @@ class QueuesApi:
         told = await self._told(who, [view.record], asked, one=True)
         consumers = await self._everywhere.find(CONSUMERS, who, vhost, queue)
         shown = self._told_or_shown(view.record, told, asked, one=True)
-        return json_response({**shown, "consumer_details": consumers.rows, "incoming": [], "deliveries": []})
+        flows = await self._flows.of_queue(who, vhost, queue)
+        return json_response({**shown, "consumer_details": consumers.rows, **flows})
 
     def _told_or_shown(
         self, record: QueueRecord, told: Told, asked: Ranges | None = None, *, one: bool = False
@@ -135,7 +161,7 @@ class QueuesApi:
         view = self._resources.view(record)
         figures = self._figures(view, asked or {}, one=one)
         for traffic in told.traffic.get(key, ()):
-            figures.add(traffic)
+            figures = figures.with_those_of(traffic)
         return self._shown(view, figures)
 
     async def _told(
@@ -158,7 +184,7 @@ class QueuesApi:
             told.add(what, rows)
         return told
 
-    def _shown(self, view: QueueView, figures: Figures) -> Json:
+    def _shown(self, view: QueueView, figures: SampledFigures) -> Json:
         shown = queue_view(view, figures)
         places = self._members.places(view.record) if self._members is not None else None
         if places is None:

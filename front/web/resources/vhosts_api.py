@@ -13,7 +13,7 @@ from front.web.handlers import WebFront, operator, put
 from front.web.listing import ListOf, listed
 from front.web.request import Request, Response, json_response
 from front.web.router import WebRouter
-from front.web.samples.figures import Figures
+from front.web.samples.figures import SampledFigures
 from front.web.samples.ranges import Ranges, ranges_asked_for
 from front.web.views import vhost_view
 
@@ -102,4 +102,4 @@ class VhostsApi:
 
 
 def _shown(record: VhostRecord, told: list[Json]) -> Json:
-    return vhost_view(record, Figures.of_nodes(told), [row["node"] for row in told])
+    return vhost_view(record, SampledFigures.of_nodes(told), [row["node"] for row in told])

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 
-from front.web.samples.figures import Figures
+from front.web.samples.figures import NOTHING, SampledFigures
 from front.web.samples.ranges import Points, Ranges, sampled_at
 from front.web.samples.rings import At, SampleRing
-from front.web.samples.shapes import MAY_SHRINK, Row, Shape
+from front.web.samples.shapes import MAY_SHRINK, Row, SampleShape
 
 STEP_S = 5
 # Seconds that a ring reaches back, and between its samples.
@@ -50,8 +50,11 @@ class _Sampled:
 class SampleBook:
     """See the module. `always`: each of its objects has rings from the start, as long as there are not too many."""
 
-    def __init__(self, shape: Shape, spans: Spans, *, always: bool = False) -> None:
+    def __init__(self, shape: SampleShape, spans: Spans, *, always: bool = False) -> None:
         self._shown = shape.shown()
+        self._single = [(name, places[0]) for name, (_, places) in self._shown.items() if len(places) == 1]
+        self._sums = [(name, places) for name, (_, places) in self._shown.items() if len(places) > 1]
+        self._no_rates = dict.fromkeys(self._shown, 0.0)
         self._nothing: Row = (0,) * len(shape.names)
         self._spans = spans
         self._always = always
@@ -112,18 +115,18 @@ class SampleBook:
         del self._ringed[key]
         self._objects[key].rings = ()
 
-    def rates(self, key: Hashable, now: int) -> dict[str, float]:
+    def rates(self, key: Hashable, now: int) -> Mapping[str, float]:
         """Of each figure, a second; 0.0 where that is not known."""
         found = self._objects.get(key)
-        if found is None or found.at <= found.before_at or now - found.at > OLD_ROUNDS * self.round_ms:
-            return dict.fromkeys(self._shown, 0.0)
+        if found is None or found.row is found.before or now - found.at > OLD_ROUNDS * self.round_ms:
+            return self._no_rates
         new, old, elapsed_ms = found.row, found.before, found.at - found.before_at
         return {name: _rate(one, new, old, elapsed_ms) for name, one in self._shown.items()}
 
     def rate(self, key: Hashable, figure: str, now: int) -> float:
         """One of them, for who sorts by it."""
         found = self._objects.get(key)
-        if found is None or found.at <= found.before_at or now - found.at > OLD_ROUNDS * self.round_ms:
+        if found is None or found.row is found.before or now - found.at > OLD_ROUNDS * self.round_ms:
             return 0.0
         return _rate(self._shown[figure], found.row, found.before, found.at - found.before_at)
 
@@ -150,10 +153,12 @@ class SampleBook:
                 return ring
         return found.rings[-1]
 
-    def figures(self, key: Hashable, row: Row, now: int, asked: Ranges) -> Figures:
+    def figures(self, key: Hashable, row: Row, now: int, asked: Ranges) -> SampledFigures:
         """Of an object that has these counts now."""
-        counts = {name: sum([row[place] for place in places]) for name, (_, places) in self._shown.items()}
-        return Figures.of(counts, self.rates(key, now), self.points(key, asked) if asked else {})
+        counts = {name: row[place] for name, place in self._single}
+        for name, places in self._sums:
+            counts[name] = sum([row[place] for place in places])
+        return SampledFigures(counts, self.rates(key, now), self.points(key, asked) if asked else NOTHING)
 
     # its size
 

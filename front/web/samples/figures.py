@@ -5,64 +5,76 @@ As it goes to other nodes: {"counts": {NAME: COUNT}, "rates": {NAME: RATE}, "poi
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from front.web.samples.ranges import Details, Points, details
 
 Json = dict[str, Any]
+K = TypeVar("K")
+N = TypeVar("N", int, float)
+NOTHING: Mapping[str, Any] = {}
 
 
-class Figures:
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-        self.rates: Counter[str] = Counter()
-        self.points: dict[str, Counter[int]] = {}  # of those of which times are asked for
+class SampledFigures:
+    """Never changed: adding makes new dictionaries."""
+
+    __slots__ = ("counts", "points", "rates")
+
+    def __init__(
+        self,
+        counts: Mapping[str, int] = NOTHING,
+        rates: Mapping[str, float] = NOTHING,
+        points: Mapping[str, Points] = NOTHING,
+    ) -> None:
+        """`points`: of those of which times are asked for."""
+        self.counts = counts
+        self.rates = rates
+        self.points = points
 
     @classmethod
-    def of(cls, counts: Mapping[str, int], rates: Mapping[str, float], points: Mapping[str, Points]) -> Figures:
-        found = cls()
-        found.counts.update(counts)
-        found.rates.update(rates)
-        found.points = {name: Counter(some) for name, some in points.items()}
-        return found
-
-    @classmethod
-    def of_nodes(cls, rows: Iterable[Json]) -> Figures:
+    def of_nodes(cls, rows: Iterable[Json]) -> SampledFigures:
         """What nodes have said, added up. What a node of another version does not say is nothing."""
         found = cls()
         for row in rows:
             points = {name: dict(some) for name, some in row.get("points", {}).items()}
-            found.add(cls.of(row.get("counts", {}), row.get("rates", {}), points))
+            found = found.with_those_of(cls(row.get("counts", {}), row.get("rates", {}), points))
         return found
 
-    def add(self, other: Figures) -> None:
+    def with_those_of(self, other: SampledFigures) -> SampledFigures:
         """What another node has counted, or another object."""
-        self.counts.update(other.counts)
-        self.rates.update(other.rates)
-        for name, some in other.points.items():
-            self.points.setdefault(name, Counter()).update(some)
+        points = {
+            name: _added(self.points.get(name, {}), other.points.get(name, {}))
+            for name in {*self.points, *other.points}
+        }
+        return SampledFigures(_added(self.counts, other.counts), _added(self.rates, other.rates), points)
 
-    def only(self, names: Iterable[str]) -> Figures:
-        found = Figures()
-        for name in names:
-            found.counts[name], found.rates[name] = self.counts[name], self.rates[name]
-            if name in self.points:
-                found.points[name] = self.points[name]
-        return found
+    def only(self, names: Iterable[str]) -> SampledFigures:
+        names = tuple(names)  # gone through three times
+        return SampledFigures(
+            {name: self.counts[name] for name in names if name in self.counts},
+            {name: self.rates[name] for name in names if name in self.rates},
+            {name: self.points[name] for name in names if name in self.points},
+        )
 
     def row(self) -> Json:
         points = {name: list(some.items()) for name, some in self.points.items()}
         return {"counts": self.counts, "rates": self.rates, "points": points}
 
     def details(self, name: str) -> Details:
-        return details(float(self.rates[name]), self.points.get(name))
+        return details(float(self.rates.get(name, 0.0)), self.points.get(name))
 
     def shown(self, names: Iterable[str]) -> Json:
         """Each count, with how it grows and was beside it."""
         found: Json = {}
         for name in names:
-            found[name] = self.counts[name]
+            found[name] = self.counts.get(name, 0)
             found[f"{name}_details"] = self.details(name)
         return found
+
+
+def _added(one: Mapping[K, N], other: Mapping[K, N]) -> dict[K, N]:
+    found = dict(one)
+    for name, count in other.items():
+        found[name] = found[name] + count if name in found else count
+    return found

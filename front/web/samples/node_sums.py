@@ -43,6 +43,7 @@ class NodeSums:
 
     def __init__(self) -> None:
         self.vhosts: dict[str, list[int]] = {}
+        self.exchanges: dict[tuple[str, str], list[int]] = {}  # by vhost and name: into it, and out of it to queues
         self.disk_reads = 0
         self.disk_writes = 0
 
@@ -68,6 +69,11 @@ class NodeSums:
         for place, count in enumerate(session_row(counters), SESSION_AT):
             sums[place] += count
 
+    def add_exchange(self, vhost: str, name: str, into: int, out: int) -> None:
+        found = self.exchanges.setdefault((vhost, name), [0, 0])
+        found[0] += into
+        found[1] += out
+
     def add_bytes(self, vhost: str, received: int, sent: int) -> None:
         sums = self.of(vhost)
         sums[DATA_AT] += received
@@ -83,6 +89,9 @@ def walked(broker: Broker, sums: NodeSums) -> Iterator[Queue | Session | Connect
         yield queue
     for session in tuple(broker.sessions()):
         sums.add_session(session.vhost, session.counters)
+        flows = session.publisher.flows()
+        for exchange, count in flows.published.items():
+            sums.add_exchange(session.vhost, exchange, count, flows.routed[exchange])
         yield session
     for connection in tuple(broker.connections()):
         figures = connection.statistics()
@@ -96,3 +105,7 @@ def walked(broker: Broker, sums: NodeSums) -> Iterator[Queue | Session | Connect
         yield None
     for vhost, (received, sent) in tuple(broker.ended.bytes.items()):
         sums.add_bytes(vhost, received, sent)
+    for vhost, of in tuple(broker.ended.exchanges.items()):
+        for exchange, (into, out) in of.items():
+            sums.add_exchange(vhost, exchange, into, out)
+        yield None

@@ -48,7 +48,7 @@ DISK = ("disk_reads", "disk_writes")
 
 
 @dataclass(slots=True, frozen=True)
-class Shape:
+class SampleShape:
     """`parts`: which of its counts are asked for with which range. `sums`: figures that are sums of counts."""
 
     parts: Mapping[str, tuple[str, ...]]
@@ -70,13 +70,17 @@ class Shape:
         return found
 
 
-QUEUE = Shape(
+QUEUE = SampleShape(
     {LENGTHS: MESSAGES, MESSAGE_RATES: ("publish", "deliver", "deliver_no_ack", "get", "redeliver", "ack")},
     OF_MESSAGES | HANDED_OUT,
 )
-CHANNEL = Shape({MESSAGE_RATES: SESSION}, HANDED_OUT)
-CONNECTION = Shape({DATA_RATES: DATA}, {})
-EXCHANGE = Shape({MESSAGE_RATES: ("publish_in", "publish_out")}, {})
-VHOST = Shape({LENGTHS: MESSAGES, MESSAGE_RATES: SESSION, DATA_RATES: DATA}, OF_MESSAGES | HANDED_OUT)
-OVERVIEW = Shape({LENGTHS: MESSAGES, MESSAGE_RATES: (*SESSION, *DISK), NODE_STATS: CHURN}, OF_MESSAGES | HANDED_OUT)
-NODE = Shape({NODE_STATS: ("mem_used", "fd_used", "sockets_used", "proc_used", "disk_free")}, {})
+CHANNEL = SampleShape({MESSAGE_RATES: SESSION}, HANDED_OUT)
+CONNECTION = SampleShape({DATA_RATES: DATA}, {})
+ROUTE = SampleShape({MESSAGE_RATES: ("publish",)}, {})
+DELIVERIES = SampleShape({MESSAGE_RATES: ("deliver", "deliver_no_ack")}, {"deliver_get": ("deliver", "deliver_no_ack")})
+EXCHANGE = SampleShape({MESSAGE_RATES: ("publish_in", "publish_out")}, {})
+VHOST = SampleShape({LENGTHS: MESSAGES, MESSAGE_RATES: SESSION, DATA_RATES: DATA}, OF_MESSAGES | HANDED_OUT)
+OVERVIEW = SampleShape(
+    {LENGTHS: MESSAGES, MESSAGE_RATES: (*SESSION, *DISK), NODE_STATS: CHURN}, OF_MESSAGES | HANDED_OUT
+)
+NODE = SampleShape({NODE_STATS: ("mem_used", "fd_used", "sockets_used", "proc_used", "disk_free")}, {})

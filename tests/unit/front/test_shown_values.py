@@ -20,6 +20,7 @@ from broker.queue_type import QueueStatistics
 from broker.records import BindingRecord, ExchangeRecord, QueueRecord
 from front.grpc import convert, describe
 from front.web.request import json_response
+from front.web.samples.figures import SampledFigures
 from front.web.views import binding_view, exchange_view, queue_view
 from leveret import records
 from leveret.ctl import bindings as ctl_bindings
@@ -65,7 +66,7 @@ def test_arguments_are_listed_over_http(raw: bytes) -> None:
     exchange, queue, binding = declared(decode_table(raw)[0])
     views = [
         exchange_view(exchange),
-        queue_view(QueueView(queue, None, None, QueueStatistics())),
+        queue_view(QueueView(queue, None, None, QueueStatistics()), SampledFigures()),
         binding_view(binding),
     ]
     shown = json.loads(json_response(views).body)

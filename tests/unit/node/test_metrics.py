@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Sequence
 from itertools import count, pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -10,42 +12,74 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from broker.catalog.catalog import Catalog, default_commands
 from broker.catalog.catalog_commands import DeleteUser
 from broker.counters import Counters
 from broker.login.audit import Audit
 from broker.login.client_address import ClientAddress
+from broker.message_sizes import MessageSizes
 from broker.node_queues import Totals
 from broker.pending import Pending
 from broker.queue_type import QueueStatistics
+from broker.session.flows import FlowCounts
 from front.slices import SLICE_S
 from node.config import Config, MetricsSection, NodeSection
-from node.watching.metrics import PROTOCOLS, Metrics
+from node.watching.exposition import labelled
+from node.watching.message_metrics import PROTOCOLS, STREAM_ERRORS
+from node.watching.metrics import Metrics
+from node.watching.object_metrics import EVERYTHING
 from storage.archive.archive import ArchiveFigures
 from stream.queue import ReadingFigures
+from wire.stream.command_keys import ResponseCode
 
 MEASURED = {"memory_used": 100, "memory_limit": 400, "disk_free": 7, "disk_free_limit": 5}
 LOG = {"commits": 3, "bytes": 300, "waiting_bytes": 0, "files": 1, "failed": False}
 
 
 def queue(statistics: QueueStatistics, home: str) -> Any:
-    return SimpleNamespace(record=SimpleNamespace(home=home), statistics=lambda: statistics)
+    record = SimpleNamespace(home=home, vhost="/", name=f"q{statistics.ready}", kind="classic")
+    return SimpleNamespace(
+        record=record,
+        accounted_here=home != "n2",
+        consumer_count=statistics.consumers,
+        counts=lambda: statistics,
+        statistics=lambda: statistics,
+    )
+
+
+def session(connection: Any, consumers: int) -> Any:
+    """One that has published two messages to a queue, and whose consumers were given some."""
+    flows = FlowCounts(Counter({"amq.topic": 2}), Counter({"amq.topic": 2}), Counter({("amq.topic", "q2"): 2}))
+    one = SimpleNamespace(queue=SimpleNamespace(record=SimpleNamespace(name="q2")), no_ack=False, delivered=3)
+    return SimpleNamespace(
+        connection=connection,
+        vhost=connection.vhost,
+        number=1,
+        counters=Counters(),
+        publisher=SimpleNamespace(flows=lambda: flows),
+        consumers=lambda: [one] * consumers,
+        statistics=lambda: dict.fromkeys(
+            ("consumers", "unacknowledged", "unconfirmed", "uncommitted", "prefetch", "global_prefetch"), 1
+        ),
+    )
 
 
 class FakeBroker:
     def __init__(self) -> None:
         self.totals = Totals(connections_opened=5, connections_closed=3, queues_deleted=1)
         self.raised: list[Any] = []
-        self.counted: dict[str, Counters] = {}
         self.dead_letters_too_large = 2
         self.audit = Audit(note=lambda line: None, warn=lambda line: None)
         self.alarms = SimpleNamespace(raised=lambda: self.raised)
-        amqp = SimpleNamespace(protocol="AMQP 0-9-1", publishes=True)
-        grpc = SimpleNamespace(protocol="gRPC", publishes=False)
+        amqp = SimpleNamespace(protocol="AMQP 0-9-1", publishes=True, name="one", vhost="/", statistics=dict)
+        grpc = SimpleNamespace(protocol="gRPC", publishes=False, name="two", vhost="v", statistics=dict)
         self._connections = [amqp, grpc]
-        self._sessions = [
-            SimpleNamespace(connection=amqp, consumers=lambda: [1]),
-            SimpleNamespace(connection=grpc, consumers=lambda: [1, 2]),
-        ]
+        self._sessions = [session(amqp, 1), session(grpc, 2)]
+        self.catalog = Catalog()
+        self.ended = SimpleNamespace(counters={}, exchanges={"/": {"amq.topic": (7, 9)}})
+        self.message_sizes: dict[str, MessageSizes] = {}
+        self.stream_refusals: Counter[int] = Counter()
+        self.streams: list[Any] = []
 
     def connections(self) -> list[Any]:
         return self._connections
@@ -62,15 +96,22 @@ class FakeBroker:
         homes = ((one, "n1"), (two, ""), (elsewhere, "n2"))
         return [queue(statistics, home) for statistics, home in homes]
 
-    def counters(self) -> dict[str, Counters]:
-        return self.counted
-
     def dead_lettered(self) -> dict[str, int]:
         return {"rejected": 2, "expired": 0}
 
 
 def stream(figures: ReadingFigures) -> Any:
-    return SimpleNamespace(reading_figures=lambda: figures)
+    record = SimpleNamespace(vhost="/", name="s")
+    return SimpleNamespace(reading_figures=lambda: figures, member=None, record=record)
+
+
+def replicated(name: str, group: int) -> Any:
+    return SimpleNamespace(record=SimpleNamespace(vhost="v", name=name), member="here", group=group)
+
+
+def driver_of(group: int) -> Any:
+    status = SimpleNamespace(term=2, commit=90, durable=100, applied=80, snapshot=50)
+    return SimpleNamespace(core=SimpleNamespace(status=lambda: status), commit_latency_s=0.25)
 
 
 def metrics_of(broker: FakeBroker, cache_ms: int = 60_000) -> Metrics:
@@ -80,7 +121,10 @@ def metrics_of(broker: FakeBroker, cache_ms: int = 60_000) -> Metrics:
         SimpleNamespace(statistics=lambda: LOG),  # type: ignore[arg-type]
         SimpleNamespace(commits=9, halted=None, refusals=2),  # type: ignore[arg-type]
         SimpleNamespace(
-            verdicts=SimpleNamespace(divergences=4), members=SimpleNamespace(quarantined=["q"]), refusals=3
+            verdicts=SimpleNamespace(divergences=4),
+            members=SimpleNamespace(quarantined=["q"]),
+            refusals=3,
+            queues={7: replicated("raft", group=7)},
         ),  # type: ignore[arg-type]
         SimpleNamespace(
             verdicts=SimpleNamespace(divergences=8),
@@ -92,10 +136,12 @@ def metrics_of(broker: FakeBroker, cache_ms: int = 60_000) -> Metrics:
         ),  # type: ignore[arg-type]
         SimpleNamespace(handler_failures=5),  # type: ignore[arg-type]
         SimpleNamespace(wrong_checksums=6),  # type: ignore[arg-type]
-        SimpleNamespace(forgetful_members=7),  # type: ignore[arg-type]
+        SimpleNamespace(forgetful_members=7, driver=driver_of),  # type: ignore[arg-type]
         SimpleNamespace(statistics=lambda: MEASURED),  # type: ignore[arg-type]
         config,
         archive=lambda: ArchiveFigures(4096, 2, 90.5),
+        cluster_id="id",
+        wall_ms=iter(range(0, 10**9, 1_500)).__next__,
     )
 
 
@@ -120,17 +166,20 @@ def test_queues_are_added_up_by_the_node_that_is_their_home() -> None:
     assert found["rabbitmq_queue_messages_bytes", ()] == 80
     assert found["rabbitmq_queue_disk_reads_total", ()] == 4
     assert (found["rabbitmq_connections_opened_total", ()], found["rabbitmq_queues_deleted_total", ()]) == (5, 1)
-    assert found["rabbitmq_identity_info", ("c1", "n1")] == 1
+    assert found["rabbitmq_identity_info", ("aggregated", "c1", "id", "n1")] == 1
 
 
 def test_messages_are_counted_by_protocol_and_reason() -> None:
     broker = FakeBroker()
-    broker.counted = {"AMQP 0-9-1": Counters(published=10, delivered=4), "gRPC": Counters(published=3)}
+    amqp, grpc = broker.sessions()
+    amqp.counters, grpc.counters = Counters(published=8, delivered=4, got_no_ack=1), Counters(published=3)
+    broker.ended.counters = {("AMQP 0-9-1", "v"): Counters(published=2)}
     found = samples(broker)
     assert found["rabbitmq_global_messages_received_total", ("amqp091",)] == 10
     assert found["rabbitmq_global_messages_received_total", ("grpc",)] == 3
     labels = ("amqp091", "rabbit_classic_queue")
     assert found["rabbitmq_global_messages_delivered_consume_manual_ack_total", labels] == 4
+    assert found["rabbitmq_global_messages_delivered_total", labels] == 5
     dead = found["rabbitmq_global_messages_dead_lettered_rejected_total", ("at_most_once", "rabbit_classic_queue")]
     assert (dead, found["leveret_dead_letters_too_large_total", ()]) == (2, 2)
     assert (found["rabbitmq_global_publishers", ("amqp091",)], found["rabbitmq_global_consumers", ("grpc",)]) == (1, 2)
@@ -138,7 +187,9 @@ def test_messages_are_counted_by_protocol_and_reason() -> None:
 
 def test_a_series_is_there_from_the_start_so_that_its_first_increase_is_seen() -> None:
     busy = FakeBroker()
-    busy.counted = {protocol: Counters(published=1) for protocol in PROTOCOLS}
+    busy.ended.counters = {(protocol, "v"): Counters(published=1) for protocol in PROTOCOLS}
+    busy.message_sizes = {protocol: MessageSizes() for protocol in PROTOCOLS}
+    busy.stream_refusals.update(list(STREAM_ERRORS))
     assert samples(FakeBroker()).keys() == samples(busy).keys()
 
 
@@ -157,7 +208,7 @@ class ManyQueues(FakeBroker):
     looked = 0
 
     def queues(self) -> list[Any]:
-        return [SimpleNamespace(record=SimpleNamespace(home="n1"), statistics=self._look) for _ in range(100)]
+        return [SimpleNamespace(accounted_here=True, statistics=self._look) for _ in range(100)]
 
     def _look(self) -> QueueStatistics:
         self.looked += 1
@@ -243,3 +294,94 @@ def test_what_is_archived_is_told() -> None:
     found = samples(FakeBroker())
     assert found["leveret_archive_bytes", ()] == 4096
     assert found["leveret_archive_oldest_seconds", ()] == 90.5
+
+
+def test_sizes_of_messages_are_in_the_buckets_that_dashboards_name() -> None:
+    broker = FakeBroker()
+    sizes = broker.message_sizes["AMQP 0-9-1"] = MessageSizes()
+    for count_, size in ((3, 300), (1, 101), (2, 2_000_000), (1, 200_000_000)):
+        sizes.add(count_, size)
+    found = samples(broker)
+    bounds = ("100.0", "1000.0", "10000.0", "100000.0", "1e+06", "1e+07", "5e+07", "1e+08", "+Inf")
+    counts = [found["rabbitmq_message_size_bytes_bucket", tuple(sorted((bound, "amqp091")))] for bound in bounds]
+    assert counts == [3, 4, 4, 4, 6, 6, 6, 6, 7]
+    assert found["rabbitmq_message_size_bytes_count", ("amqp091",)] == 7
+    assert found["rabbitmq_message_size_bytes_sum", ("amqp091",)] == 202_000_401
+
+
+def test_what_stream_clients_were_refused_is_counted_by_what_was_wrong() -> None:
+    broker = FakeBroker()
+    broker.stream_refusals[ResponseCode.NO_SUCH_STREAM] = 3
+    assert samples(broker)["rabbitmq_global_stream_error_stream_does_not_exist_total", ("stream",)] == 3
+
+
+def test_members_are_added_up_and_of_their_latencies_the_longest_is_told() -> None:
+    found = samples(FakeBroker())
+    assert (found["rabbitmq_raft_commit_index", ()], found["rabbitmq_raft_last_written_index", ()]) == (90, 100)
+    assert found["rabbitmq_raft_commit_latency_seconds", ()] == 0.25
+    assert found["rabbitmq_erlang_uptime_seconds", ()] > 0
+
+
+def objects(pieces: Sequence[bytes]) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    families = list(text_string_to_metric_families(b"".join(pieces).decode()))
+    names = [family.name for family in families]
+    assert len(set(names)) == len(names), "a series is told twice"
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def at(name: str, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]:
+    return name, frozenset(labels.items())
+
+
+def test_each_object_has_series_in_place_of_the_sums() -> None:
+    found = objects(asyncio.run(metrics_of(FakeBroker()).per_object()))
+    assert found[at("rabbitmq_queue_messages_ready", vhost="/", queue="q2")] == 2
+    assert found[at("rabbitmq_raft_term", vhost="v", queue="raft")] == 2
+    assert found[at("rabbitmq_exchange_messages_published_total", vhost="/", exchange="amq.topic")] == 9
+    assert found[at("rabbitmq_channel_consumers", channel="one (1)")] == 1
+    assert found[at("rabbitmq_connections")] == 2
+    assert at("rabbitmq_queue_messages_ready") not in found
+    assert at("rabbitmq_queue_messages_ready", vhost="/", queue="q1000") not in found, "another node tells of it"
+    identity = [labels for name, labels in found if name == "rabbitmq_identity_info"]
+    assert [dict(labels)["rabbitmq_endpoint"] for labels in identity] == ["per-object"]
+
+
+def test_families_are_told_that_are_asked_for_and_of_the_objects_that_are_asked_for() -> None:
+    broker = FakeBroker()
+    for command in default_commands("hash"):
+        broker.catalog.apply(command)
+    metrics = metrics_of(broker)
+
+    def detailed(*families: str, vhost: str = "", queue: str = "") -> set[str]:
+        pieces = asyncio.run(metrics.detailed(families, lambda one: vhost in ("", one), lambda one: queue in ("", one)))
+        return {name for name, _ in objects(pieces)} - {"rabbitmq_identity_info", "rabbitmq_build_info"}
+
+    coarse = {f"rabbitmq_detailed_queue_messages{what}" for what in ("", "_ready", "_unacked")}
+    assert detailed("queue_coarse_metrics") == detailed("queue_coarse_metrics", "no_family") == coarse
+    assert detailed("queue_coarse_metrics", vhost="v") == detailed("queue_coarse_metrics", queue="other") == set()
+    assert detailed("queue_coarse_metrics", vhost="/", queue="q2") == coarse
+    assert "rabbitmq_detailed_queue_consumers" in detailed("queue_consumer_count", "queue_metrics")
+    assert detailed("vhost_status", "exchange_names", "exchange_bindings") == {
+        "rabbitmq_cluster_vhost_status",
+        "rabbitmq_cluster_exchange_name",
+        "rabbitmq_cluster_exchange_bindings",
+    }
+    assert detailed("node_coarse_metrics") >= {"rabbitmq_detailed_process_open_fds"}
+    assert detailed("connection_churn_metrics") >= {"rabbitmq_detailed_connections_opened_total"}
+    assert detailed("ra_metrics", vhost="v") >= {"rabbitmq_detailed_raft_term"}
+    assert detailed() == set()
+
+
+def test_every_family_has_as_many_values_as_series() -> None:
+    metrics = metrics_of(FakeBroker())
+    for name, family in metrics.objects.families.items():
+        for row in family.rows(EVERYTHING):
+            assert len(row.values) == len(family.series), name
+
+
+def test_names_with_quotes_and_newlines_stay_one_label() -> None:
+    assert labelled(queue='a"b\\c\nd') == 'queue="a\\"b\\\\c\\nd"'

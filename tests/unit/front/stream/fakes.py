@@ -8,6 +8,7 @@ of a session method -> the error that it raises. There are no groups: tests say 
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -82,6 +83,7 @@ class FakeStreams:
         self.woken: Callable[[], None] = lambda: None  # there may be something to confirm or to deliver
         self.audited: list[str] = []
         self.audit = Audit(note=self.audited.append, warn=self.audited.append)
+        self.stream_refusals: Counter[int] = Counter()
 
     def answer(self, value: Any) -> Pending[Any]:
         if not self.answers_later:

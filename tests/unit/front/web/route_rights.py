@@ -11,6 +11,8 @@ from front.web.access import Right
 PATHS: dict[Right, tuple[str, ...]] = {
     Right.NONE: (
         "GET /metrics",
+        "GET /metrics/per-object",
+        "GET /metrics/detailed",
         "GET /api/version",
         "GET /api/health/checks/ready-to-serve-clients",
         "GET /api/health/checks/is-in-service",

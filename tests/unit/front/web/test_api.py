@@ -7,7 +7,7 @@ import base64
 import itertools
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -37,7 +37,7 @@ from front.slices import SLICE_S
 from front.web.access import Right
 from front.web.api import Api, WebPorts
 from front.web.request import HttpError, Request, Response, error_response
-from front.web.samples.figures import Figures
+from front.web.samples.figures import SampledFigures
 from front.web.views import queue_view
 from tests.unit.front.web.route_rights import ROUTES
 
@@ -111,7 +111,7 @@ class FakeBroker:
         self.streams = [StreamClient(one) for one in self.clients]
         self.closed: list[tuple[str, BrokerError]] = []
         self.limits, self.work = Limits(), Unsliced()
-        self.ended = EndedTraffic(self.catalog.vhosts)
+        self.ended = EndedTraffic(self.catalog)
         self.audit = SimpleNamespace(changed=lambda *what: None)
 
     def connections(self) -> list[Connection]:
@@ -213,6 +213,22 @@ class Node:
         return Pending.of(f"hash of {password.decode()}")
 
 
+class Figured:
+    """Metrics that say what they were asked for."""
+
+    async def text(self) -> bytes:
+        return b"figures 1\n"
+
+    async def per_object(self) -> list[bytes]:
+        return [b"one 1\n", b"two 2\n"]
+
+    async def detailed(
+        self, families: Sequence[str], has_vhost: Callable[[str], bool], has_queue: Callable[[str], bool]
+    ) -> list[bytes]:
+        found = [name for name in ("/", "v") if has_vhost(name)] + [name for name in ("a1", "b2") if has_queue(name)]
+        return [f"{family} {' '.join(found)}\n".encode() for family in families]
+
+
 class World:
     """The API with its broker, asked as a client would."""
 
@@ -222,11 +238,7 @@ class World:
         node: Any = Node()
         operations = Operations(node_broker, node)
         versions = {"rabbitmq_version": "3.13.7"}
-        self.api = Api(node_broker, WebPorts(operations, self._figures, lambda: NOW, metrics_login, versions))
-
-    @staticmethod
-    async def _figures() -> bytes:
-        return b"figures 1\n"
+        self.api = Api(node_broker, WebPorts(operations, Figured(), lambda: NOW, metrics_login, versions))
 
     def request(
         self, method: str, path: str, body: Any = None, user: str | None = "root", raw: bytes = b"", **headers: str
@@ -539,12 +551,13 @@ def test_a_stream_shows_its_offsets_beside_its_other_figures() -> None:
     record = QueueRecord("/", "s", "stream", True, False, False, {"x-queue-type": "stream"}, 1)
     details = {"first_offset": 3, "committed_offset": 9, "segments": 2, "readers": [{"offset": 4, "offset_lag": 6}]}
     view = queue_view(
-        QueueView(record, None, None, QueueStatistics(ready=7, details=details)), Figures.of({"messages": 7}, {}, {})
+        QueueView(record, None, None, QueueStatistics(ready=7, details=details)),
+        SampledFigures({"messages": 7}, {}, {}),
     )
     assert (view["type"], view["messages"], view["first_offset"], view["committed_offset"]) == ("stream", 7, 3, 9)
     assert (view["segments"], view["readers"]) == (2, [{"offset": 4, "offset_lag": 6}])
     assert "backing_queue_status" not in view
-    assert "segments" not in queue_view(QueueView(record, None, None, None), Figures()), "it is being opened"
+    assert "segments" not in queue_view(QueueView(record, None, None, None), SampledFigures()), "it is being opened"
 
 
 def test_a_queue_that_is_being_opened_is_listed_without_its_figures(world: World) -> None:
@@ -768,9 +781,18 @@ def test_a_page_of_another_site_may_look_for_it_is_shown_nothing(world: World) -
     assert world.request("GET", "/api/whoami", sec_fetch_site="cross-site").status == 200
 
 
+def test_metrics_of_objects_are_told_in_pieces_and_by_what_is_asked_for(world: World) -> None:
+    assert world.request("GET", "/metrics/per-object", user=None).pieces == [b"one 1\n", b"two 2\n"]
+    found = world.request("GET", "/metrics/detailed?family=a&family=b&vhost=v&queue=^a", user=None)
+    assert found.pieces == [b"a v a1\n", b"b v a1\n"]
+    assert world.request("GET", "/metrics/detailed?family=a", user=None).pieces == [b"a / v a1 b2\n"]
+    assert world.refused("GET", "/metrics/detailed?family=a&queue=(", user=None).status == 400
+
+
 def test_metrics_ask_for_a_login_if_they_are_told_to(world: World) -> None:
     guarded = World(world.broker, metrics_login=True)
-    assert guarded.refused("GET", "/metrics", user=None).status == 401
+    for path in ("/metrics", "/metrics/per-object", "/metrics/detailed"):
+        assert guarded.refused("GET", path, user=None).status == 401
     assert guarded.refused("GET", "/metrics", user="user-management").status == 401
     assert guarded.request("GET", "/metrics", user="user-monitoring").status == 200
 

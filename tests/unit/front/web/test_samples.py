@@ -9,7 +9,7 @@ import pytest
 from broker.login.client_address import ClientAddress
 from front.web.request import HttpError, Request
 from front.web.samples.books import BASIC, DETAILED, LOOKED_AT_MS, RINGED_MAX, SampleBook
-from front.web.samples.figures import Figures
+from front.web.samples.figures import SampledFigures
 from front.web.samples.ranges import Ranges, details, ranges_asked_for
 from front.web.samples.rings import SampleRing
 from front.web.samples.shapes import CONNECTION, DATA_RATES, EXCHANGE, LENGTHS, QUEUE, VHOST
@@ -182,9 +182,9 @@ def test_more_than_500_samples_and_none_are_refused(query: str) -> None:
 
 
 def test_figures_of_nodes_are_added_up_by_the_times_of_their_samples() -> None:
-    one = Figures.of({"publish_in": 3}, {"publish_in": 1.0}, {"publish_in": {5_000: 3, 0: 1}})
-    two = Figures.of({"publish_in": 4, "publish_out": 1}, {"publish_in": 0.5}, {"publish_in": {5_000: 4}})
-    found = Figures.of_nodes([one.row(), two.row(), {}])
+    one = SampledFigures({"publish_in": 3}, {"publish_in": 1.0}, {"publish_in": {5_000: 3, 0: 1}})
+    two = SampledFigures({"publish_in": 4, "publish_out": 1}, {"publish_in": 0.5}, {"publish_in": {5_000: 4}})
+    found = SampledFigures.of_nodes([one.row(), two.row(), {}])
     shown = found.shown(EXCHANGE.names)
     assert (shown["publish_in"], shown["publish_out"]) == (7, 1)
     assert shown["publish_in_details"]["rate"] == 1.5

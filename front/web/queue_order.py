@@ -1,0 +1,109 @@
+"""In which order queues are listed: all of them sorted once for each version of the catalog, and figures that are read alone.
+
+Ten thousand queues that are sorted by a figure are looked at for that figure only; the rest is made for a page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from broker.operations.operator import Operator
+from broker.operations.resources import Resources
+from broker.queue_type import QueueStatistics
+from broker.records import QueueRecord
+from front.web.handlers import WebFront
+from front.web.samples.node_samples import counts_row
+from front.web.samples.shapes import QUEUE
+from front.web.sorting import sorted_part
+
+LISTS_KEPT = 8  # of different operators, or vhosts
+
+
+def queue_order(record: QueueRecord) -> tuple[str, str]:
+    return record.vhost, record.name
+
+
+class OrderedQueues:
+    """The lists that were asked for last."""
+
+    def __init__(self) -> None:
+        self._version = -1  # of the catalog
+        self._lists: dict[tuple[str, tuple[str, ...], str | None], list[QueueRecord]] = {}
+
+    async def records(self, resources: Resources, who: Operator, vhost: str | None) -> list[QueueRecord]:
+        version, key = resources.version, (who.name, who.tags, vhost)
+        if version != self._version or len(self._lists) >= LISTS_KEPT:
+            self._version = version
+            self._lists.clear()
+        found = self._lists.get(key)
+        if found is None:
+            records = resources.queue_records(who, vhost)
+            found = await sorted_part(records, queue_order, reverse=False, start=0, end=len(records))
+            if resources.version == version:
+                self._lists[key] = found
+        return found
+
+
+# What the record itself says.
+DECLARED: dict[str, Callable[[QueueRecord], Any]] = {
+    "name": lambda record: record.name,
+    "vhost": lambda record: record.vhost,
+    "type": lambda record: record.kind,
+    "durable": lambda record: record.durable,
+    "auto_delete": lambda record: record.auto_delete,
+    "exclusive": lambda record: record.exclusive,
+}
+# What its queue counts.
+_STATISTICS: dict[str, Callable[[QueueStatistics], Any]] = {
+    "consumers": lambda figures: figures.consumers,
+    "message_bytes": lambda figures: figures.ready_bytes + figures.unacknowledged_bytes,
+    "message_bytes_ready": lambda figures: figures.ready_bytes,
+    "message_bytes_unacknowledged": lambda figures: figures.unacknowledged_bytes,
+    "messages_persistent": lambda figures: figures.persistent,
+    "messages_ram": lambda figures: figures.ram,
+    "memory": lambda figures: figures.memory_bytes,
+    "state": lambda figures: figures.state,
+    "consumer_capacity": lambda figures: figures.consumer_capacity,
+    "consumer_utilisation": lambda figures: figures.consumer_capacity,
+}
+_PLACES = {name: places for name, (_, places) in QUEUE.shown().items()}
+_DETAILS, _STATS = "_details.rate", "message_stats."
+
+
+def value_of(column: str, front: WebFront) -> Callable[[QueueRecord], Any] | None:
+    """None: it takes all that is shown of a queue to tell."""
+    if column in DECLARED:
+        return DECLARED[column]
+    figure = column.removeprefix(_STATS).removesuffix(_DETAILS)
+    if figure in _PLACES and column.startswith(_STATS) != figure.startswith("messages"):
+        return _rate(figure, front) if column.endswith(_DETAILS) else _count(figure, front)
+    return _statistic(column, front) if column in _STATISTICS else None
+
+
+def _rate(figure: str, front: WebFront) -> Callable[[QueueRecord], float]:
+    book, now = front.samples.queues, front.wall_ms()
+    return lambda record: book.rate(record.id, figure, now)
+
+
+def _count(figure: str, front: WebFront) -> Callable[[QueueRecord], int]:
+    places, find = _PLACES[figure], front.broker.find_queue
+
+    def count(record: QueueRecord) -> int:
+        found = find(record.vhost, record.name)
+        if found is None:
+            return 0
+        row = counts_row(found.queue.counts())
+        return sum([row[place] for place in places])
+
+    return count
+
+
+def _statistic(column: str, front: WebFront) -> Callable[[QueueRecord], Any]:
+    read, find = _STATISTICS[column], front.broker.find_queue
+
+    def statistic(record: QueueRecord) -> Any:
+        found = find(record.vhost, record.name)
+        return 0 if found is None else read(found.queue.statistics())
+
+    return statistic
