@@ -71,6 +71,11 @@ _PLACES = {name: places for name, (_, places) in QUEUE.shown().items()}
 _DETAILS, _STATS = "_details.rate", "message_stats."
 
 
+def is_traffic(column: str) -> bool:
+    """What clients of each node have done with a queue."""
+    return column.startswith(_STATS)
+
+
 def value_of(column: str, front: WebFront) -> Callable[[QueueRecord], Any] | None:
     """None: it takes all that is shown of a queue to tell."""
     if column in DECLARED:

@@ -52,9 +52,8 @@ async def exposed(prefix: str, series: Sequence[MetricSeries], rows: Iterable[Ob
         if len(lines[0]) >= LINES_AT_ONCE:
             _move(lines, parts)
     _move(lines, parts)
-    for name, one, some in zip(names, series, parts, strict=True):
-        some.insert(0, f"# HELP {name} {one.help}\n# TYPE {name} {one.kind}\n".encode())
-    return [b"".join(some) for some in parts]
+    heads = [f"# HELP {name} {one.help}\n# TYPE {name} {one.kind}\n" for name, one in zip(names, series, strict=True)]
+    return [piece for head, part in zip(heads, parts, strict=True) for piece in (head.encode(), *part)]
 
 
 def _move(lines: Sequence[list[str]], parts: Sequence[list[bytes]]) -> None:

@@ -99,3 +99,39 @@ def test_a_node_that_hangs_is_named_and_the_others_are_shown(cluster: RunningClu
     finally:
         os.kill(hanging, signal.SIGCONT)
     until(lambda: all(one["running"] for one in get(cluster, 1, "nodes")))
+
+
+def test_what_clients_of_several_nodes_do_is_added_up_and_sorted_by(cluster: RunningCluster) -> None:
+    connections = [
+        pika.BlockingConnection(pika.ConnectionParameters(*cluster.amqp(number), heartbeat=0)) for number in (1, 2)
+    ]
+    first, second = (connection.channel() for connection in connections)
+    first.queue_declare("summed", durable=True, arguments={"x-queue-type": "quorum"})
+    first.queue_bind("summed", "amq.direct")
+    second.queue_declare("many-on-2", durable=True)
+    for channel, count in ((first, 2), (second, 3)):
+        channel.confirm_delivery()
+        for _ in range(count):
+            channel.basic_publish("amq.direct", "summed", b"x")
+    for _ in range(9):
+        second.basic_publish("", "many-on-2", b"x")
+
+    def is_counted() -> bool:
+        queue = get(cluster, 3, "queues/%2F/summed")
+        exchange = get(cluster, 3, "exchanges/%2F/amq.direct")
+        counted = queue.get("message_stats", {}).get("publish"), exchange.get("message_stats", {}).get("publish_in")
+        return (*counted, queue["messages"]) == (5, 5, 5)
+
+    until(is_counted)
+    shown = get(cluster, 3, "queues/%2F/summed")
+    assert [(one["exchange"]["name"], one["stats"]["publish"]) for one in shown["incoming"]] == [("amq.direct", 5)]
+    (vhost,) = get(cluster, 3, "vhosts")
+    overview = get(cluster, 3, "overview")
+    messages = sum(one["messages"] for one in get(cluster, 3, "queues"))
+    assert vhost["messages"] == overview["queue_totals"]["messages"] == messages, "each queue is counted once"
+    assert set(vhost["cluster_state"]) == {"n1", "n2", "n3"}
+    for column, top in (("messages", ["many-on-2", "summed"]), ("message_stats.publish", ["many-on-2", "summed"])):
+        page = get(cluster, 1, f"queues?page=1&page_size=2&sort={column}&sort_reverse=true")
+        assert [one["name"] for one in page["items"]] == top, column
+    for connection in connections:
+        connection.close()

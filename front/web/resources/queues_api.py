@@ -18,7 +18,7 @@ from front.web.everywhere import Everywhere, Json
 from front.web.handlers import WebFront, operator, put
 from front.web.listing import ListOf, listed
 from front.web.message_flows import MessageFlows
-from front.web.queue_order import DECLARED, OrderedQueues, queue_order, value_of
+from front.web.queue_order import DECLARED, OrderedQueues, is_traffic, queue_order, value_of
 from front.web.refusals import bad_request
 from front.web.request import Request, Response, json_response
 from front.web.resources.clients_api import CONSUMERS
@@ -126,21 +126,30 @@ class QueuesApi:
         return await listed(request, await self._ordered.records(self._resources, who, vhost), kind)
 
     async def _value(self, who: Operator, vhost: str | None, column: str) -> Callable[[QueueRecord], Any] | None:
+        """Of a classic queue its home knows; of a replicated one each node what its clients have done."""
         here = value_of(column, self._front)
         if here is None or column in DECLARED:
             return here
         known = here
-        rows = await self._everywhere.find_elsewhere(VALUES, who, vhost, column)
-        told = {row["id"]: row["value"] for row in rows}
-        return lambda record: told[record.id] if record.id in told else known(record)
+        told: dict[int, Any] = {}
+        for row in await self._everywhere.find_elsewhere(VALUES, who, vhost, column):
+            told[row["id"]] = told[row["id"]] + row["value"] if row["id"] in told else row["value"]
+
+        def value(record: QueueRecord) -> Any:
+            if record.id not in told:
+                return known(record)
+            return told[record.id] if record.kind == "classic" else known(record) + told[record.id]
+
+        return value
 
     async def _values(self, who: Operator, vhost: str | None, column: str) -> AsyncIterator[Json]:
-        """What queues are sorted by that live on this node and on no other."""
-        value = value_of(column, self._front)
-        if value is not None:
-            async for record in made_in_slices(iter(self._resources.queue_records(who, vhost))):
-                if record.kind == "classic" and record.home == self._node:
-                    yield {"id": record.id, "value": value(record)}
+        """What queues are sorted by, as far as this node adds to it."""
+        value, of_clients = value_of(column, self._front), is_traffic(column)
+        if value is None:
+            return
+        async for record in made_in_slices(iter(self._resources.queue_records(who, vhost))):
+            if record.home == self._node if record.kind == "classic" else of_clients:
+                yield {"id": record.id, "value": value(record)}
 
     async def _get(self, request: Request, vhost: str, queue: str) -> Response:
         who = operator(request)
