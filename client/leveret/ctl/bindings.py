@@ -7,15 +7,22 @@ from typing import Annotated
 
 import typer
 
-from leveret.ctl import render
+from leveret.ctl import completion, render
 from leveret.ctl.arguments import pairs
 from leveret.ctl.run import options, with_node
 from leveret.topology import Topology
 
 app = typer.Typer(help="Bindings: which messages of an exchange go where.", no_args_is_help=True)
 
-Source = Annotated[str, typer.Argument(help="The exchange that messages come from.")]
-Destination = Annotated[str, typer.Argument(help="The queue, or with --to-exchange the exchange, that they go to.")]
+Source = Annotated[
+    str, typer.Argument(help="The exchange that messages come from.", autocompletion=completion.exchanges)
+]
+Destination = Annotated[
+    str,
+    typer.Argument(
+        help="The queue, or with --to-exchange the exchange, that they go to.", autocompletion=completion.queues
+    ),
+]
 Key = Annotated[str, typer.Option("--key", "-k", help="The binding's routing key or pattern.")]
 ToExchange = Annotated[bool, typer.Option("--to-exchange", help="The destination is an exchange.")]
 Arguments = Annotated[list[str] | None, typer.Option("--argument", "-a", metavar="KEY=VALUE", help="May be repeated.")]

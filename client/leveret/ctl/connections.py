@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from leveret.ctl import render
+from leveret.ctl import completion, render
 from leveret.ctl.run import options, with_node
 
 app = typer.Typer(help="Connections: list, close.", no_args_is_help=True)
@@ -23,7 +23,10 @@ def list_connections() -> None:
 
 @app.command()
 def close(
-    connection: Annotated[str, typer.Argument(help="Its id or name, as `connection list` shows it.")],
+    connection: Annotated[
+        str,
+        typer.Argument(help="Its id or name, as `connection list` shows it.", autocompletion=completion.connections),
+    ],
     reason: Annotated[str, typer.Option(help="Told to the client.")] = "",
 ) -> None:
     """Close a connection."""

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from leveret.ctl import render
+from leveret.ctl import completion, render
 from leveret.ctl.arguments import pairs
 from leveret.ctl.run import options, with_node
 
 app = typer.Typer(help="Exchanges: list, declare, delete.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(help="The exchange's name.")]
+Name = Annotated[str, typer.Argument(help="The exchange's name.", autocompletion=completion.exchanges)]
 
 COLUMNS = ("vhost", "name", "kind", "durable", "auto_delete", "internal", "arguments")
 

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from leveret.ctl import exits, render
+from leveret.ctl import completion, exits, render
 from leveret.ctl.exits import UsageError
 from leveret.ctl.run import options, with_node
 from leveret.records import QueueChange, QueueGroup, QueueMember
 
-Name = Annotated[str, typer.Argument(help="The queue's name.")]
+Name = Annotated[str, typer.Argument(help="The queue's name.", autocompletion=completion.queues)]
 Node = Annotated[str, typer.Argument(help="The name of a node, as in `leveretctl cluster status`.")]
 VhostPattern = Annotated[str, typer.Option(metavar="REGEX", help="Only in vhosts with such names.")]
 QueuePattern = Annotated[str, typer.Option(metavar="REGEX", help="Only queues with such names.")]

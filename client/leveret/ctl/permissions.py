@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from leveret.ctl import render
+from leveret.ctl import completion, render
 from leveret.ctl.run import options, with_node
 
 app = typer.Typer(help="What users may configure, write to and read from.", no_args_is_help=True)
 topic_app = typer.Typer(help="Which routing keys users may use at topic exchanges.", no_args_is_help=True)
 
-User = Annotated[str, typer.Argument(help="The user's name.")]
+User = Annotated[str, typer.Argument(help="The user's name.", autocompletion=completion.users)]
 OnlyUser = Annotated[str, typer.Option("--of", help="Only of this user.")]
 Exchange = Annotated[str, typer.Argument(help="The topic exchange.")]
 Pattern = Annotated[str, typer.Argument(help="A regular expression on names; '^$' matches nothing, '.*' everything.")]

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from leveret.ctl import render
+from leveret.ctl import completion, render
 from leveret.ctl.arguments import json_object
 from leveret.ctl.run import options, with_node
 
 app = typer.Typer(help="Policies: limits and behaviour for queues and exchanges by name.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(help="The policy's name.")]
+Name = Annotated[str, typer.Argument(help="The policy's name.", autocompletion=completion.policies)]
 Operator = Annotated[bool, typer.Option("--operator", help="An operator policy, which users cannot change.")]
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from leveret.ctl import members, render
+from leveret.ctl import completion, members, render
 from leveret.ctl.arguments import pairs
 from leveret.ctl.run import options, with_node
 from leveret.message import Message
@@ -15,7 +15,7 @@ from leveret.records import QueueStatus
 
 app = typer.Typer(help="Queues: list, declare, look inside, empty, delete.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(help="The queue's name.")]
+Name = Annotated[str, typer.Argument(help="The queue's name.", autocompletion=completion.queues)]
 Arguments = Annotated[list[str] | None, typer.Option("--argument", "-a", metavar="KEY=VALUE", help="May be repeated.")]
 
 COLUMNS = ("vhost", "name", "kind", "state", "ready", "unacknowledged", "consumers", "ready_bytes", "durable", "policy")

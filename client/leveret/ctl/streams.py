@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 import leveret
-from leveret.ctl import members, render
+from leveret.ctl import completion, members, render
 from leveret.ctl.arguments import pairs
 from leveret.ctl.exits import UsageError
 from leveret.ctl.queues import message_line, properties_of
@@ -26,7 +26,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Name = Annotated[str, typer.Argument(help="The stream's name.")]
+Name = Annotated[str, typer.Argument(help="The stream's name.", autocompletion=completion.streams)]
 MaxAge = Annotated[
     str | None, typer.Option(help="Remove segments older than this: a number and one of Y M D h m s, as 7D.")
 ]
@@ -125,7 +125,7 @@ def readers(name: Name) -> None:
     render.records(lines, READER_COLUMNS, empty=f"nobody reads stream '{name}' on a node that has a member of it")
 
 
-OneStream = Annotated[str, typer.Argument(help="Only of this stream.")]
+OneStream = Annotated[str, typer.Argument(help="Only of this stream.", autocompletion=completion.streams)]
 
 
 @app.command()

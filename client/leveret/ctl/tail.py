@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 
 import leveret
-from leveret.ctl import render
+from leveret.ctl import completion, render
 from leveret.ctl.queues import message_facts, message_line
 from leveret.ctl.run import options, with_node
 
 
 def tail(
-    queue: Annotated[str, typer.Argument(help="The queue to read.")],
+    queue: Annotated[str, typer.Argument(help="The queue to read.", autocompletion=completion.queues)],
     count: Annotated[int, typer.Option("--count", "-n", min=0, help="Stop after so many; 0 is never.")] = 0,
     take: Annotated[
         bool, typer.Option("--take", help="Remove what is shown; without it everything goes back.")

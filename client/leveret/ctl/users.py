@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from leveret.ctl import render
+from leveret.ctl import completion, render
 from leveret.ctl.arguments import numbers
 from leveret.ctl.exits import UsageError
 from leveret.ctl.run import with_node
 
 app = typer.Typer(help="Users: list, add, delete, change password or tags.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(help="The user's name.")]
+Name = Annotated[str, typer.Argument(help="The user's name.", autocompletion=completion.users)]
 NewPassword = Annotated[
     str | None,
     typer.Option(

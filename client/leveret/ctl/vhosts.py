@@ -6,14 +6,14 @@ from typing import Annotated
 
 import typer
 
-from leveret.ctl import render
+from leveret.ctl import completion, render
 from leveret.ctl.arguments import numbers
 from leveret.ctl.run import with_node
 from leveret.records import Vhost
 
 app = typer.Typer(help="Vhosts: list, add, delete.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(help="The vhost's name.")]
+Name = Annotated[str, typer.Argument(help="The vhost's name.", autocompletion=completion.vhosts)]
 
 COLUMNS = ("name", "description", "tags", "default_queue_type", "protected_from_deletion", "limits")
 

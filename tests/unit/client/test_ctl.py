@@ -377,3 +377,25 @@ def test_top_shows_the_node_and_the_queues_with_most_messages(
 def test_growth_is_what_came_since_the_last_look() -> None:
     queue = Queue("/", "q", "classic", "running", 10, 2, 1, True, False, False, 0, 0, 0, "n1", "", "")
     assert [top._busy(queue, before, 2.0).growth for before in (None, {}, {("/", "q"): 20})] == [0.0, 6.0, -4.0]
+
+
+def completed(command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What bash is told for this line, whose last word is to be completed."""
+    monkeypatch.setenv("COMP_WORDS", f"leveretctl {command}")
+    monkeypatch.setenv("COMP_CWORD", str(len(command.split())))
+    monkeypatch.setenv("_LEVERETCTL_COMPLETE", "complete_bash")
+    with pytest.raises(SystemExit):
+        ctl.run([])
+    return capsys.readouterr().out.split()
+
+
+def test_the_shell_completes_names_of_the_node(
+    node: Running, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ctl.run(["--node", node.target, "queue", "declare", "completed.one"]) == exits.OK
+    assert ctl.run(["--node", node.target, "queue", "declare", "completed.two"]) == exits.OK
+    capsys.readouterr()
+    asked = f"--node {node.target} queue status"
+    assert completed(f"{asked} completed.", monkeypatch, capsys) == ["completed.one", "completed.two"]
+    assert completed(f"{asked} completed.t", monkeypatch, capsys) == ["completed.two"]
+    assert completed("--node 127.0.0.1:1 queue status completed.", monkeypatch, capsys) == [], "no node, no names"
