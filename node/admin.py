@@ -12,9 +12,10 @@ from broker.alarms import Alarms
 from broker.errors import BrokerError, ResourceExhausted
 from broker.operations.node_facts import AlarmFacts, ListenerFacts, NodeFacts
 from broker.pending import Pending
-from node.auth import Hashes, Verifier
+from node.auth import Verifier
 from node.background import Background
 from node.config import Config
+from node.password_hashes import Hashes
 from node.version import VERSION as VERSION
 from node.watching.alarms import Watcher
 from node.watching.metrics import file_descriptors
@@ -51,6 +52,8 @@ class NodeAdmin:
         return {
             "product_name": "Leveret",
             "product_version": VERSION,
+            "rabbit_version": self._config.amqp.announce_version,
+            "rabbitmq_version": self._config.amqp.announce_version,
             "node": self._config.node_name,
             "cluster_name": self._config.cluster_name,
         }
@@ -83,7 +86,7 @@ class NodeAdmin:
     def set_log_level(self, level: str) -> None:
         logging.getLogger("leveret").setLevel(level.upper())
 
-    def hash_password(self, password: bytes) -> Pending[str]:
+    def hash_password(self, password: bytes, current: str | None = None) -> Pending[str]:
         pending: Pending[str] = Pending()
 
         def done(value: str | None, error: Exception | None) -> None:
@@ -94,7 +97,7 @@ class NodeAdmin:
             else:
                 pending.fail(ResourceExhausted(f"the password could not be hashed: {type(error).__name__}"))
 
-        self._background.run(lambda: self._verifier.hash(password), done)
+        self._background.run(lambda: self._verifier.hash(password, current), done)
         return pending
 
     @property

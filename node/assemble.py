@@ -39,6 +39,7 @@ from node.addresses import endpoint
 from node.admin import VERSION, NodeAdmin
 from node.auth import Verifier
 from node.background import Inline, Threads
+from node.boot_definitions import BootDefinitions
 from node.catalog.catalog_store import IN_MEMORY_KEY, NothingKept, replacement
 from node.catalog.cluster_metadata import ClusterMetadata
 from node.catalog.fetch import fetch_catalog
@@ -77,6 +78,7 @@ from storage import names
 from storage.lmdb_store import LmdbStore
 from storage.os_disk import OsDisk
 
+GUEST_PASSWORD = "guest"
 PASSWORD_THREADS = 2  # one checks logins, one hashes for administrators
 PASSWORD_NICENESS = 19  # the event loop and the log come first
 EXPORT_NICENESS = 19
@@ -127,7 +129,8 @@ class Node:
 
         password_threads = Threads(loop, PASSWORD_THREADS, "leveret-passwords", PASSWORD_NICENESS)
         self._undo.callback(password_threads.close)
-        verifier = Verifier(password_threads, self._clock.monotonic, loop.call_later)
+        hashing = config.auth.password_hashing
+        verifier = Verifier(password_threads, self._clock.monotonic, loop.call_later, hashing=hashing)
         kernel.begin(verifier)
         broker = kernel.broker
         input_share = InputShare(loop.call_soon)
@@ -161,6 +164,9 @@ class Node:
             started_at_ms=started_at,
         )
         operations = Operations(broker, admin)
+        if config.definitions.path:
+            boot = BootDefinitions(config.definitions.path, len(config.cluster.peers), operations.documents, broker)
+            await boot.bring_in(partial(verifier.hash, GUEST_PASSWORD))
         exports = self._log_exports(kernel)
         metrics = Metrics(
             broker,
@@ -275,7 +281,8 @@ class Node:
 
     async def _enter_cluster(self, kernel: Kernel, verifier: Verifier) -> None:
         """A node that knows the catalog does not wait for the others for long: what it has is served while they are away."""
-        pending = kernel.enter(lambda: verifier.hash("guest"))
+        has_definitions = bool(self._config.definitions.path)  # which say who the users are
+        pending = kernel.enter(None if has_definitions else partial(verifier.hash, GUEST_PASSWORD))
         entered: list[asyncio.Future[Any]] = [answered(one) for one in pending]
         for future in entered:
             future.add_done_callback(lambda one: one.cancelled() or one.exception())  # whether anybody waits or not

@@ -1,9 +1,6 @@
 """Passwords: how they are kept, and how a log-in is checked without holding up the node or telling an attacker anything.
 
-Kept is an argon2id hash, or one imported from RabbitMQ:
-
-    $argon2id$v=19$m=...,t=...,p=...$salt$hash
-    $rabbit-sha256$<base64 of salt (4 bytes) and SHA-256 of salt and password>
+Kept is an argon2id hash, or one in a form of RabbitMQ's (node/password_hashes.py).
 
 Verifying is made expensive on purpose, so it runs beside the event loop, at low priority, one at a time, in the order that
 broker/login/login_queue.py gives. A wrong password, an imported hash and a user that does not exist all take the time of one
@@ -16,8 +13,6 @@ What cannot be checked now is refused as busy, after a pause: a client that is t
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 import hmac
 import secrets
@@ -27,17 +22,14 @@ from dataclasses import dataclass, field
 
 import argon2
 
-from broker.catalog.definitions import PasswordHashes
 from broker.errors import PreconditionFailed, ResourceExhausted
 from broker.login.login_queue import Full, LoginLimits, LoginQueue
 from broker.pending import Pending
 from broker.records import UserRecord
 from node.background import Background
+from node.password_hashes import ARGON2, salted_hash, salted_hash_matches
 
 PASSWORD_BYTES_MAX = 1024
-RABBITMQ_PREFIX = "$rabbit-sha256$"
-_RABBITMQ_SALT_BYTES = 4
-_RABBITMQ_HASH_BYTES = 32
 
 
 @dataclass(slots=True, frozen=True)
@@ -79,11 +71,14 @@ class Verifier:
         call_later: Callable[[float, Callable[[], None]], object],
         cost: HashCost | None = None,
         limits: VerifierLimits | None = None,
+        hashing: str = ARGON2,
     ) -> None:
+        """`hashing`: one of HASHINGS, for passwords that are kept from now on."""
         cost = cost or HashCost()
         self._background = background
         self._monotonic = monotonic
         self._limits = limits or VerifierLimits()
+        self._hashing = hashing
         self._hasher = argon2.PasswordHasher(
             time_cost=cost.passes, memory_cost=cost.memory_kib, parallelism=cost.lanes, type=argon2.Type.ID
         )
@@ -98,14 +93,17 @@ class Verifier:
         self._busy = 0
         self.busy_total = 0
 
-    def hash(self, password: str | bytes) -> str:
-        """What to keep for this password. Takes as long as a verification; meant for administrators' requests."""
+    def hash(self, password: str | bytes, current: str | None = None) -> str:
+        """What to keep for this password: `current`, where that is its hash already. Takes as long as a verification or two;
+        meant for administrators' requests."""
         raw = password.encode() if isinstance(password, str) else password
         if len(raw) > PASSWORD_BYTES_MAX:
             raise PreconditionFailed(f"a password of {len(raw)} bytes is longer than {PASSWORD_BYTES_MAX}")
         if not raw:
             raise PreconditionFailed("a password cannot be empty")
-        return self._hasher.hash(raw)
+        if current is not None and self._matches(current, raw):
+            return current
+        return self._hasher.hash(raw) if self._hashing == ARGON2 else salted_hash(self._hashing, raw)
 
     def verify(self, user: UserRecord | None, password: bytes, name: str, source: str) -> Pending[bool]:
         """Whether this is the user's password; False for nobody, and for a user that no password lets in. `name` is what the
@@ -217,7 +215,7 @@ class Verifier:
             right = self._argon2_matches(kept, password)
         else:
             self._argon2_matches(self._nobodys_hash, password)
-            right = kept is not None and _rabbitmq_matches(kept, password)
+            right = kept is not None and salted_hash_matches(kept, password)
         return right and bool(password)
 
     def _argon2_matches(self, kept: str, password: bytes) -> bool:
@@ -225,68 +223,3 @@ class Verifier:
             return self._hasher.verify(kept, password)
         except (argon2.exceptions.VerificationError, argon2.exceptions.InvalidHashError):
             return False
-
-
-ARGON2 = "argon2id"
-RABBITMQ = "rabbit_password_hashing_sha256"
-# Of a hash that is imported: a verification must not cost more than this, whoever made it.
-IMPORTED_MEMORY_KIB_MAX = 262_144
-IMPORTED_PASSES_MAX = 16
-
-
-class Hashes(PasswordHashes):
-    """How hashes look in definitions: RabbitMQ's as there, ours under their own name."""
-
-    def exported(self, kept: str) -> tuple[str, str]:
-        if kept.startswith(RABBITMQ_PREFIX):
-            return RABBITMQ, kept.removeprefix(RABBITMQ_PREFIX)
-        return ARGON2, kept
-
-    def imported(self, algorithm: str, password_hash: str) -> str:
-        if algorithm == RABBITMQ:
-            return imported_from_rabbitmq(password_hash)
-        if algorithm != ARGON2:
-            raise PreconditionFailed(f"hashing_algorithm '{algorithm}' is not known: {RABBITMQ} or {ARGON2}")
-        try:
-            cost = argon2.extract_parameters(password_hash)
-        except argon2.exceptions.InvalidHashError:
-            raise PreconditionFailed(
-                f"a password hash of {ARGON2} begins with $argon2id$, and this one is none"
-            ) from None
-        if (
-            cost.type is not argon2.Type.ID
-            or cost.memory_cost > IMPORTED_MEMORY_KIB_MAX
-            or cost.time_cost > IMPORTED_PASSES_MAX
-        ):
-            raise PreconditionFailed(
-                f"a password hash that costs more than {IMPORTED_MEMORY_KIB_MAX} KiB or {IMPORTED_PASSES_MAX} passes, or is "
-                f"not of {ARGON2}, is not taken"
-            )
-        return password_hash
-
-
-def imported_from_rabbitmq(password_hash: str) -> str:
-    """What to keep for a `password_hash` of RabbitMQ's definitions (rabbit_password_hashing_sha256)."""
-    _split_rabbitmq(password_hash)
-    return RABBITMQ_PREFIX + password_hash
-
-
-def _split_rabbitmq(encoded: str) -> tuple[bytes, bytes]:
-    try:
-        raw = base64.b64decode(encoded, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise PreconditionFailed(f"a password hash of RabbitMQ is base64: {error}") from error
-    if len(raw) != _RABBITMQ_SALT_BYTES + _RABBITMQ_HASH_BYTES:
-        expected = _RABBITMQ_SALT_BYTES + _RABBITMQ_HASH_BYTES
-        raise PreconditionFailed(f"a salted SHA-256 hash of RabbitMQ has {expected} bytes, not {len(raw)}")
-    return raw[:_RABBITMQ_SALT_BYTES], raw[_RABBITMQ_SALT_BYTES:]
-
-
-def _rabbitmq_matches(kept: str, password: bytes) -> bool:
-    if not kept.startswith(RABBITMQ_PREFIX):
-        return False
-    try:
-        salt, expected = _split_rabbitmq(kept.removeprefix(RABBITMQ_PREFIX))
-    except PreconditionFailed:
-        return False
-    return hmac.compare_digest(hashlib.sha256(salt + password).digest(), expected)

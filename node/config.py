@@ -14,6 +14,7 @@ import msgspec
 
 from broker.history_level import LEVELS
 from node import addresses
+from node.password_hashes import HASHINGS
 
 STREAM_FRAME_MAX_MIN = 8_192  # what a client may send before it is tuned
 EXPORT_BYTES_PER_S_MIN = 65_536
@@ -74,6 +75,14 @@ class TlsSection(Section, frozen=True):
     verify_peer: bool = False  # True: a client without a valid certificate is refused
     grpc: bool = False  # serve gRPC with this certificate too
     username_from: str = "common-name"  # what EXTERNAL takes as the user: common-name or distinguished-name
+
+
+class AuthSection(Section, frozen=True):
+    password_hashing: str = "argon2id"  # of new passwords: argon2id, or sha256 or sha512 as RabbitMQ has them
+
+
+class DefinitionsSection(Section, frozen=True):
+    path: str = ""  # imported at each start: a file, or a folder with *.json files; a new cluster then has no guest
 
 
 class AmqpSection(Section, frozen=True):
@@ -213,6 +222,8 @@ class Config(Section, frozen=True):
     listen: ListenSection = ListenSection()
     cluster: ClusterSection = ClusterSection()
     tls: TlsSection = TlsSection()
+    auth: AuthSection = AuthSection()
+    definitions: DefinitionsSection = DefinitionsSection()
     amqp: AmqpSection = AmqpSection()
     stream: StreamSection = StreamSection()
     grpc: GrpcSection = GrpcSection()
@@ -280,6 +291,10 @@ def check(config: Config) -> None:
         raise ConfigError(f"stream.frame_max is {config.stream.frame_max}: give {STREAM_FRAME_MAX_MIN} or more, or 0")
     if config.tls.username_from not in ("common-name", "distinguished-name"):
         raise ConfigError(f"tls.username_from is {config.tls.username_from!r}: common-name or distinguished-name")
+    if config.auth.password_hashing not in HASHINGS:
+        raise ConfigError(
+            f"auth.password_hashing is {config.auth.password_hashing!r}: give one of {', '.join(HASHINGS)}"
+        )
     if config.logging.level not in ("debug", "info", "warning", "error"):
         raise ConfigError(f"logging.level is {config.logging.level!r}: debug, info, warning or error")
     if config.history.level not in LEVELS:

@@ -305,13 +305,13 @@ class Kernel:
         record = self.metadata.catalog.nodes.get(name)
         return None if record is None else self.news.stream_address(record.number, tls=tls)
 
-    def enter(self, guest_hash: Callable[[], str]) -> list[Pending[Any]]:
-        """Say who this is, behind what makes a cluster where there is none."""
+    def enter(self, guest_hash: Callable[[], str] | None) -> list[Pending[Any]]:
+        """Say who this is, behind what makes a cluster where there is none, with the user guest if there is a hash for it."""
         place, metadata, limits = self.place, self.metadata, self._settings.catalog
         commands: list[Command] = []
         if self.member.alone and not metadata.catalog.cluster_id:
             if not metadata.catalog.vhosts:
-                commands += default_commands(guest_hash())
+                commands += default_commands(None if guest_hash is None else guest_hash())
             record = NodeRecord(place.name, 0, place.disk_id, self._ways.address, place.kind, self._settings.zone)
             # A founder that is killed in the midst of this has the same life again.
             commands += [JoinNode(record, place.cluster_id, place.incarnation), SetClusterId(place.cluster_id)]

@@ -87,6 +87,9 @@ def serve(
     ram: Annotated[bool, typer.Option("--ram", help="Keep what is declared in memory only.")] = False,
     secret_file: Annotated[Path | None, typer.Option(help="A file with the secret that all nodes know.")] = None,
     zone: Annotated[str | None, typer.Option(help="What fails together, such as a machine or a rack.")] = None,
+    definitions: Annotated[
+        Path | None, typer.Option(help="Import them at each start: a file, or a folder with *.json files.")
+    ] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
 ) -> None:
     """Run one node until it is told to stop (SIGTERM or Ctrl-C). Options win over the file."""
@@ -98,6 +101,9 @@ def serve(
         listens = {"amqp": amqp, "amqps": amqps, "stream": stream, "streams": streams, "grpc": grpc, "http": http}
         config = with_options(config, name, data_dir, log_level, **listens)
         config = with_cluster_options(config, peer, advertise, join, peers, ram, secret_file, zone)
+        if definitions is not None:
+            replace = msgspec.structs.replace
+            config = replace(config, definitions=replace(config.definitions, path=str(definitions)))
         configuration.check(config)
     except ConfigError as error:
         typer.echo(f"leveret: {error}", err=True)

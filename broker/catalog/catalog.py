@@ -27,7 +27,7 @@ from broker.catalog.catalog_limits import CatalogLimits, check_count
 from broker.catalog.catalog_nodes import CatalogNodes
 from broker.catalog.catalog_policies import CatalogPolicies
 from broker.catalog.catalog_users import CatalogUsers
-from broker.catalog.namespace import Namespace
+from broker.catalog.namespace import Namespace, identity_of
 from broker.catalog.proposed_queue import kind_of, proposed_queue
 from broker.errors import NotFound, PreconditionFailed, ResourceLocked
 from broker.exchanges.bindings import Destination
@@ -63,10 +63,15 @@ PREDECLARED_EXCHANGES = (
 _NEVER_REPLACED = (ExchangeRecord, QueueRecord, BindingRecord)
 
 
-def default_commands(password_hash: str) -> list[Command]:
-    """What a new cluster begins with: vhost `/`, and user guest, who may do everything there (and come from loopback only)."""
+def default_commands(password_hash: str | None) -> list[Command]:
+    """What a new cluster begins with: vhost `/`, and user guest, unless there is no hash for it."""
+    vhost = commands.PutVhost(VhostRecord("/", description="Default virtual host"))
+    return [vhost] if password_hash is None else [vhost, *guest_commands(password_hash)]
+
+
+def guest_commands(password_hash: str) -> list[Command]:
+    """User guest, who may do everything in vhost `/` (and come from loopback only)."""
     return [
-        commands.PutVhost(VhostRecord("/", description="Default virtual host")),
         commands.PutUser(UserRecord("guest", password_hash, ("administrator",))),
         commands.PutPermission(PermissionRecord("guest", "/", ".*", ".*", ".*")),
     ]
@@ -150,6 +155,10 @@ class Catalog(CatalogNodes, CatalogUsers, CatalogPolicies):
 
     def bindings(self, vhost: str) -> Iterable[BindingRecord]:
         return self.namespace(vhost).bindings.values()
+
+    def has_binding(self, binding: BindingRecord) -> bool:
+        namespace = self._namespaces.get(binding.vhost)
+        return namespace is not None and identity_of(binding) in namespace.bindings
 
     def bindings_of_source(self, vhost: str, exchange: str) -> Iterable[BindingRecord]:
         found = self.namespace(vhost).exchanges.get(exchange)
@@ -326,9 +335,8 @@ class Catalog(CatalogNodes, CatalogUsers, CatalogPolicies):
     def _check_new_queue(self, wish: commands.DeclareQueue, kind: str) -> None:
         check_name("queue", wish.name)
         check_queue(wish, kind)
-        count = len(self.namespace(wish.vhost).queues)
         limit = self.vhosts[wish.vhost].limits.get("max-queues")
-        if limit is not None and count >= limit:
+        if limit is not None and self.count_queues(wish.vhost) >= limit:
             raise PreconditionFailed(
                 f"cannot declare queue '{wish.name}': queue limit in vhost '{wish.vhost}' ({limit}) is reached"
             )

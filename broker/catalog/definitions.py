@@ -4,8 +4,9 @@
     one vhost    parameters, policies, exchanges, queues, bindings
 
 Exclusive queues belong to their connections and are left out, and so is what every vhost has by itself. There are no messages
-in it, and the hashes of passwords only when they are asked for: without them users keep the password that they have where the
-document is imported, and new ones have none.
+in it, and no hashes of passwords unless they are asked for: without them users keep the password that they have where the
+document is imported, and new ones have none. A hash that RabbitMQ does not know stands under keys that it passes over: its
+users have no password there, until they are given one.
 
 What is declared is looked at in one go, so that a document holds together; its items are made as they are asked for, which with
 thousands of queues is to be done over several turns.
@@ -23,6 +24,11 @@ from broker.records import PolicyRecord, UserRecord, VhostRecord
 
 Json = dict[str, Any]
 Parts = dict[str, Iterator[Json]]
+
+CLUSTER, ONE_VHOST = "cluster", "single_virtual_host"  # forms of documents
+DEFAULT_HASHING = "rabbit_password_hashing_sha256"  # where a user does not say how the password was hashed
+RABBITMQ_HASHINGS = "rabbit_"  # how their names begin
+LEVERET_HASHING, LEVERET_HASH = "leveret_hashing_algorithm", "leveret_password_hash"
 
 # Parameters in which RabbitMQ keeps what are things of their own here.
 OPERATOR_POLICIES = "operator_policy"
@@ -80,20 +86,35 @@ def _user(record: UserRecord, hashes: PasswordHashes | None) -> Json:
     if record.password_hash is None:
         return {**fields, "password_hash": ""}
     algorithm, password_hash = hashes.exported(record.password_hash)
-    return {**fields, "password_hash": password_hash, "hashing_algorithm": algorithm}
+    if algorithm.startswith(RABBITMQ_HASHINGS):
+        return {**fields, "password_hash": password_hash, "hashing_algorithm": algorithm}
+    own = {LEVERET_HASH: password_hash, LEVERET_HASHING: algorithm}
+    return {**fields, "password_hash": "", "hashing_algorithm": DEFAULT_HASHING, **own}
 
 
 def _vhost(record: VhostRecord) -> Json:
+    return {"name": record.name, "metadata": _metadata(record), "limits": dict(record.limits)}
+
+
+def one_vhost_head(record: VhostRecord) -> Json:
+    """What a document of one vhost says of itself."""
     return {
-        "name": record.name,
-        "metadata": {
-            "description": record.description,
-            "tags": list(record.tags),
-            "default_queue_type": record.default_queue_type,
-            "protected_from_deletion": record.protected_from_deletion,
-        },
+        "original_vhost_name": record.name,
+        "explanation": f"Definitions of virtual host '{record.name}'",
+        "description": record.description,
+        "metadata": _metadata(record),
         "limits": dict(record.limits),
     }
+
+
+def _metadata(record: VhostRecord) -> Json:
+    """As RabbitMQ has it: that a vhost is protected is said only where it is."""
+    words = {
+        "description": record.description,
+        "tags": list(record.tags),
+        "default_queue_type": record.default_queue_type,
+    }
+    return {**words, "protected_from_deletion": True} if record.protected_from_deletion else words
 
 
 def parameters_of(catalog: Catalog, vhost: str) -> Iterator[Json]:

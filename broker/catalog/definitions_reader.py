@@ -1,29 +1,34 @@
 """What a document of definitions asks for, as commands in the order in which they can be applied.
 
-Strict about what it understands: a wrong type is refused with its place, before anything is applied. Silent about keys that it
-does not know, for RabbitMQ's plugins add theirs.
+RabbitMQ's own exports are understood, of 3.x and 4.x, with its defaults for what is not said. Strict about what it understands:
+a wrong type is a fault with its place, and all faults are told. What RabbitMQ knows and Leveret does not is passed over with a
+remark; silently passed over are keys that neither knows, for plugins add theirs.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any
 
 from broker.catalog import catalog_commands as commands
-from broker.catalog.arguments import encoded_arguments
 from broker.catalog.catalog import Catalog
 from broker.catalog.catalog_commands import Command
-from broker.catalog.command_types import NUMBER_MAX, NUMBER_MIN
+from broker.catalog.definition_item import DefinitionItem
 from broker.catalog.definitions import (
+    DEFAULT_HASHING,
+    LEVERET_HASH,
+    LEVERET_HASHING,
+    ONE_VHOST,
     OPERATOR_POLICIES,
     PARTS_OF_VHOST,
     RIGHTS,
     VHOST_LIMITS,
-    Json,
     PasswordHashes,
 )
 from broker.errors import PreconditionFailed
-from broker.json_values import table_from_json
+from broker.names import DEFAULT_EXCHANGE, is_reserved
 from broker.records import (
     BindingRecord,
     ExchangeRecord,
@@ -34,15 +39,48 @@ from broker.records import (
     UserRecord,
     VhostRecord,
 )
-from wire.amqp.tables import NESTING_MAX
 
-T = TypeVar("T")
+PASSWORD_BYTES_MAX = 1024
+WEAK_HASHING = "rabbit_password_hashing_md5"
+BEFORE_SHA256 = re.compile(r"3\.[0-5]\.")  # versions of RabbitMQ, whose hashes were MD5 and did not say so
+# Names of the kinds of queue in definitions of vhosts; RabbitMQ wrote those of its modules, too, or that there is none.
+DEFAULT_KINDS = {
+    "rabbit_classic_queue": "classic", "rabbit_quorum_queue": "quorum", "rabbit_stream_queue": "stream",
+    "undefined": "classic",
+}  # fmt: skip
+# Keys of policies that RabbitMQ 3.x has, and that mean nothing to Leveret, nor to RabbitMQ 4.
+OLD_POLICY_KEYS = {
+    **dict.fromkeys(
+        (
+            "ha-mode", "ha-params", "ha-sync-mode", "ha-sync-batch-size", "ha-promote-on-shutdown",
+            "ha-promote-on-failure",
+        ),
+        "queues are not mirrored, quorum queues are replicated",
+    ),
+    "queue-mode": "all classic queues are lazy",
+}  # fmt: skip
+IDLE_COMPONENTS = frozenset({"shovel", "federation-upstream", "federation-upstream-set"})
 
-# Of an entry of a document: a table of AMQP, in the definition of an operator policy. What is deeper than Python's stack could
-# be kept, and never be told again.
-ENTRY_NESTING_MAX = NESTING_MAX + 2
 
-DEFAULT_HASHING = "rabbit_password_hashing_sha256"  # where a user does not say how the password was hashed
+@dataclass(slots=True, frozen=True)
+class DefinitionWish:
+    """What an entry asks for, and where it stands."""
+
+    where: str
+    command: Command
+    password: str | None = field(default=None, repr=False)  # of a user: in clear, to be hashed before this is applied
+
+
+@dataclass(slots=True, frozen=True)
+class Remark:
+    """What somebody has to know of an entry."""
+
+    where: str
+    text: str
+    is_fault: bool = False  # nothing of the document can be applied
+
+
+Read = Iterator[DefinitionWish | Remark]
 
 
 class DefinitionsReader:
@@ -52,228 +90,178 @@ class DefinitionsReader:
         self._catalog = catalog
         self._hashes = hashes
         self._home = home
+        self._default_hashing = DEFAULT_HASHING
 
-    def read(self, document: Mapping[str, Any], vhost: str | None = None) -> Iterator[tuple[str, Command]]:
-        """Each command with words for its place. With `vhost` only what lies in a vhost is read, and it goes to that one.
-
-        Raises PreconditionFailed naming the place.
-        """
+    def read(self, document: Mapping[str, Any], vhost: str | None = None) -> Read:
+        """With `vhost` only what lies in a vhost is read, and it goes to that one. Raises PreconditionFailed for a document
+        that is none of this form."""
+        check_form(document, vhost)
+        version = document.get("rabbit_version")
+        if isinstance(version, str) and BEFORE_SHA256.match(version):
+            self._default_hashing = WEAK_HASHING
         for part, reader in _READERS.items():
-            if vhost is not None and part not in PARTS_OF_VHOST:
-                continue
-            items = document.get(part, [])
-            if not isinstance(items, list):
-                raise PreconditionFailed(f"'{part}' is a JSON {type(items).__name__}, a list is needed")
-            for place, value in enumerate(items):
-                if not _nested_at_most(value, ENTRY_NESTING_MAX):
-                    raise PreconditionFailed(
-                        f"{part}[{place}] has more than {ENTRY_NESTING_MAX} lists or objects within each other"
-                    )
-                item = _Item(f"{part}[{place}]", value, vhost)
-                for command in reader(self, item):
-                    yield item.where, command
+            if vhost is None or part in PARTS_OF_VHOST:
+                for place, value in enumerate(document.get(part) or ()):
+                    yield from self._read_entry(reader, f"{part}[{place}]", value, vhost)
 
-    def _read_user(self, item: _Item) -> Iterator[Command]:
-        name = item.text("name")
-        if "password" in item:
-            raise PreconditionFailed(f"{item.where}: a password is imported as 'password_hash', not in clear")
-        encoded = item.text("password_hash", "")
-        algorithm = item.text("hashing_algorithm", DEFAULT_HASHING)
+    def _read_entry(self, reader: Reader, where: str, value: Any, vhost: str | None) -> Read:
+        try:
+            yield from reader(self, DefinitionItem(where, value, vhost))
+        except PreconditionFailed as error:
+            said = error.text if error.text.startswith(where) else f"{where}: {error.text}"
+            yield Remark(where, said, is_fault=True)
+
+    # users and vhosts
+
+    def _read_user(self, item: DefinitionItem) -> Read:
+        name, password = item.text("name"), item.text("password", "") or None
+        if password is not None and len(password.encode()) > PASSWORD_BYTES_MAX:
+            raise PreconditionFailed(f"{item.where}: 'password' has more than {PASSWORD_BYTES_MAX} bytes")
         current = self._catalog.users.get(name)
-        if "password_hash" not in item and current is not None:
-            kept = current.password_hash
-        else:
-            kept = self._hashes.imported(algorithm, encoded) if encoded else None
-        yield commands.PutUser(UserRecord(name, kept, item.tags()))
+        known = current.password_hash if current is not None else None
+        kept = known if password is not None else self._password_hash(item, known)
+        yield DefinitionWish(item.where, commands.PutUser(UserRecord(name, kept, item.tags())), password)
+        if item.text("hashing_algorithm", self._default_hashing) == WEAK_HASHING and kept is not None:
+            yield Remark(item.where, f"the password of user '{name}' is hashed with MD5, which is weak: set a new one")
         if item.table("limits"):
-            yield commands.SetUserLimits(name, item.limits())
+            yield DefinitionWish(item.where, commands.SetUserLimits(name, item.limits()))
 
-    def _read_vhost(self, item: _Item) -> Iterator[Command]:
+    def _password_hash(self, item: DefinitionItem, known: str | None) -> str | None:
+        """As it is kept. Who is known keeps the password of before where the document says nothing of one."""
+        if LEVERET_HASH in item:
+            return self._hashes.imported(item.text(LEVERET_HASHING), item.text(LEVERET_HASH))
+        if "password_hash" not in item:
+            return known
+        encoded = item.text("password_hash", "")
+        return (
+            self._hashes.imported(item.text("hashing_algorithm", self._default_hashing), encoded) if encoded else None
+        )
+
+    def _read_vhost(self, item: DefinitionItem) -> Read:
         name, metadata = item.text("name"), item.part("metadata")
+        default = metadata.text("default_queue_type", item.text("default_queue_type", "classic"))
         record = VhostRecord(
             name,
             description=metadata.text("description", item.text("description", "")),
             tags=metadata.tags() or item.tags(),
-            default_queue_type=metadata.text("default_queue_type", item.text("default_queue_type", "classic")),
+            default_queue_type=DEFAULT_KINDS.get(default, default),
             protected_from_deletion=metadata.flag("protected_from_deletion"),
         )
-        yield commands.PutVhost(record)
+        yield DefinitionWish(item.where, commands.PutVhost(record))
+        if item.flag("tracing") or metadata.flag("tracing"):
+            yield Remark(item.where, f"messages of vhost '{name}' are not traced")
         if item.table("limits"):
-            yield commands.SetVhostLimits(name, item.limits())
+            yield DefinitionWish(item.where, commands.SetVhostLimits(name, item.limits()))
 
-    def _read_permission(self, item: _Item) -> Iterator[Command]:
-        yield commands.PutPermission(PermissionRecord(item.text("user"), item.vhost, *map(item.text, RIGHTS)))
-
-    def _read_topic_permission(self, item: _Item) -> Iterator[Command]:
-        rights = map(item.text, ("exchange", "write", "read"))
-        yield commands.PutTopicPermission(TopicPermissionRecord(item.text("user"), item.vhost, *rights))
-
-    def _read_global_parameter(self, item: _Item) -> Iterator[Command]:
-        yield commands.SetParameter(ParameterRecord("", "", item.text("name"), item.anything("value")))
-
-    def _read_parameter(self, item: _Item) -> Iterator[Command]:
-        component, name = item.text("component"), item.text("name")
-        if component == OPERATOR_POLICIES:
-            yield _policy_command(item.part("value"), item.vhost, name, operator=True)
-        elif component == VHOST_LIMITS:
-            limits = item.part("value")
-            yield commands.SetVhostLimits(item.vhost, {limit: limits.number(limit) for limit in item.table("value")})
-        else:
-            yield commands.SetParameter(ParameterRecord(item.vhost, component, name, item.anything("value")))
-
-    def _read_policy(self, item: _Item) -> Iterator[Command]:
-        yield _policy_command(item, item.vhost, item.text("name"), operator=False)
-
-    def _read_exchange(self, item: _Item) -> Iterator[Command]:
-        yield commands.DeclareExchange(
-            ExchangeRecord(
-                item.vhost,
-                item.text("name"),
-                item.text("type"),
-                durable=item.flag("durable"),
-                auto_delete=item.flag("auto_delete"),
-                internal=item.flag("internal"),
-                arguments=item.amqp_table("arguments"),
-            )
+    def _read_permission(self, item: DefinitionItem) -> Read:
+        rights = map(item.text, RIGHTS)
+        yield DefinitionWish(
+            item.where, commands.PutPermission(PermissionRecord(item.text("user"), item.vhost, *rights))
         )
 
-    def _read_queue(self, item: _Item) -> Iterator[Command]:
-        yield commands.DeclareQueue(
+    def _read_topic_permission(self, item: DefinitionItem) -> Read:
+        rights = map(item.text, ("exchange", "write", "read"))
+        record = TopicPermissionRecord(item.text("user"), item.vhost, *rights)
+        yield DefinitionWish(item.where, commands.PutTopicPermission(record))
+
+    # parameters and policies
+
+    def _read_global_parameter(self, item: DefinitionItem) -> Read:
+        record = ParameterRecord("", "", item.text("name"), item.anything("value"))
+        yield DefinitionWish(item.where, commands.SetParameter(record))
+
+    def _read_parameter(self, item: DefinitionItem) -> Read:
+        component, name = item.text("component"), item.text("name")
+        if component == OPERATOR_POLICIES:
+            yield from _policy(item, item.part("value"), name, operator=True)
+        elif component == VHOST_LIMITS:
+            yield DefinitionWish(item.where, commands.SetVhostLimits(item.vhost, item.numbers("value")))
+        else:
+            record = ParameterRecord(item.vhost, component, name, item.anything("value"))
+            yield DefinitionWish(item.where, commands.SetParameter(record))
+        if component in IDLE_COMPONENTS:
+            yield Remark(item.where, f"{component} '{name}' is kept, and nothing runs")
+
+    def _read_policy(self, item: DefinitionItem) -> Read:
+        yield from _policy(item, item, item.text("name"), operator=False)
+
+    # exchanges, queues, bindings
+
+    def _read_exchange(self, item: DefinitionItem) -> Read:
+        name = item.text("name")
+        if name == DEFAULT_EXCHANGE or is_reserved(name):
+            yield Remark(item.where, f"exchange '{name}' is the broker's own to declare")
+            return
+        record = ExchangeRecord(
             item.vhost,
-            item.text("name"),
-            kind=item.text("type", ""),
-            durable=item.flag("durable"),
+            name,
+            item.text("type", "direct"),
+            durable=item.flag("durable", True),
+            auto_delete=item.flag("auto_delete"),
+            internal=item.flag("internal"),
+            arguments=item.amqp_table("arguments"),
+        )
+        yield DefinitionWish(item.where, commands.DeclareExchange(record))
+
+    def _read_queue(self, item: DefinitionItem) -> Read:
+        name = item.text("name")
+        if is_reserved(name):
+            yield Remark(item.where, f"queue '{name}' is the broker's own to declare")
+            return
+        kind = item.text("type", "")
+        command = commands.DeclareQueue(
+            item.vhost,
+            name,
+            kind=DEFAULT_KINDS.get(kind, kind),
+            durable=item.flag("durable", True),
             auto_delete=item.flag("auto_delete"),
             arguments=item.amqp_table("arguments"),
             home=self._home,
         )
+        yield DefinitionWish(item.where, command)
 
-    def _read_binding(self, item: _Item) -> Iterator[Command]:
-        source, kind = item.text("source"), item.text("destination_type")
+    def _read_binding(self, item: DefinitionItem) -> Read:
+        source, kind = item.text("source"), item.text("destination_type", "queue")
         if kind not in ("queue", "exchange"):
             raise PreconditionFailed(f"{item.where}: 'destination_type' is {kind!r}, queue or exchange is needed")
-        if source:  # the default exchange binds every queue by itself
-            yield commands.Bind(
-                BindingRecord(
-                    item.vhost,
-                    source,
-                    item.text("destination"),
-                    kind,
-                    item.text("routing_key"),
-                    item.amqp_table("arguments"),
-                )
-            )
+        destination, key = item.text("destination"), item.text("routing_key", "")
+        record = BindingRecord(item.vhost, source, destination, kind, key, item.amqp_table("arguments"))
+        if source != DEFAULT_EXCHANGE:  # that one binds every queue by itself
+            yield DefinitionWish(item.where, commands.Bind(record))
 
 
-def _policy_command(item: _Item, vhost: str, name: str, *, operator: bool) -> Command:
-    return commands.PutPolicy(
-        PolicyRecord(
-            vhost=vhost,
-            name=name,
-            pattern=item.text("pattern"),
-            apply_to=item.text("apply-to", "all"),
-            priority=item.number("priority"),
-            definition=item.amqp_table("definition"),
-            operator=operator,
-        )
+def check_form(document: Mapping[str, Any], vhost: str | None) -> None:
+    """Raises PreconditionFailed."""
+    for part in _READERS:
+        items = document.get(part)
+        if items is not None and not isinstance(items, list):
+            raise PreconditionFailed(f"'{part}' is a JSON {type(items).__name__}, a list is needed")
+    if vhost is None and document.get("rabbitmq_definition_format") == ONE_VHOST:
+        raise PreconditionFailed("these are definitions of one virtual host: say into which they are to be imported")
+
+
+def _policy(item: DefinitionItem, policy: DefinitionItem, name: str, *, operator: bool) -> Read:
+    given = policy.amqp_table("definition")
+    definition = {key: value for key, value in given.items() if key not in OLD_POLICY_KEYS}
+    for key in given.keys() - definition.keys():
+        yield Remark(item.where, f"policy '{name}': '{key}' is left out: {OLD_POLICY_KEYS[key]}")
+    if given and not definition:
+        yield Remark(item.where, f"policy '{name}' is left out: there is nothing else in it")
+        return
+    record = PolicyRecord(
+        vhost=item.vhost,
+        name=name,
+        pattern=policy.text("pattern"),
+        apply_to=policy.text("apply-to", "all"),
+        priority=policy.number("priority"),
+        definition=definition,
+        operator=operator,
     )
+    yield DefinitionWish(item.where, commands.PutPolicy(record))
 
 
-def is_declared(catalog: Catalog, command: Command) -> bool:
-    """Whether there is an exchange or queue of that name already: it stays as it is, as with RabbitMQ."""
-    match command:
-        case commands.DeclareExchange():
-            return catalog.exchange(command.record.vhost, command.record.name) is not None
-        case commands.DeclareQueue():
-            return catalog.queue(command.vhost, command.name) is not None
-    return False
-
-
-class _Item:
-    """One entry of a document, and where it stands in it."""
-
-    def __init__(self, where: str, value: Any, vhost: str | None = None) -> None:
-        if not isinstance(value, dict):
-            raise PreconditionFailed(f"{where} is a JSON {type(value).__name__}, an object is needed")
-        self.where = where
-        self._values = value
-        self._vhost = vhost
-
-    @property
-    def vhost(self) -> str:
-        return self.text("vhost") if self._vhost is None else self._vhost
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._values
-
-    def text(self, name: str, default: str | None = None) -> str:
-        return self._typed(name, str, "a text", default)
-
-    def flag(self, name: str, default: bool = False) -> bool:
-        return self._typed(name, bool, "true or false", default)
-
-    def number(self, name: str, default: int = 0) -> int:
-        value = self._typed(name, int, "a number", default)
-        if isinstance(value, bool):
-            raise PreconditionFailed(f"{self.where}: '{name}' is {value!r}, a number is needed")
-        if not NUMBER_MIN <= value <= NUMBER_MAX:
-            raise PreconditionFailed(f"{self.where}: '{name}' is {value}, a number from -2^63 to 2^63 - 1 is needed")
-        return value
-
-    def table(self, name: str) -> Json:
-        value = self._values.get(name, {})
-        if value == []:  # how an empty object looks where RabbitMQ has lost its type
-            return {}
-        return self._typed(name, dict, "an object", {})
-
-    def amqp_table(self, name: str) -> Json:
-        """Raises PreconditionFailed for what AMQP cannot carry, before anything is applied."""
-        table = table_from_json(self.table(name))
-        try:
-            encoded_arguments(table)
-        except PreconditionFailed as error:
-            raise PreconditionFailed(f"{self.where}: '{name}': {error.text}") from error
-        return table
-
-    def part(self, name: str) -> _Item:
-        """A nested object."""
-        return _Item(f"{self.where}.{name}", self.table(name), self._vhost)
-
-    def limits(self) -> dict[str, int]:
-        limits = self.part("limits")
-        return {name: limits.number(name) for name in self.table("limits")}
-
-    def tags(self) -> tuple[str, ...]:
-        value = self._values.get("tags", [])
-        if isinstance(value, str):
-            value = [tag.strip() for tag in value.split(",") if tag.strip()]
-        if not isinstance(value, list) or not all(isinstance(tag, str) for tag in value):
-            raise PreconditionFailed(f"{self.where}: 'tags' is {value!r}: give a list of texts or one text with commas")
-        return tuple(value)
-
-    def anything(self, name: str) -> Any:
-        if name not in self._values:
-            raise PreconditionFailed(f"{self.where}: '{name}' is missing")
-        return self._values[name]
-
-    def _typed(self, name: str, kind: type[T], needed: str, default: T | None) -> T:
-        value = self._values.get(name, default)
-        if value is None:
-            raise PreconditionFailed(f"{self.where}: '{name}' is missing")
-        if not isinstance(value, kind):
-            shown = f"a JSON {type(value).__name__}" if name.startswith("password") else repr(value)
-            raise PreconditionFailed(f"{self.where}: '{name}' is {shown}, {needed} is needed")
-        return value
-
-
-def _nested_at_most(value: Any, levels: int) -> bool:
-    if not isinstance(value, (dict, list)):
-        return True
-    parts = value.values() if isinstance(value, dict) else value
-    return levels > 0 and all(_nested_at_most(part, levels - 1) for part in parts)
-
-
-_READERS: dict[str, Callable[[DefinitionsReader, _Item], Iterator[Command]]] = {
+Reader = Callable[[DefinitionsReader, DefinitionItem], Read]
+_READERS: dict[str, Reader] = {
     "vhosts": DefinitionsReader._read_vhost,
     "users": DefinitionsReader._read_user,
     "permissions": DefinitionsReader._read_permission,

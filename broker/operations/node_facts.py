@@ -64,8 +64,9 @@ class NodePort(Protocol):
     def set_log_level(self, level: str) -> None:
         """One of LOG_LEVELS (this_node.py), until the node stops."""
 
-    def hash_password(self, password: bytes) -> Pending[str]:
-        """As users' records keep it. Slow on purpose, so elsewhere than on the event loop."""
+    def hash_password(self, password: bytes, current: str | None = None) -> Pending[str]:
+        """As users' records keep it; `current` where that is its hash already. Slow on purpose, so elsewhere than on the event
+        loop."""
 
     @property
     def password_hashes(self) -> PasswordHashes:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from broker.catalog import catalog_commands as commands
+from broker.catalog.definitions import DEFAULT_HASHING, PasswordHashes
 from broker.errors import PreconditionFailed
 from broker.login.audit import as_actor_of_now
 from broker.operations.node_facts import NodePort
@@ -23,16 +24,20 @@ PASSWORD_BYTES_MAX = 1024
 
 @dataclass(slots=True, frozen=True)
 class UserView:
-    """Never the hash: who may look at users need not be able to attack their passwords."""
+    """For administrators only: with the hash, which they may export and set anyway."""
 
     name: str
     tags: tuple[str, ...]
     has_password: bool
     limits: Mapping[str, int]
+    hashing_algorithm: str
+    password_hash: str = field(repr=False)  # empty without a password
 
     @classmethod
-    def of(cls, record: UserRecord) -> UserView:
-        return cls(record.name, tuple(record.tags), record.password_hash is not None, record.limits)
+    def of(cls, record: UserRecord, hashes: PasswordHashes) -> UserView:
+        kept = record.password_hash
+        algorithm, password_hash = (DEFAULT_HASHING, "") if kept is None else hashes.exported(kept)
+        return cls(record.name, tuple(record.tags), kept is not None, record.limits, algorithm, password_hash)
 
 
 @dataclass(slots=True, frozen=True)
@@ -56,11 +61,12 @@ class Users:
 
     def listed(self, who: Operator) -> list[UserView]:
         who.require_tag(ADMINISTRATOR)
-        return [UserView.of(record) for record in self._catalog.users.values()]
+        hashes = self._node.password_hashes
+        return [UserView.of(record, hashes) for record in self._catalog.users.values()]
 
     def one(self, who: Operator, name: str) -> UserView:
         who.require_tag(ADMINISTRATOR)
-        return UserView.of(self._catalog.existing_user(name))
+        return UserView.of(self._catalog.existing_user(name), self._node.password_hashes)
 
     def limits(self, who: Operator, name: str) -> Mapping[str, int]:
         """Their own, or with monitoring everybody's. Raises TagMissing or NotFound."""

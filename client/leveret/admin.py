@@ -11,6 +11,7 @@ from leveret.records import (
     ClusterStatus,
     Connection,
     ConsumerInfo,
+    DefinitionsReport,
     NodeStatus,
     Permissions,
     Policy,
@@ -60,10 +61,12 @@ class Admin:
         request = pb.ExportDefinitionsRequest(vhost=vhost or "", password_hashes=password_hashes)
         return bytes((await self._call("ExportDefinitions", request)).definitions)
 
-    async def import_definitions(self, definitions: bytes, *, vhost: str | None = None) -> int:
-        """Add what these have; queues and exchanges that exist stay as they are. Returns the number of changes."""
-        request = pb.ImportDefinitionsRequest(definitions=definitions, vhost=vhost or "")
-        return int((await self._call("ImportDefinitions", request)).applied)
+    async def import_definitions(
+        self, definitions: bytes, *, vhost: str | None = None, dry_run: bool = False
+    ) -> DefinitionsReport:
+        """Add what these have; queues and exchanges that exist stay as they are. With `dry_run` nothing is changed."""
+        request = pb.ImportDefinitionsRequest(definitions=definitions, vhost=vhost or "", dry_run=dry_run)
+        return from_stub(DefinitionsReport, await self._call("ImportDefinitions", request))
 
     async def queue_status(self, name: str, *, vhost: str | None = None) -> QueueStatus:
         request = pb.GetQueueStatusRequest(vhost=self._vhost(vhost), name=name)

@@ -359,6 +359,25 @@ class TopicPermissions(OfUser):
 
 
 @dataclass(slots=True, frozen=True)
+class DefinitionEffect:
+    """What became of one entry of definitions, or would."""
+
+    where: str
+    what: str
+    effect: str  # made, overwritten, kept, skipped
+    text: str = ""
+
+
+@dataclass(slots=True, frozen=True)
+class DefinitionsReport:
+    """What became of definitions, or would. What is kept as it should be is counted only."""
+
+    applied: int  # what was made or overwritten
+    effects: tuple[DefinitionEffect, ...]
+    counts: Mapping[str, int]  # of all entries, by effect
+
+
+@dataclass(slots=True, frozen=True)
 class Policy:
     vhost: str
     name: str
@@ -370,7 +389,7 @@ class Policy:
 
 
 _RECORDS: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (Alarm, ClusterNode, Listener, Queue, QueueMember, QueueReader)
+    kind.__name__: kind for kind in (Alarm, ClusterNode, DefinitionEffect, Listener, Queue, QueueMember, QueueReader)
 }  # records within records, by the name of their stub
 
 

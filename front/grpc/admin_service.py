@@ -8,7 +8,7 @@ from broker.operations.operations import Operations
 from broker.operations.this_node import QueueTotals
 from broker.operations.users import UserChange
 from broker.records import PermissionRecord, PolicyRecord, TopicPermissionRecord, VhostRecord
-from front.definitions import export_definitions, import_definitions
+from front.definitions import check_definitions, export_definitions, import_definitions
 from front.grpc import convert, describe
 from front.grpc.call import DEFAULT_VHOST, Context, Front, answers_errors, vhost_asked_for
 from front.grpc.caller import caller, operator
@@ -205,10 +205,14 @@ class AdminService(ClusterMethods, MembersMethods, LogMethods, admin_pb2_grpc.Ad
     async def ImportDefinitions(
         self, request: pb.ImportDefinitionsRequest, context: Context
     ) -> pb.ImportDefinitionsResponse:
-        documents, end_turn = self._operations.documents, self.front.broker.end_turn
-        vhost = request.vhost or None
-        applied = await import_definitions(documents, operator(), request.definitions, vhost, end_turn)
-        return pb.ImportDefinitionsResponse(applied=applied)
+        documents, vhost, raw = self._operations.documents, request.vhost or None, request.definitions
+        if request.dry_run:
+            report = await check_definitions(documents, operator(), raw, vhost)
+        else:
+            report = await import_definitions(documents, operator(), raw, vhost, self.front.broker.end_turn)
+        told = made_in_slices(stub_of(pb.DefinitionEffect, one) for one in report.effects)
+        effects = [stub async for stub in told]
+        return pb.ImportDefinitionsResponse(applied=report.changes, effects=effects, counts=report.counts)
 
     # ------------------------------------------------------------------ permissions
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from broker.catalog.definitions_reader import DEFAULT_HASHING
 from broker.json_values import to_json
 from broker.operations.resources import QueueView
 from broker.operations.users import UserView
@@ -52,13 +51,13 @@ def _traffic(figures: SampledFigures, names: tuple[str, ...]) -> Json:
 
 
 def user_view(user: UserView) -> Json:
-    """The hash is never shown, and tools want a text: see docs/amqp-differences.md."""
+    """Whoever puts back what was shown changes nothing."""
     return {
         "name": user.name,
         "tags": list(user.tags),
         "limits": dict(user.limits),
-        "password_hash": "",
-        "hashing_algorithm": DEFAULT_HASHING,
+        "password_hash": user.password_hash,
+        "hashing_algorithm": user.hashing_algorithm,
     }
 
 

@@ -15,9 +15,10 @@ from wire.amqp.tables import encode_table
 
 ENCODED = base64.b64encode(f"canary:{CANARY}".encode()).decode()
 PATHS = [
-    "overview", "whoami", "users", "users/canary", "users/canary/permissions", "permissions", "permissions/%2F/canary",
+    "overview", "whoami", "users/canary/permissions", "permissions", "permissions/%2F/canary",
     "topic-permissions/%2F/canary", "vhosts", "vhosts/%2F", "vhosts/%2F/permissions", "exchanges/%2F", "bindings/%2F",
-    "queues", "queues/%2F", "health/checks/alarms", "definitions", "connections", "channels", "consumers", "nodes",
+    "queues", "queues/%2F", "health/checks/alarms",
+    "definitions?password-hashes=false", "connections", "channels", "consumers", "nodes",
 ]  # fmt: skip
 
 

@@ -22,6 +22,7 @@ OneVhost = Annotated[
     bool, typer.Option("--one-vhost", help="Only what lies in the vhost of --vhost, without users and permissions.")
 ]
 STANDARD = Path("-")
+SAID_ANYWAY = ("kept", "skipped")  # and not as the document has it
 
 
 @app.command("export")
@@ -31,10 +32,10 @@ def export_definitions(
     password_hashes: Annotated[
         bool,
         typer.Option(
-            "--password-hashes",
+            "--password-hashes/--no-password-hashes",
             help="With the hashes of passwords: who has them can guess at leisure. Without them new users have no password.",
         ),
-    ] = False,
+    ] = True,
 ) -> None:
     """Write them to a file that only its owner can read, or to standard output."""
     vhost = options.vhost if one_vhost else None
@@ -54,12 +55,21 @@ def export_definitions(
 def import_definitions(
     file: Annotated[Path, typer.Argument(help="Definitions of Leveret or RabbitMQ; - is standard input.")],
     one_vhost: OneVhost = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")] = False,
 ) -> None:
-    """Add what they have. Queues and exchanges that exist stay as they are."""
+    """Add what they have. Queues and exchanges that exist stay as they are. Nothing is changed where an entry has a fault."""
     raw = _read(file)
     vhost = options.vhost if one_vhost else None
-    applied = with_node(lambda node: node.admin.import_definitions(raw, vhost=vhost))
-    render.done(f"definitions are imported: {applied} changes", changes=applied)
+    report = with_node(lambda node: node.admin.import_definitions(raw, vhost=vhost, dry_run=dry_run))
+    if options.json:
+        render.print_record(report)
+        return
+    shown = report.effects if dry_run else [one for one in report.effects if one.effect in SAID_ANYWAY]
+    if shown:
+        render.rows([render.fields_of(one) for one in shown], ("effect", "what", "text", "where"))
+    counts = ", ".join(f"{count} {effect}" for effect, count in sorted(report.counts.items()))
+    begin = "nothing was changed, this would be" if dry_run else "definitions are imported"
+    render.done(f"{begin}: {report.applied} changes ({counts or 'they are empty'})")
 
 
 def _read(file: Path) -> bytes:

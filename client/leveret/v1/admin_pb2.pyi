@@ -759,18 +759,43 @@ class ExportDefinitionsResponse(_message.Message):
     def __init__(self, definitions: _Optional[bytes] = ...) -> None: ...
 
 class ImportDefinitionsRequest(_message.Message):
-    __slots__ = ("definitions", "vhost")
+    __slots__ = ("definitions", "vhost", "dry_run")
     DEFINITIONS_FIELD_NUMBER: _ClassVar[int]
     VHOST_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     definitions: bytes
     vhost: str
-    def __init__(self, definitions: _Optional[bytes] = ..., vhost: _Optional[str] = ...) -> None: ...
+    dry_run: bool
+    def __init__(self, definitions: _Optional[bytes] = ..., vhost: _Optional[str] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class DefinitionEffect(_message.Message):
+    __slots__ = ("where", "what", "effect", "text")
+    WHERE_FIELD_NUMBER: _ClassVar[int]
+    WHAT_FIELD_NUMBER: _ClassVar[int]
+    EFFECT_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    where: str
+    what: str
+    effect: str
+    text: str
+    def __init__(self, where: _Optional[str] = ..., what: _Optional[str] = ..., effect: _Optional[str] = ..., text: _Optional[str] = ...) -> None: ...
 
 class ImportDefinitionsResponse(_message.Message):
-    __slots__ = ("applied",)
+    __slots__ = ("applied", "effects", "counts")
+    class CountsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     APPLIED_FIELD_NUMBER: _ClassVar[int]
+    EFFECTS_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
     applied: int
-    def __init__(self, applied: _Optional[int] = ...) -> None: ...
+    effects: _containers.RepeatedCompositeFieldContainer[DefinitionEffect]
+    counts: _containers.ScalarMap[str, int]
+    def __init__(self, applied: _Optional[int] = ..., effects: _Optional[_Iterable[_Union[DefinitionEffect, _Mapping]]] = ..., counts: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class GetClusterStatusRequest(_message.Message):
     __slots__ = ()

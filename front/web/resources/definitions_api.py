@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from front.definitions import export_definitions, import_definitions
+import re
+from hashlib import blake2b
+
+from broker.operations.import_plan import ImportReport
+from front.definitions import check_definitions, export_definitions, import_definitions
 from front.web.access import Right
 from front.web.handlers import WebFront, operator
-from front.web.request import Request, Response
+from front.web.multipart import sent_file
+from front.web.request import Request, Response, json_response
 from front.web.router import WebRouter
+
+FILE_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+FILE_NAME_CHARACTERS_MAX = 128
 
 
 class DefinitionsApi:
@@ -22,11 +30,30 @@ class DefinitionsApi:
             router.add("POST", path, self._post, Right.ADMINISTRATOR)
 
     async def _get(self, request: Request, vhost: str | None = None) -> Response:
-        hashes = request.asks("password-hashes")
-        exported = export_definitions(self._documents, operator(request), vhost, password_hashes=hashes)
-        return Response(200, await exported)
+        """With hashes of passwords, unless `password-hashes=false`; `download=NAME` has browsers keep it as a file."""
+        hashes = request.asked("password-hashes") != "false"
+        body = await export_definitions(self._documents, operator(request), vhost, password_hashes=hashes)
+        tag = f'"{blake2b(body, digest_size=16).hexdigest()}"'
+        headers = [("ETag", tag)]
+        if request.asked("download") is not None:
+            headers.append(("Content-Disposition", f'attachment; filename="{_file_name(request)}"'))
+        if request.headers.get(b"if-none-match") == tag.encode():
+            return Response(304, headers=tuple(headers))
+        return Response(200, body, headers=tuple(headers))
 
     async def _post(self, request: Request, vhost: str | None = None) -> Response:
-        end_turn = self._front.broker.end_turn
-        await import_definitions(self._documents, operator(request), request.body, vhost, end_turn)
-        return Response(204)
+        """`dry-run=true` says what would change and changes nothing; `report=true` says it afterwards."""
+        raw, who = sent_file(request, "file"), operator(request)
+        if request.asks("dry-run"):
+            return _told(await check_definitions(self._documents, who, raw, vhost))
+        report = await import_definitions(self._documents, who, raw, vhost, self._front.broker.end_turn)
+        return _told(report) if request.asks("report") else Response(204)
+
+
+def _told(report: ImportReport) -> Response:
+    return json_response({"counts": report.counts, "effects": report.effects})
+
+
+def _file_name(request: Request) -> str:
+    """Whatever the query says is in a header."""
+    return FILE_NAME.sub("_", request.asked("download") or "")[:FILE_NAME_CHARACTERS_MAX] or "definitions.json"

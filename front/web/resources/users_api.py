@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.catalog.definitions_reader import DEFAULT_HASHING
+from broker.catalog.definitions import DEFAULT_HASHING
 from broker.operations.users import UserChange, UserView
 from front.web import bodies
 from front.web.access import Right

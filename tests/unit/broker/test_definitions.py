@@ -8,8 +8,9 @@ import pytest
 
 from broker.catalog import catalog_commands as commands
 from broker.catalog.catalog import Catalog, default_commands
+from broker.catalog.definition_effects import KEPT, effect_of
 from broker.catalog.definitions import PasswordHashes, exported, exported_vhost
-from broker.catalog.definitions_reader import DefinitionsReader, is_declared
+from broker.catalog.definitions_reader import DefinitionsReader, DefinitionWish, Remark
 from broker.errors import NotFound, PreconditionFailed
 from broker.records import (
     BindingRecord,
@@ -106,10 +107,10 @@ class Hashes:
     """Marks what went out and what came in."""
 
     def exported(self, kept: str) -> tuple[str, str]:
-        return "kept", kept
+        return "rabbit_kept", kept
 
     def imported(self, algorithm: str, password_hash: str) -> str:
-        return password_hash if algorithm == "kept" else f"{algorithm}: {password_hash}"
+        return password_hash if algorithm == "rabbit_kept" else f"{algorithm}: {password_hash}"
 
 
 def reader(catalog: Catalog) -> DefinitionsReader:
@@ -125,9 +126,9 @@ def vhost_document(catalog: Catalog, vhost: str) -> dict[str, Any]:
 
 
 def take_in(catalog: Catalog, document: dict[str, Any], vhost: str | None = None) -> None:
-    for _, command in list(reader(catalog).read(document, vhost)):
-        if not is_declared(catalog, command):
-            catalog.apply(command)
+    for one in list(reader(catalog).read(document, vhost)):
+        if isinstance(one, DefinitionWish) and effect_of(catalog, one.where, one.command).effect != KEPT:
+            catalog.apply(one.command)
 
 
 @pytest.fixture
@@ -246,7 +247,6 @@ def test_a_user_without_a_word_of_a_password_keeps_the_one_it_has() -> None:
 @pytest.mark.parametrize(
     ("document", "text"),
     [
-        ({"queues": {}}, "'queues' is a JSON dict, a list is needed"),
         ({"queues": [5]}, "queues[0] is a JSON int, an object is needed"),
         ({"queues": [{"vhost": "/"}]}, "queues[0]: 'name' is missing"),
         (
@@ -254,10 +254,7 @@ def test_a_user_without_a_word_of_a_password_keeps_the_one_it_has() -> None:
             "queues[0]: 'durable' is 'yes', true or false is needed",
         ),
         ({"queues": [{"name": "q"}]}, "queues[0]: 'vhost' is missing"),
-        (
-            {"users": [{"name": "u", "password": "canary"}]},
-            "users[0]: a password is imported as 'password_hash', not in clear",
-        ),
+        ({"users": [{"name": "u", "password": ["canary"]}]}, "users[0]: 'password' is a JSON list, a text is needed"),
         ({"users": [{"name": "u", "password_hash": 5}]}, "users[0]: 'password_hash' is a JSON int, a text is needed"),
         ({"users": [{"name": "u", "tags": 5}]}, "users[0]: 'tags' is 5: give a list of texts or one text with commas"),
         (
@@ -284,9 +281,113 @@ def test_a_user_without_a_word_of_a_password_keeps_the_one_it_has() -> None:
     ],
 )
 def test_what_cannot_be_read_is_named(document: dict[str, Any], text: str) -> None:
-    with pytest.raises(PreconditionFailed) as refused:
+    *_, fault = reader(Catalog()).read(document)
+    assert isinstance(fault, Remark) and fault.is_fault and fault.text == text
+
+
+@pytest.mark.parametrize(
+    ("document", "text"),
+    [
+        ({"queues": {}}, "'queues' is a JSON dict, a list is needed"),
+        ({"rabbitmq_definition_format": "single_virtual_host"}, "these are definitions of one virtual host"),
+    ],
+)
+def test_what_is_no_document_is_refused_whole(document: dict[str, Any], text: str) -> None:
+    with pytest.raises(PreconditionFailed, match=text):
         list(reader(Catalog()).read(document))
-    assert refused.value.text == text
+
+
+def remarks(document: dict[str, Any]) -> list[tuple[str, str]]:
+    found = [one for one in reader(Catalog()).read(document) if isinstance(one, Remark)]
+    assert not any(one.is_fault for one in found)
+    return [(one.where, one.text) for one in found]
+
+
+def test_what_a_document_does_not_say_is_as_with_rabbitmq() -> None:
+    catalog = Catalog()
+    take_in(
+        catalog,
+        {
+            "vhosts": [{"name": "v", "default_queue_type": "undefined"}, {"name": "w", "metadata": None}],
+            "exchanges": [{"vhost": "v", "name": "x"}],
+            "queues": [{"vhost": "v", "name": "q", "arguments": []}],
+            "bindings": [{"vhost": "v", "source": "x", "destination": "q"}],
+        },
+    )
+    assert catalog.exchange("v", "x") == ExchangeRecord("v", "x", "direct")
+    queue = catalog.queue("v", "q")
+    assert queue is not None and (queue.kind, queue.durable, queue.auto_delete) == ("classic", True, False)
+    assert catalog.has_binding(BindingRecord("v", "x", "q", "queue", ""))
+
+
+def test_the_kind_of_a_queue_is_its_arguments_or_its_types_or_its_vhosts() -> None:
+    catalog = Catalog()
+    quorum = {"x-queue-type": "quorum"}
+    names = {"vhost": "v", "durable": True}
+    take_in(
+        catalog,
+        {
+            "vhosts": [{"name": "v", "metadata": {"default_queue_type": "rabbit_stream_queue"}}],
+            "queues": [
+                {**names, "name": "by-argument", "arguments": quorum},
+                {**names, "name": "by-type", "type": "rabbit_quorum_queue"},
+                {**names, "name": "by-vhost"},
+            ],
+        },
+    )
+    assert [record.kind for record in catalog.queues("v")] == ["quorum", "quorum", "stream"]
+
+
+@pytest.mark.parametrize(
+    ("version", "hashing"),
+    [
+        ("3.5.7", "rabbit_password_hashing_md5"),
+        ("3.6.0", "rabbit_password_hashing_sha256"),
+        (None, "rabbit_password_hashing_sha256"),
+    ],
+)
+def test_a_hash_that_does_not_say_what_it_is_is_of_its_versions_time(version: str | None, hashing: str) -> None:
+    users = [{"name": "u", "password_hash": "abc", "tags": "administrator"}]
+    found = list(reader(Catalog()).read({"rabbit_version": version, "users": users}))
+    assert isinstance(found[0], DefinitionWish)
+    assert found[0].command == commands.PutUser(UserRecord("u", f"{hashing}: abc", ("administrator",)))
+    assert len(found) == (2 if "md5" in hashing else 1), "of a weak one somebody is told"
+
+
+def test_what_rabbitmq_knows_and_leveret_does_not_is_named() -> None:
+    mirrored = {"vhost": "/", "name": "p", "pattern": "", "definition": {"ha-mode": "all"}}
+    shovel = {"vhost": "/", "component": "shovel", "name": "s", "value": {"src-uri": "amqp://"}}
+    logs = {"vhost": "/", "name": "amq.rabbitmq.log", "type": "topic"}
+    assert remarks({"exchanges": [logs], "policies": [mirrored], "parameters": [shovel]}) == [
+        ("parameters[0]", "shovel 's' is kept, and nothing runs"),
+        ("policies[0]", "policy 'p': 'ha-mode' is left out: queues are not mirrored, quorum queues are replicated"),
+        ("policies[0]", "policy 'p' is left out: there is nothing else in it"),
+        ("exchanges[0]", "exchange 'amq.rabbitmq.log' is the broker's own to declare"),
+    ]
+
+
+def test_a_policy_keeps_what_there_is_beside_mirroring() -> None:
+    policy = {"vhost": "/", "name": "p", "pattern": "", "definition": {"ha-mode": "all", "max-length": 5}}
+    (wanted,) = [one for one in reader(Catalog()).read({"policies": [policy]}) if isinstance(one, DefinitionWish)]
+    assert wanted.command == commands.PutPolicy(PolicyRecord("/", "p", "", "all", 0, {"max-length": 5}))
+
+
+def test_a_hash_that_rabbitmq_does_not_know_stands_beside_and_comes_back() -> None:
+    class Argon(Hashes):
+        def exported(self, kept: str) -> tuple[str, str]:
+            return "argon2id", kept
+
+        def imported(self, algorithm: str, password_hash: str) -> str:
+            assert algorithm == "argon2id"
+            return password_hash
+
+    catalog = Catalog()
+    for command in default_commands("$argon2id$..."):
+        catalog.apply(command)
+    (user,) = document_of(catalog, Argon())["users"]
+    assert (user["password_hash"], user["hashing_algorithm"]) == ("", "rabbit_password_hashing_sha256")
+    (wanted,) = DefinitionsReader(Catalog(), Argon(), "n1").read({"users": [user]})
+    assert isinstance(wanted, DefinitionWish) and wanted.command == commands.PutUser(catalog.users["guest"])
 
 
 def test_a_document_says_what_was_declared_when_it_was_asked_for(full: Catalog) -> None:

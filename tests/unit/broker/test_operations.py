@@ -20,6 +20,7 @@ from broker.operations.users import PASSWORD_BYTES_MAX, UserChange
 from broker.pending import Pending
 from broker.queue_type import QueueStatistics
 from broker.records import BindingRecord, PermissionRecord, PolicyRecord, TopicPermissionRecord, UserRecord, VhostRecord
+from node.password_hashes import Hashes
 
 ROOT, NOBODY = Operator("root", ("administrator",)), Operator("nobody", ())
 MANAGER, MONITOR = Operator("manager", ("management",)), Operator("monitor", ("monitoring",))
@@ -31,6 +32,7 @@ class World:
     """A catalog that answers later, when nobody is being served; and passwords that are hashed later still."""
 
     identity: ClassVar = {"product_name": "Leveret"}
+    password_hashes = Hashes()
 
     def __init__(self) -> None:
         self.catalog = Catalog()
@@ -80,7 +82,7 @@ class World:
         self.waiting.append((pending, command))
         return self.audit.watched(command, pending)
 
-    def hash_password(self, password: bytes) -> Pending[str]:
+    def hash_password(self, password: bytes, current: str | None = None) -> Pending[str]:
         pending: Pending[str] = Pending()
         self.hashing.append((pending, password))
         return pending

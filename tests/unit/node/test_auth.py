@@ -11,8 +11,9 @@ from broker.errors import BrokerError, PreconditionFailed, ResourceExhausted
 from broker.login.login_queue import LoginLimits
 from broker.pending import Pending
 from broker.records import UserRecord
-from node.auth import PASSWORD_BYTES_MAX, HashCost, Hashes, Verifier, VerifierLimits, imported_from_rabbitmq
+from node.auth import PASSWORD_BYTES_MAX, HashCost, Verifier, VerifierLimits
 from node.background import Inline
+from node.password_hashes import ARGON2, Hashes
 
 CHEAP = HashCost(memory_kib=8, passes=1)
 
@@ -66,9 +67,11 @@ class Later:
         self.now = end
 
 
-def verifier(background: Any = None, limits: VerifierLimits | None = None) -> tuple[Counting, Later]:
+def verifier(
+    background: Any = None, limits: VerifierLimits | None = None, hashing: str = ARGON2
+) -> tuple[Counting, Later]:
     later = Later()
-    return Counting(background or Inline(), lambda: later.now, later, CHEAP, limits), later
+    return Counting(background or Inline(), lambda: later.now, later, CHEAP, limits, hashing), later
 
 
 def verify(auth: Verifier, user: UserRecord | None, password: bytes, source: str = "192.0.2.1") -> Pending[bool]:
@@ -107,16 +110,60 @@ def rabbitmq_hash(password: str) -> str:
     return base64.b64encode(salt + hashlib.sha256(salt + password.encode()).digest()).decode()
 
 
-def test_hashes_of_rabbitmq() -> None:
+def imported_from_rabbitmq(password_hash: str) -> str:
+    return Hashes().imported("rabbit_password_hashing_sha256", password_hash)
+
+
+# As RabbitMQ gave them: the first by a genuine 4.3.6, the next two with the salt 908DC60A, of the documentation's "test12".
+OF_RABBITMQ = [
+    ("sha256", "tQX2XmxlCDVTxICCUhYvSpl/scEKidmUfx2tbljNbNlxlyAC", b"b"),
+    ("sha256", "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR", b"test12"),
+    (
+        "sha512",
+        "kI3GChuNuIYf8lRbCCxZjgjKwsY19ns6+uFO0zcXRBGA/XGJPYD8OWMy7EB8TaOmAzjP2azv84GbINYwX2cDWb4DHnc=",
+        b"test12",
+    ),
+    ("md5", base64.b64encode(b"salt" + hashlib.md5(b"salt" + b"old").digest()).decode(), b"old"),
+]
+
+
+@pytest.mark.parametrize(("digest", "encoded", "password"), OF_RABBITMQ)
+def test_hashes_of_rabbitmq_let_their_users_in_and_go_out_as_they_came(
+    digest: str, encoded: str, password: bytes
+) -> None:
     auth, _ = verifier()
-    # As a genuine RabbitMQ 4.3.6 gave it for the password "b".
-    user = UserRecord("obsu", imported_from_rabbitmq("tQX2XmxlCDVTxICCUhYvSpl/scEKidmUfx2tbljNbNlxlyAC"))
-    assert answer(verify(auth, user, b"b")) is True
-    assert answer(verify(auth, user, b"a")) is False
-    for wrong in ("no base64!", base64.b64encode(b"short").decode()):
+    algorithm = f"rabbit_password_hashing_{digest}"
+    kept = Hashes().imported(algorithm, encoded)
+    assert answer(verify(auth, UserRecord("u", kept), password)) is True
+    assert answer(verify(auth, UserRecord("u", kept), password + b"a")) is False
+    assert Hashes().exported(kept) == (algorithm, encoded)
+    assert auth.argon2_hashes, "each costs as much as any other"
+
+
+@pytest.mark.parametrize("digest", ["sha256", "sha512", "md5"])
+def test_what_is_no_hash_of_rabbitmq_is_refused(digest: str) -> None:
+    for wrong in ("no base64!", base64.b64encode(b"short").decode(), base64.b64encode(bytes(100)).decode()):
         with pytest.raises(PreconditionFailed):
-            imported_from_rabbitmq(wrong)
-    assert answer(verify(auth, UserRecord("u", "$rabbit-sha256$damaged"), b"b")) is False
+            Hashes().imported(f"rabbit_password_hashing_{digest}", wrong)
+    auth, _ = verifier()
+    assert answer(verify(auth, UserRecord("u", f"$rabbit-{digest}$damaged"), b"b")) is False
+
+
+@pytest.mark.parametrize("hashing", ["sha256", "sha512"])
+def test_new_passwords_are_kept_in_rabbitmqs_form_where_that_is_wanted(hashing: str) -> None:
+    auth, _ = verifier(hashing=hashing)
+    kept = auth.hash("new")
+    assert Hashes().exported(kept)[0] == f"rabbit_password_hashing_{hashing}" and kept != auth.hash("new")
+    assert answer(verify(auth, UserRecord("u", kept), b"new")) is True
+    assert answer(verify(auth, UserRecord("u", verifier()[0].hash("older")), b"older")) is True
+
+
+def test_a_password_that_is_kept_already_is_not_hashed_anew() -> None:
+    """Or who imports it at each start would end the user's connections each time."""
+    auth, _ = verifier()
+    for kept in (auth.hash("right"), imported_from_rabbitmq(rabbitmq_hash("right"))):
+        assert auth.hash("right", kept) == kept
+        assert auth.hash("another", kept) != kept
 
 
 def test_a_right_password_is_remembered_for_a_while_and_a_wrong_one_is_not() -> None:
@@ -242,16 +289,17 @@ def test_a_verification_that_breaks_is_an_answer_without_secrets() -> None:
 
 
 def test_hashes_go_into_definitions_and_come_back() -> None:
-    kept = imported_from_rabbitmq(rabbitmq_hash("right"))
-    assert Hashes().exported(kept) == ("rabbit_password_hashing_sha256", rabbitmq_hash("right"))
-    for hashed in (kept, verifier()[0].hash("right")):
-        assert Hashes().imported(*Hashes().exported(hashed)) == hashed
+    hashed = verifier()[0].hash("right")
+    assert Hashes().exported(hashed) == ("argon2id", hashed)
+    assert Hashes().imported(*Hashes().exported(hashed)) == hashed
 
 
 @pytest.mark.parametrize(
     ("algorithm", "password_hash"),
     [
         ("rabbit_password_hashing_md5", "x"),
+        ("rabbit_password_hashing_crc", "x"),
+        ("sha256", "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR"),
         ("argon2id", "nonsense"),
         ("argon2id", "$argon2i$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$aGFzaA"),
         ("argon2id", "$argon2id$v=19$m=4000000,t=1,p=1$c2FsdHNhbHQ$aGFzaA"),

@@ -33,7 +33,7 @@ from front.grpc.admin_service import AdminPorts
 from front.grpc.server import GrpcLimits, Server, Tls, serve
 from front.node_ports import ChangeView, Chosen, ClusterView, GroupView, NodeView
 from native import content
-from node.auth import Hashes
+from node.password_hashes import Hashes
 
 NOW = 1_700_000_000_000
 
@@ -507,7 +507,7 @@ class FakeNode:
     def password_hashes(self) -> PasswordHashes:
         return Hashes()
 
-    def hash_password(self, password: bytes) -> Pending[str]:
+    def hash_password(self, password: bytes, current: str | None = None) -> Pending[str]:
         return Pending.of(f"hash of {password.decode()}")
 
 

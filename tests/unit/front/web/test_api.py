@@ -191,14 +191,14 @@ class FakeBroker:
 
 class Hashes:
     def exported(self, kept: str) -> tuple[str, str]:
-        return "kept", kept
+        return "rabbit_kept", kept
 
     def imported(self, algorithm: str, password_hash: str) -> str:
-        if algorithm not in ("kept", "rabbit_password_hashing_sha256"):
+        if algorithm not in ("rabbit_kept", "rabbit_password_hashing_sha256"):
             raise PreconditionFailed(f"hashing_algorithm {algorithm!r} is not known: rabbit_password_hashing_sha256")
         if password_hash == "x":
             raise PreconditionFailed("'x' is no hash")
-        return password_hash if algorithm == "kept" else f"imported {password_hash}"
+        return password_hash if algorithm == "rabbit_kept" else f"imported {password_hash}"
 
 
 class Node:
@@ -209,7 +209,7 @@ class Node:
     password_hashes = Hashes()
 
     @staticmethod
-    def hash_password(password: bytes) -> Pending[str]:
+    def hash_password(password: bytes, current: str | None = None) -> Pending[str]:
         return Pending.of(f"hash of {password.decode()}")
 
 
@@ -501,10 +501,22 @@ def test_a_hash_of_rabbitmq_is_kept_as_one(world: World) -> None:
     assert world.broker.catalog.users["new"].password_hash == "imported c2FsdA=="
 
 
-def test_no_answer_holds_a_password_hash(world: World) -> None:
-    for path in ("/api/users", "/api/users/app", "/api/whoami"):
-        body = world.request("GET", path).body
-        assert b"secret hash" not in body and b'"hash"' not in body
+def test_who_puts_back_what_was_shown_of_a_user_changes_nothing(world: World) -> None:
+    for user in world.get("/api/users"):
+        before = world.broker.catalog.users[user["name"]]
+        assert world.request("PUT", f"/api/users/{user['name']}", user).status == 204
+        assert world.broker.catalog.users[user["name"]] == before
+
+
+@pytest.mark.parametrize("tag", TAGS)
+def test_hashes_of_passwords_are_shown_to_administrators_only(world: World, tag: str) -> None:
+    for path in ("/api/users", "/api/users/app", "/api/whoami", "/api/permissions", "/api/definitions"):
+        try:
+            body = world.request("GET", path, user=f"user-{tag}").body
+        except HttpError as error:
+            assert error.status == 401
+        else:
+            assert b"secret hash" not in body or tag == "administrator"
 
 
 def test_permissions_from_put_to_delete(world: World) -> None:
@@ -697,13 +709,13 @@ def test_who_asks_is_told_their_tags(world: World) -> None:
 
 
 def test_definitions_come_out_and_go_in_again(world: World) -> None:
-    assert "password_hash" not in world.get("/api/definitions")["users"][0]
-    document = world.get("/api/definitions?password-hashes=true")
+    assert "password_hash" not in world.get("/api/definitions?password-hashes=false")["users"][0]
+    document = world.get("/api/definitions")
     assert (document["product_name"], document["rabbitmq_definition_format"]) == ("Leveret", "cluster")
     hashes = {user["name"]: (user["hashing_algorithm"], user["password_hash"]) for user in document["users"]}
-    assert hashes["app"] == ("kept", "secret hash")
+    assert hashes["app"] == ("rabbit_kept", "secret hash")
     assert world.request("POST", "/api/definitions", document).status == 204
-    assert world.get("/api/definitions?password-hashes=true") == document
+    assert world.get("/api/definitions") == document
 
 
 def test_the_definitions_of_one_vhost_name_no_vhost(world: World) -> None:
@@ -719,6 +731,48 @@ def test_definitions_that_are_refused_say_where(world: World) -> None:
     refused = world.refused("POST", "/api/definitions", {"queues": [{"vhost": "v", "name": ""}]})
     assert (refused.status, refused.reason) == (400, "queues[0]: a queue needs a name")
     assert world.refused("POST", "/api/definitions", raw=b'{"queues": "\xff"}').status == 400
+
+
+def test_definitions_are_tried_before_they_are_imported(world: World) -> None:
+    document = {"queues": [{"vhost": "v", "name": "new", "type": "classic"}, {"vhost": "v", "name": "orders"}]}
+    for query, is_there in (("dry-run=true", False), ("report=true", True)):
+        response = world.request("POST", f"/api/definitions?{query}", document)
+        told = json.loads(response.body)
+        assert (response.status, told["counts"]) == (200, {"made": 1, "kept": 1})
+        assert told["effects"][0] == {
+            "where": "queues[0]",
+            "what": "queue 'new' in vhost 'v'",
+            "effect": "made",
+            "text": "",
+        }
+        assert (world.broker.catalog.queue("v", "new") is not None) == is_there
+
+
+def test_definitions_are_a_file_for_browsers(world: World) -> None:
+    response = world.request("GET", "/api/definitions?download=my%22%0d%0aset-cookie: x.json")
+    headers = dict(response.headers)
+    assert headers["Content-Disposition"] == 'attachment; filename="my_set-cookie_x.json"'
+    same = world.request("GET", "/api/definitions", if_none_match=headers["ETag"])
+    assert (same.status, same.body) == (304, b"")
+
+
+FORM = (
+    b'--xyz\r\nContent-Disposition: form-data; name="redirect"\r\n\r\nx\r\n'
+    b'--xyz\r\nContent-Disposition: form-data; name="file"; filename="d.json"\r\nContent-Type: application/json\r\n\r\n'
+    b'\xef\xbb\xbf{"vhosts": [{"name": "w"}]}\r\n--xyz--\r\n'
+)
+
+
+def test_definitions_come_as_a_file_of_a_form(world: World) -> None:
+    form = {"content_type": "multipart/form-data; boundary=xyz"}
+    assert world.request("POST", "/api/definitions", raw=FORM, **form).status == 204
+    assert "w" in world.broker.catalog.vhosts
+    for raw, content_type in (
+        (FORM.replace(b'"file"', b'"other"'), "multipart/form-data; boundary=xyz"),
+        (FORM[:120], "multipart/form-data; boundary=xyz"),
+        (FORM, "multipart/form-data"),
+    ):
+        assert world.refused("POST", "/api/definitions", raw=raw, content_type=content_type).status == 400
 
 
 def test_only_an_operator_may_send_a_large_body(world: World) -> None:

@@ -1,0 +1,133 @@
+"""What an import of definitions would do, found before anything is done.
+
+    read    every entry, in the order in which they can be applied
+    try     in a draft of the catalog: what would be refused is a fault, as what cannot be read is
+    plan    what is left to be applied, and what became of each entry
+
+Each of the three goes in steps. Where there is a fault, all are told with their places, and nothing is applied.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from broker.catalog import catalog_commands as commands
+from broker.catalog.catalog import Catalog
+from broker.catalog.catalog_commands import encode_command
+from broker.catalog.catalog_draft import CatalogDraft
+from broker.catalog.definition_effects import KEPT, MADE, OVERWRITTEN, SKIPPED, DefinitionEffect, effect_of
+from broker.catalog.definitions_reader import DefinitionsReader, DefinitionWish, Remark
+from broker.catalog.definitions_text import Document, collect
+from broker.catalog.proposed_queue import proposed_queue
+from broker.errors import BrokerError, PreconditionFailed
+from broker.records import QueueRecord
+
+FAULTS_SAID = 10
+EFFECTS_TOLD = 10_000  # of one document; the rest is counted
+CLEAR_PASSWORDS_MAX = 1_000  # each takes a core for 25 ms
+
+
+@dataclass(slots=True)
+class ImportReport:
+    """What became of a document, or would. Entries that are there already, as they should be, are counted only."""
+
+    counts: Counter[str] = field(default_factory=Counter)  # by effect
+    effects: list[DefinitionEffect] = field(default_factory=list)
+
+    @property
+    def changes(self) -> int:
+        return self.counts[MADE] + self.counts[OVERWRITTEN]
+
+    @property
+    def remarks(self) -> list[DefinitionEffect]:
+        return [one for one in self.effects if one.effect == SKIPPED]
+
+    def add(self, effect: DefinitionEffect) -> None:
+        self.counts[effect.effect] += 1
+        if (effect.effect != KEPT or effect.text) and len(self.effects) < EFFECTS_TOLD:
+            self.effects.append(effect)
+
+
+class ImportPlan:
+    """Of one document; `steps` has to be gone through."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        reader: DefinitionsReader,
+        check_kind: Callable[[QueueRecord], None],
+        raw: bytes,
+        vhost: str | None,
+    ) -> None:
+        self._catalog = catalog
+        self._reader = reader
+        self._check_kind = check_kind
+        self._raw = raw
+        self._vhost = vhost
+        self._faults: list[str] = []
+        self.wanted: list[DefinitionWish] = []
+        self.report = ImportReport()
+
+    def steps(self) -> Iterator[None]:
+        """Raises PreconditionFailed with what is wrong."""
+        document: Document = {}
+        yield from collect(self._raw, document)
+        yield from self._read(document)
+        draft = CatalogDraft(self._catalog)
+        yield from draft.take([one.command for one in self.wanted])
+        yield from self._try_in(draft)
+        self._raise_faults()
+
+    def _read(self, document: Document) -> Iterator[None]:
+        for found in self._reader.read(document, self._vhost):
+            if isinstance(found, DefinitionWish):
+                self.wanted.append(found)
+            else:
+                self._note(found)
+            yield
+        passwords = sum(one.password is not None for one in self.wanted)
+        if passwords > CLEAR_PASSWORDS_MAX:
+            self._faults.append(
+                f"{passwords} passwords are given in clear, and at most {CLEAR_PASSWORDS_MAX} are hashed"
+            )
+
+    def _note(self, remark: Remark) -> None:
+        if remark.is_fault:
+            self._faults.append(remark.text)
+        else:
+            self.report.add(DefinitionEffect(remark.where, "", SKIPPED, remark.text))
+
+    def _try_in(self, draft: CatalogDraft) -> Iterator[None]:
+        """Leaves what changes something."""
+        wanted, self.wanted = self.wanted, []
+        for one in wanted:
+            try:
+                effect = self._tried(draft, one)
+            except BrokerError as error:
+                self._faults.append(f"{one.where}: {error.text}")
+            else:
+                self.report.add(effect)
+                if effect.effect != KEPT or one.password is not None:
+                    self.wanted.append(one)
+            yield
+
+    def _tried(self, draft: CatalogDraft, one: DefinitionWish) -> DefinitionEffect:
+        command = one.command
+        encode_command(command)
+        if isinstance(command, commands.DeclareQueue):
+            draft.namespace(command.vhost)
+            self._check_kind(proposed_queue(command, draft.vhosts))
+        effect = effect_of(draft, one.where, command)
+        if effect.effect != KEPT:
+            draft.apply(command)
+        elif one.password is not None:
+            return replace(effect, text="whether the password is another one is found when this is imported")
+        return effect
+
+    def _raise_faults(self) -> None:
+        if self._faults:
+            more = len(self._faults) - FAULTS_SAID
+            said = self._faults[:FAULTS_SAID] + ([f"and {more} more"] if more > 0 else [])
+            raise PreconditionFailed("; ".join(said))
