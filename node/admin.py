@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 
 import native
 from broker.alarms import Alarms
-from broker.errors import BrokerError, ResourceExhausted
-from broker.operations.node_facts import AlarmFacts, ListenerFacts, NodeFacts
+from broker.errors import BrokerError, PreconditionFailed, ResourceExhausted
+from broker.operations.node_facts import AlarmFacts, CertificateFacts, ListenerFacts, NodeFacts
 from broker.pending import Pending
 from node.auth import Verifier
 from node.background import Background
-from node.config import Config
+from node.certificates import Certificates
+from node.config import Config, ConfigError
 from node.password_hashes import Hashes
 from node.version import VERSION as VERSION
 from node.watching.alarms import Watcher
@@ -33,6 +34,7 @@ class NodeAdmin:
         alarms: Alarms,
         watcher: Watcher,
         listeners: Callable[[], Sequence[ListenerFacts]],
+        certificates: Certificates,
         started_at_ms: int,
     ) -> None:
         self._config = config
@@ -41,6 +43,7 @@ class NodeAdmin:
         self._alarms = alarms
         self._watcher = watcher
         self._listeners = listeners
+        self._certificates = certificates
         self._started_at_ms = started_at_ms
 
     @property
@@ -82,6 +85,13 @@ class NodeAdmin:
 
     def alarms(self) -> Sequence[AlarmFacts]:
         return [AlarmFacts(alarm.kind, alarm.reason, alarm.since) for alarm in self._alarms.raised()]
+
+    def certificate(self) -> CertificateFacts | None:
+        try:
+            until = self._certificates.not_after()
+        except ConfigError as error:
+            raise PreconditionFailed(str(error)) from error
+        return None if until is None else CertificateFacts(self._config.tls.certificate, int(until.timestamp() * 1000))
 
     def set_log_level(self, level: str) -> None:
         logging.getLogger("leveret").setLevel(level.upper())

@@ -12,7 +12,6 @@ import contextlib
 import logging
 import platform
 import socket
-import ssl
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,7 @@ from front.plain_login import Credentials
 from front.stream.server import stream_server
 from front.stream.stream_terms import StreamIdentity
 from front.web.api import Api, WebPorts
+from front.web.cross_origin import CrossOrigin
 from front.web.server import WebLimits, WebServer
 from node.addresses import endpoint
 from node.admin import VERSION, NodeAdmin
@@ -43,6 +43,7 @@ from node.boot_definitions import BootDefinitions
 from node.catalog.catalog_store import IN_MEMORY_KEY, NothingKept, replacement
 from node.catalog.cluster_metadata import ClusterMetadata
 from node.catalog.fetch import fetch_catalog
+from node.certificates import Certificates
 from node.clock import NodeTime, Process, Random, SystemClock, SystemRandom
 from node.config import AmqpSection, Config, ConfigError, TlsSection
 from node.config_limits import (
@@ -105,6 +106,7 @@ class Node:
         self._random = random or SystemRandom()
         self._undo = contextlib.AsyncExitStack()  # what `stop` does, in the opposite order of `start`
         self.listeners: list[ListenerFacts] = []
+        self.certificates = Certificates(config.tls, logger)
         descriptors = descriptor_limit()
         self._ceilings = ceilings(config.limits, descriptors)
         log_ceilings(config.limits, descriptors, self._ceilings, logger)
@@ -161,6 +163,7 @@ class Node:
             alarms=broker.alarms,
             watcher=self.watcher,
             listeners=lambda: self.listeners,
+            certificates=self.certificates,
             started_at_ms=started_at,
         )
         operations = Operations(broker, admin)
@@ -201,8 +204,12 @@ class Node:
             cluster,
             members,
             questions,
+            cross_origin=CrossOrigin(config.management.cors_allow_origins, config.management.cors_max_age_s),
+            login_session_minutes=config.management.login_session_minutes,
         )
         await self._listen_http(broker, web, questions)
+        watching = asyncio.create_task(self.certificates.watch())
+        self._undo.callback(watching.cancel)
         cluster.maintenance = ClientDoors(broker, (amqp, streams), grpc)
         # First of all when it stops: clients find the next leaders where they go to.
         self._undo.push_async_callback(cluster.hand_over)
@@ -376,11 +383,11 @@ class Node:
     async def _listen_to_clients(self, protocol: str, server: ClientServer) -> None:
         """In plain, and within TLS: by the name with an s."""
         listen = self._config.listen
-        for name, tls in ((protocol, None), (f"{protocol}s", self._tls_context)):
+        for name, within_tls in ((protocol, False), (f"{protocol}s", True)):
             for host, port in addresses(name, getattr(listen, name), logger):
-                context = tls() if tls is not None else None
+                context = self.certificates.context if within_tls else None
                 port = await server.listen(host, port, context, proxy_protocol=listen.proxy_protocol)
-                self.listeners.append(ListenerFacts(name, endpoint(host, port), tls=tls is not None))
+                self.listeners.append(ListenerFacts(name, endpoint(host, port), tls=within_tls))
 
     async def _listen_grpc(self, broker: Broker, admin: AdminPorts) -> list[Server]:
         servers: list[Server] = []
@@ -407,9 +414,10 @@ class Node:
         limits = WebLimits(self._ceilings.http, self._ceilings.http_per_source)
         server = WebServer(api.answer, api.body_bytes_max, self._clock.wall_ms, limits)
         self._undo.push_async_callback(server.stop)
-        for host, port in addresses("http", self._config.listen.http, logger):
-            port = await server.listen(host, port)
-            self.listeners.append(ListenerFacts("http", endpoint(host, port)))
+        for name, within_tls in (("http", False), ("https", True)):
+            for host, port in addresses(name, getattr(self._config.listen, name), logger):
+                port = await server.listen(host, port, self.certificates.context if within_tls else None)
+                self.listeners.append(ListenerFacts(name, endpoint(host, port), tls=within_tls))
 
     def _versions(self) -> dict[str, str]:
         """Tools compare them with RabbitMQ's."""
@@ -421,20 +429,6 @@ class Node:
             "erlang_version": platform.python_version(),
             "erlang_full_version": f"Python {platform.python_version()}",
         }
-
-    def _tls_context(self) -> ssl.SSLContext:
-        """What AMQPS listeners, and those of streams within TLS, offer. Raises ConfigError when the files cannot be used."""
-        tls = self._config.tls
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        try:
-            context.load_cert_chain(tls.certificate, tls.key)
-            if tls.ca:
-                context.load_verify_locations(tls.ca)
-                context.verify_mode = ssl.CERT_REQUIRED if tls.verify_peer else ssl.CERT_OPTIONAL
-        except (OSError, ssl.SSLError) as error:
-            raise ConfigError(f"tls: {tls.certificate}, {tls.key}, {tls.ca or 'no ca'}: {error}") from error
-        return context
 
     # what happens by itself
 

@@ -43,6 +43,7 @@ class ListenSection(Section, frozen=True):
     streams: tuple[str, ...] = ()  # the same within TLS; needs tls.certificate and tls.key
     grpc: tuple[str, ...] = ("127.0.0.1:5680", "[::1]:5680")
     http: tuple[str, ...] = ("127.0.0.1:15672", "[::1]:15672")
+    https: tuple[str, ...] = ()  # needs tls.certificate and tls.key
     peer: str = "127.0.0.1:5681"  # for other nodes; nothing listens there unless there is a cluster.secret
     proxy_protocol: bool = False  # listeners for AMQP and streams expect a PROXY v1 or v2 header from a load balancer
     backlog: int = 4096  # connections the kernel keeps waiting; it may allow fewer (net.core.somaxconn)
@@ -209,6 +210,16 @@ class MetricsSection(Section, frozen=True):
     login: bool = False  # /metrics asks for a user with the tag monitoring, as the rest of the HTTP port does
 
 
+class ManagementSection(Section, frozen=True):
+    """The HTTP API for operators."""
+
+    login_session_minutes: int = 480  # how long a browser that has logged in is known
+    cors_allow_origins: tuple[
+        str, ...
+    ] = ()  # pages of other sites that may ask: https://HOST[:PORT], or * without logins
+    cors_max_age_s: int = 1_800  # how long a browser may remember that
+
+
 class LoggingSection(Section, frozen=True):
     level: str = "info"  # debug, info, warning, error
     file: str = ""  # empty: standard error
@@ -236,6 +247,7 @@ class Config(Section, frozen=True):
     classic: ClassicSection = ClassicSection()
     quorum: QuorumSection = QuorumSection()
     metrics: MetricsSection = MetricsSection()
+    management: ManagementSection = ManagementSection()
     logging: LoggingSection = LoggingSection()
 
     @property
@@ -283,7 +295,7 @@ def check(config: Config) -> None:
         raise ConfigError(
             f"amqp.announce_version is {config.amqp.announce_version!r}: give three numbers, as in 3.13.7"
         )
-    for name in ("amqps", "streams"):
+    for name in ("amqps", "streams", "https"):
         within_tls = getattr(config.listen, name)
         if within_tls and not (config.tls.certificate and config.tls.key):
             raise ConfigError(f"listen.{name} is {list(within_tls)}: it needs tls.certificate and tls.key")
@@ -307,8 +319,11 @@ def check(config: Config) -> None:
             raise ConfigError(f"archive.{name} is {getattr(config.archive, name)}: give 0 or more")
     if config.quorum.reconcile_interval_s < 1:
         raise ConfigError(f"quorum.reconcile_interval_s is {config.quorum.reconcile_interval_s}: give a second or more")
+    if config.management.login_session_minutes < 1:
+        given_minutes = config.management.login_session_minutes
+        raise ConfigError(f"management.login_session_minutes is {given_minutes}: give a minute or more")
     check_cluster(config)
-    for name in ("amqp", "amqps", "stream", "streams", "grpc", "http"):
+    for name in ("amqp", "amqps", "stream", "streams", "grpc", "http", "https"):
         for address in getattr(config.listen, name):
             host_and_port(address, f"listen.{name}")
 

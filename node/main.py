@@ -72,6 +72,7 @@ def serve(
     streams: Address = None,
     grpc: Address = None,
     http: Address = None,
+    https: Address = None,
     peer: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where it listens for other nodes.")] = None,
     advertise: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Where other nodes reach it, if that is not --peer.")
@@ -99,6 +100,7 @@ def serve(
     try:
         config = configuration.load(config_file) if config_file else Config()
         listens = {"amqp": amqp, "amqps": amqps, "stream": stream, "streams": streams, "grpc": grpc, "http": http}
+        listens["https"] = https
         config = with_options(config, name, data_dir, log_level, **listens)
         config = with_cluster_options(config, peer, advertise, join, peers, ram, secret_file, zone)
         if definitions is not None:

@@ -242,11 +242,13 @@ async def serve(config: Config, ending: Ending) -> int:
         watch.start()
         listening = ", ".join(f"{listener.protocol} {listener.address}" for listener in node.listeners)
         print(f"ready: node {config.node_name}, {listening}", flush=True)
+        loop.add_signal_handler(signal.SIGHUP, node.certificates.look)
         watching = asyncio.create_task(node.watcher.run())
         watching.add_done_callback(ending.task_ended)
         await ending.wait()
         watching.cancel()
     finally:
+        loop.remove_signal_handler(signal.SIGHUP)
         watch.stop()
         await node.stop()
         await hand_over_signals(loop)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 60.0
-ADDRESS = re.compile(r"(amqps|amqp|streams|stream|grpc|http|peer) ([^ ,]+):(\d+)")
+ADDRESS = re.compile(r"(amqps|amqp|streams|stream|grpc|https|http|peer) ([^ ,]+):(\d+)")
 
 
 @dataclass

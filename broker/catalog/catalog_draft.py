@@ -45,7 +45,7 @@ class CatalogDraft(Catalog):
         both = self.vhosts.keys() & original.vhosts.keys()
         self._others = {vhost: original.count_queues(vhost) - self.count_queues(vhost) for vhost in both}
 
-    def queue_count(self, vhost: str) -> int:
+    def count_queues(self, vhost: str) -> int:
         return super().count_queues(vhost) + self._others.get(vhost, 0)
 
     def _take_touched(self, command: Command) -> None:

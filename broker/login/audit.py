@@ -67,6 +67,9 @@ class Audit:
         self._note = note
         self._warn = warn
         self.logins: Counter[tuple[str, bool]] = Counter()  # by protocol, and whether they succeeded
+        self.logins_forgotten: Counter[tuple[str, bool]] = (
+            Counter()
+        )  # of these, those from before operators last reset them
         self.changes: Counter[tuple[str, str]] = Counter()  # by kind, and outcome
 
     def logged_in(self, client: ClientAddress) -> None:

@@ -25,6 +25,14 @@ class AlarmFacts:
 
 
 @dataclass(slots=True, frozen=True)
+class CertificateFacts:
+    """Of all listeners within TLS."""
+
+    path: str
+    valid_until_ms: int
+
+
+@dataclass(slots=True, frozen=True)
 class NodeFacts:
     """What the process knows of itself."""
 
@@ -60,6 +68,9 @@ class NodePort(Protocol):
 
     def alarms(self) -> Sequence[AlarmFacts]:
         """Those that are on now."""
+
+    def certificate(self) -> CertificateFacts | None:
+        """None: nothing listens within TLS. Raises PreconditionFailed when its file cannot be read."""
 
     def set_log_level(self, level: str) -> None:
         """One of LOG_LEVELS (this_node.py), until the node stops."""

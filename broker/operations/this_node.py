@@ -10,7 +10,7 @@ from broker.catalog import catalog_commands as commands
 from broker.counters import Counters
 from broker.errors import InvalidRequest
 from broker.node_queues import Totals
-from broker.operations.node_facts import AlarmFacts, NodeFacts, NodePort
+from broker.operations.node_facts import AlarmFacts, CertificateFacts, NodeFacts, NodePort
 from broker.operations.operator import ADMINISTRATOR, MANAGEMENT, MONITORING, Operator, check_named
 from broker.operations.parameters import GLOBAL
 from broker.pending import Pending
@@ -93,13 +93,25 @@ class ThisNode:
         return found
 
     def logins(self, who: Operator) -> dict[str, LoginCounts]:
-        """Of this node since it was started, by protocol."""
+        """Of this node since it was started or `forget_logins`, by protocol."""
         who.require_tag(MONITORING)
-        logins = self._broker.audit.logins
+        audit = self._broker.audit
+        logins = {key: count - audit.logins_forgotten[key] for key, count in audit.logins.items()}
         return {
-            protocol: LoginCounts(succeeded=logins[protocol, True], failed=logins[protocol, False])
+            protocol: LoginCounts(logins.get((protocol, True), 0), logins.get((protocol, False), 0))
             for protocol in sorted({protocol for protocol, _ in logins})
         }
+
+    def forget_logins(self, who: Operator) -> None:
+        """`logins` begins anew; what /metrics counts goes on."""
+        who.require_tag(ADMINISTRATOR)
+        audit = self._broker.audit
+        audit.logins_forgotten = audit.logins.copy()
+
+    def certificate(self, who: Operator) -> CertificateFacts | None:
+        """Raises PreconditionFailed when its file cannot be read."""
+        who.require_tag(MANAGEMENT)
+        return self._node.certificate()
 
     def status(self, who: Operator) -> NodeStatus:
         who.require_tag(MANAGEMENT)

@@ -7,7 +7,7 @@ Everything that changes something answers when it is durable.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from broker.errors import AccessRefused, BrokerError, ResourceExhausted
@@ -18,12 +18,15 @@ from broker.records import UserRecord
 from front.answers import answered
 from front.node_ports import ClusterPort, MetricsPort, QueueMembersPort
 from front.web.access import Right, check_access
+from front.web.browser_logins import BrowserLogins
+from front.web.compression import compressed
+from front.web.cross_origin import NO_CROSS_ORIGIN, CrossOrigin
 from front.web.everywhere import Everywhere, OtherNodes
 from front.web.handlers import WebFront
 from front.web.message_flows import MessageFlows
-from front.web.origin import check_origin
+from front.web.origin import check_cookies_origin, check_origin
 from front.web.refusals import http_error
-from front.web.request import HttpError, Request, Response
+from front.web.request import HttpError, Request, Response, error_response
 from front.web.resources.bindings_api import BindingsApi
 from front.web.resources.clients_api import ClientsApi
 from front.web.resources.definitions_api import DefinitionsApi
@@ -31,6 +34,7 @@ from front.web.resources.exchanges_api import ExchangesApi
 from front.web.resources.features_api import FeaturesApi
 from front.web.resources.health_api import HealthApi
 from front.web.resources.limits_api import LimitsApi
+from front.web.resources.login_api import LoginApi
 from front.web.resources.messages_api import MessagesApi
 from front.web.resources.metrics_api import MetricsApi
 from front.web.resources.nodes_api import NodesApi
@@ -46,6 +50,7 @@ from front.web.resources.users_api import UsersApi
 from front.web.resources.vhosts_api import VhostsApi
 from front.web.router import WebRouter
 from front.web.samples.sampler import Sampler
+from front.web.vhost_header import found_route
 
 if TYPE_CHECKING:
     from broker.broker import Broker
@@ -54,6 +59,7 @@ if TYPE_CHECKING:
 STRANGERS_BODY_BYTES_MAX = 65_536
 BODY_BYTES_MAX = 10_485_760
 
+VARY = ("Vary", "Accept-Encoding, Origin")
 RETRY_SOON = (("Retry-After", "2"),)  # seconds; logins are being checked as fast as may be
 
 
@@ -69,6 +75,8 @@ class WebPorts:
     cluster: ClusterPort | None = None  # None: this node cannot be in one
     members: QueueMembersPort | None = None  # None: there are no quorum queues
     others: OtherNodes | None = None
+    cross_origin: CrossOrigin = NO_CROSS_ORIGIN
+    login_session_minutes: int = 480
 
 
 class Api:
@@ -78,6 +86,9 @@ class Api:
         self._broker = broker
         self._ports = ports
         self._vhosts = ports.operations.vhosts
+        self._browser_logins = BrowserLogins(
+            lambda name: broker.catalog.users.get(name), broker.node, ports.login_session_minutes
+        )
         self.everywhere = Everywhere(ports.others)
         self.router = WebRouter()
         front = WebFront(broker, ports.operations, ports.wall_ms)
@@ -85,9 +96,17 @@ class Api:
         self._add_routes(front)
 
     async def answer(self, request: Request) -> Response:
-        """The response to any request. Raises HttpError."""
-        route, named = self.router.find(request)
-        check_origin(request)
+        """The response to any request."""
+        try:
+            response = await self._answered(request)
+        except HttpError as error:
+            response = error_response(error)
+        allowed = self._ports.cross_origin.headers(request)
+        return await compressed(request, replace(response, headers=(*response.headers, *allowed, VARY)))
+
+    async def _answered(self, request: Request) -> Response:
+        route, named = found_route(self.router, request)
+        check_origin(request, self._ports.cross_origin)
         try:
             if route.right is not Right.NONE:
                 user = request.user or await self._log_in(request)
@@ -104,7 +123,8 @@ class Api:
         length = request.headers.get(b"content-length", b"")
         is_short = length.isdigit() and int(length) <= STRANGERS_BODY_BYTES_MAX
         has_none = not length and b"transfer-encoding" not in request.headers
-        if is_short or has_none or b"authorization" not in request.headers:
+        has_login = b"authorization" in request.headers or self._browser_logins.token_of(request) is not None
+        if is_short or has_none or not has_login:
             return STRANGERS_BODY_BYTES_MAX
         user = await self._log_in(request)
         if not Operator.of(user).has_tag(MANAGEMENT):
@@ -115,6 +135,7 @@ class Api:
         ports, flows = self._ports, MessageFlows(front, self.everywhere)
         for one in (
             MetricsApi(ports.metrics, with_login=ports.metrics_login),
+            LoginApi(self._browser_logins, self._log_browser_in),
             OverviewApi(front, self.everywhere, ports.versions),
             NodesApi(front, self.everywhere, ports.cluster),
             HealthApi(front, ports.cluster),
@@ -139,8 +160,25 @@ class Api:
             one.add_routes(self.router)
 
     async def _log_in(self, request: Request) -> UserRecord:
-        """Also notes for whom the rest of the request is done."""
-        name, password = request.credentials()
+        """By name and password, or else by the cookie of a login."""
+        user = None if b"authorization" in request.headers else self._user_of_cookie(request)
+        if user is None:
+            return await self._verify(request, *request.credentials())
+        check_cookies_origin(request)
+        return _serves(request, user)
+
+    def _user_of_cookie(self, request: Request) -> UserRecord | None:
+        token = self._browser_logins.token_of(request)
+        return None if token is None else self._browser_logins.user_of(token, request.client, request.now)
+
+    async def _log_browser_in(self, request: Request, name: str, password: bytes) -> UserRecord:
+        """Who may begin one. Raises HttpError."""
+        user = await self._verify(request, name, password)
+        check_access(Right.MANAGEMENT, Operator.of(user), {}, self._vhosts)
+        return user
+
+    async def _verify(self, request: Request, name: str, password: bytes) -> UserRecord:
+        """Raises HttpError."""
         try:
             user = await answered(self._broker.authenticate(name, password, request.client))
         except ResourceExhausted as error:
@@ -152,3 +190,14 @@ class Api:
         acting_for(Actor(user.name, request.client))
         request.user = user
         return user
+        return _serves(request, user)
+
+    async def _get_metrics(self, request: Request) -> Response:
+        return Response(200, await self._ports.metrics(), "text/plain; version=0.0.4; charset=utf-8")
+
+
+def _serves(request: Request, user: UserRecord) -> UserRecord:
+    """The rest of the request is done for this user."""
+    acting_for(Actor(user.name, request.client))
+    request.user = user
+    return user

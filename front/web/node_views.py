@@ -87,10 +87,10 @@ def node_view(view: NodeView, facts: Json | None) -> Json:
 
 
 def listener_views(node: str, listeners: Sequence[ListenerFacts]) -> list[Json]:
-    return [_listener(node, one) for one in listeners]
+    return [listener_view(node, one) for one in listeners]
 
 
-def _listener(node: str, one: ListenerFacts) -> Json:
+def listener_view(node: str, one: ListenerFacts) -> Json:
     host, port = host_and_port(one)
     return {
         "node": node,
@@ -104,7 +104,7 @@ def _listener(node: str, one: ListenerFacts) -> Json:
 
 def context_views(node: str, listeners: Sequence[ListenerFacts]) -> list[Json]:
     """What answers HTTP."""
-    found = [host_and_port(one) for one in listeners if one.protocol == "http"]
+    found = [host_and_port(one) for one in listeners if one.protocol in ("http", "https")]
     said = "RabbitMQ Management"
     return [
         {"node": node, "description": said, "path": "/", "ip": host, "port": str(port), "ssl_opts": []}

@@ -42,6 +42,7 @@ class Request:
     client: ClientAddress
     now: int
     user: UserRecord | None = None  # set once the credentials are verified
+    tls: bool = False
     # The path between its slashes, each part decoded. The name of the default exchange is an empty one.
     parts: tuple[str, ...] = field(init=False)
     query: dict[str, list[str]] = field(init=False)
@@ -69,7 +70,8 @@ class Request:
         """User and password of the Basic scheme. Raises HttpError 401, which asks for them where none were given."""
         scheme, _, encoded = self.headers.get(b"authorization", b"").partition(b" ")
         if scheme.lower() != b"basic":
-            raise HttpError(401, "not_authorised", "give user and password (HTTP Basic)", ASK_FOR_LOGIN)
+            headers = () if self.is_of_script else ASK_FOR_LOGIN
+            raise HttpError(401, "not_authorised", "give user and password (HTTP Basic)", headers)
         try:
             user, colon, password = base64.b64decode(encoded, validate=True).partition(b":")
             name = user.decode()
@@ -79,10 +81,19 @@ class Request:
             raise HttpError(401, "not_authorised", "the Authorization header holds no password")
         return name, password
 
+    @property
+    def is_of_script(self) -> bool:
+        """Asked by a page, which has a login of its own: its browser is not to open a dialog for one."""
+        headers = self.headers
+        return headers.get(b"sec-fetch-dest") == b"empty" or b"x-requested-with" in headers
+
+    @property
+    def media_type(self) -> bytes:
+        return self.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+
     def require_json(self) -> None:
         """For the few paths that take no other type. Raises HttpError 415."""
-        media_type = self.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-        if media_type != b"application/json":
+        if self.media_type != b"application/json":
             raise HttpError(415, "unsupported_media_type", "send the body as JSON, with Content-Type: application/json")
 
     def json_object(self) -> dict[str, Any]:

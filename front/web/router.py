@@ -42,6 +42,13 @@ class WebRouter:
         pattern = tuple(part for part in path.split("/") if part)
         self._routes.append(Route(method, pattern, handler, right))
 
+    def match(self, method: str, parts: tuple[str, ...]) -> tuple[Route, dict[str, str]] | None:
+        for route in self._routes:
+            named = route.match(parts) if route.method == method else None
+            if named is not None:
+                return route, named
+        return None
+
     def find(self, request: Request) -> tuple[Route, dict[str, str]]:
         """The route and the named parts. Raises HttpError 404, or 405 with the methods that would do."""
         allowed = []

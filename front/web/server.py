@@ -176,6 +176,7 @@ class WebServer:
     ) -> Request | None:
         """The next request, or None when the client is done. Raises HttpError, h11.RemoteProtocolError, TimeoutError."""
         request: Request | None = None
+        tls = writer.get_extra_info("ssl_object") is not None
         body = bytearray()
         allowed = 0
         clock = asyncio.get_running_loop().time
@@ -199,6 +200,7 @@ class WebServer:
                     body=b"",
                     client=client,
                     now=self._wall_ms(),
+                    tls=tls,
                 )
                 async with asyncio.timeout_at(deadline):
                     allowed = await self._body_bytes_max(request)
@@ -225,6 +227,8 @@ class WebServer:
             ("Content-Length", str(sum(map(len, pieces)))),
             ("Cache-Control", "no-cache"),
             ("X-Content-Type-Options", "nosniff"),
+            ("X-Frame-Options", "DENY"),
+            ("Referrer-Policy", "no-referrer"),
             *response.headers,
         ]
         phrase = HTTPStatus(response.status).phrase

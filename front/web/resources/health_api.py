@@ -6,6 +6,7 @@ Load balancers ask the open ones every second: they do no work, and ask no other
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from broker.catalog.patterns import check_pattern, matches
@@ -14,7 +15,7 @@ from front.node_ports import ClusterPort
 from front.slices import made_in_slices
 from front.web.access import Right
 from front.web.handlers import WebFront, operator
-from front.web.node_views import PROTOCOLS, host_and_port
+from front.web.node_views import PROTOCOLS, host_and_port, listener_view
 from front.web.refusals import bad_request
 from front.web.request import Request, Response, json_response
 from front.web.router import WebRouter
@@ -33,6 +34,9 @@ ALIASES = {
     "streams": "stream/ssl",
     "rabbitmq-stream": "stream",
 }
+DAY_MS = 86_400_000
+DAYS = {"days": 1, "weeks": 7, "months": 30, "years": 365}
+DIGITS_OF_TIME = 4
 PATTERN_LENGTH_MAX = 1_024
 PORT_MAX = 65_535
 PORT_DIGITS_MAX = 5
@@ -57,6 +61,7 @@ class HealthApi:
         add("metadata-store/initialized/with-data", self._check_started)
         add("port-listener/{port}", self._check_port)
         add("protocol-listener/{protocols}", self._check_protocols)
+        add("certificate-expiration/{within}/{unit}", self._check_certificate)
         add("virtual-hosts", self._check_started)
         add("node-is-quorum-critical", self._check_critical)
         without_leaders = "quorum-queues-without-elected-leaders"
@@ -106,6 +111,21 @@ class HealthApi:
         if absent:
             return failed("No active listener", missing=absent, protocols=there)
         return json_response({**OK, "protocols": there})
+
+    async def _check_certificate(self, request: Request, within: str, unit: str) -> Response:
+        """Of all listeners within TLS: they have one."""
+        count = whole_number(within, DIGITS_OF_TIME)
+        if not count or unit not in DAYS:
+            raise bad_request(f"'{within} {unit}' is no time: give a number above 0, and days, weeks, months or years")
+        who = operator(request)
+        certificate = self._node.certificate(who)
+        if certificate is None or certificate.valid_until_ms > self._front.wall_ms() + count * DAYS[unit] * DAY_MS:
+            return json_response(OK)
+        until = datetime.fromtimestamp(certificate.valid_until_ms / 1000, UTC).isoformat()
+        expiry = {"certfile": certificate.path, "certfile_expires_on": [until]}
+        listeners = [one for one in self._node.status(who).facts.listeners if one.tls]
+        expired = [{**listener_view(self._node.name, one), **expiry} for one in listeners]
+        return failed("Certificates expiring", expired=expired)
 
     # queues
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from broker.operations.operator import Operator
 from front.node_ports import ClusterPort, NodeView
 from front.web.access import Right
@@ -17,7 +19,7 @@ from front.web.samples.node_samples import THE_NODE, node_row
 from front.web.samples.ranges import Ranges, ranges_asked_for
 from front.web.samples.shapes import NODE
 
-FACTS, LOGINS = "facts", "logins"
+FACTS, LOGINS, FORGET_LOGINS = "facts", "logins", "forget logins"
 NODES: ListOf[Json] = ListOf(lambda row: row, order=lambda row: row["name"], name=lambda row: row["name"])
 PROTOCOLS_OF_LOGINS = {"AMQP 0-9-1": "amqp091"}
 # What RabbitMQ divides memory into. Here it is one process, of which these are known.
@@ -62,6 +64,7 @@ class NodesApi:
         self._cluster = cluster
         everywhere.add(FACTS, self._facts)
         everywhere.add(LOGINS, self._logins)
+        everywhere.add(FORGET_LOGINS, self._forget_logins)
 
     def add_routes(self, router: WebRouter) -> None:
         router.add("GET", "/api/nodes", self._get_all, Right.MONITORING)
@@ -69,6 +72,7 @@ class NodesApi:
         router.add("GET", "/api/nodes/{node}/memory", self._get_memory, Right.MONITORING)
 
         router.add("GET", "/api/auth/attempts/{node}", self._get_logins, Right.MONITORING)
+        router.add("DELETE", "/api/auth/attempts/{node}", self._delete_logins, Right.ADMINISTRATOR)
 
     def _facts(self, who: Operator, asked: Ranges | None = None) -> list[Json]:
         status, now = self._this_node.status(who), self._wall_ms()
@@ -87,6 +91,10 @@ class NodesApi:
             }
             for protocol, counted in found.items()
         ]
+
+    def _forget_logins(self, who: Operator) -> list[Json]:
+        self._this_node.forget_logins(who)
+        return []
 
     async def _nodes(self, request: Request) -> tuple[list[Json], ClusterRows]:
         found = await self._everywhere.find(FACTS, operator(request), ranges_asked_for(request))
@@ -110,14 +118,22 @@ class NodesApi:
         return json_response(await self._one(request, node))
 
     async def _get_logins(self, request: Request, node: str) -> Response:
+        return json_response(await self._ask(request, node, LOGINS, self._logins))
+
+    async def _delete_logins(self, request: Request, node: str) -> Response:
+        await self._ask(request, node, FORGET_LOGINS, self._forget_logins)
+        return Response(204)
+
+    async def _ask(self, request: Request, node: str, what: str, here: Callable[[Operator], list[Json]]) -> list[Json]:
+        """What a node of the cluster says. Raises HttpError."""
         who = operator(request)
         if node == self._this_node.name:
-            return json_response(self._logins(who))
+            return here(who)
         await self._one(request, node)
-        found = await self._everywhere.find_on(node, LOGINS, who)
+        found = await self._everywhere.find_on(node, what, who)
         if found is None:
             raise HttpError(503, "service_unavailable", f"node '{node}' has not answered")
-        return json_response(found)
+        return found
 
     async def _get_memory(self, request: Request, node: str) -> Response:
         """The parts together are the whole."""

@@ -15,7 +15,7 @@ from broker.login.audit import Actor, Audit, acting_for
 from broker.login.client_address import ClientAddress
 from broker.operations.operations import Operations
 from broker.operations.operator import INCLUDED_TAGS, Operator, TagMissing
-from broker.operations.this_node import QueueTotals
+from broker.operations.this_node import LoginCounts, QueueTotals
 from broker.operations.users import PASSWORD_BYTES_MAX, UserChange
 from broker.pending import Pending
 from broker.queue_type import QueueStatistics
@@ -280,3 +280,15 @@ def test_limits_are_set_of_a_vhost_that_was_there_before_too(world: World) -> No
     assert world.catalog.vhosts["v"].limits == {"max-queues": 2}
     world.done(world.operations.vhosts.put(ROOT, VhostRecord("v", "described")))
     assert world.catalog.vhosts["v"].limits == {"max-queues": 2}, "without limits those that it has stay"
+
+
+def test_logins_are_counted_anew_once_they_were_forgotten(world: World) -> None:
+    node, counted = world.operations.this_node, world.audit.logins
+    counted["HTTP", True], counted["HTTP", False] = 3, 2
+    with pytest.raises(TagMissing):
+        node.forget_logins(MONITOR)
+    assert node.logins(MONITOR)["HTTP"] == LoginCounts(succeeded=3, failed=2)
+    node.forget_logins(ROOT)
+    counted["HTTP", True] += 1
+    assert node.logins(MONITOR)["HTTP"] == LoginCounts(succeeded=1, failed=0)
+    assert counted["HTTP", True] == 4, "what /metrics counts never goes back"

@@ -148,7 +148,7 @@ class BriefNode:
 
     def __init__(self, config: Config, ending: Ending, loop_watch: LoopWatch) -> None:
         self._ending = ending
-        self.watcher = self
+        self.watcher = self.certificates = self
 
     async def start(self) -> None:
         BriefNode.begun += 1
@@ -158,6 +158,9 @@ class BriefNode:
 
     async def run(self) -> None:
         await asyncio.Event().wait()
+
+    def look(self) -> None:
+        """It has no certificates."""
 
     async def stop(self) -> None:
         """There is nothing to stop."""

@@ -14,6 +14,7 @@ PATHS: dict[Right, tuple[str, ...]] = {
         "GET /metrics/per-object",
         "GET /metrics/detailed",
         "GET /api/version",
+        "POST DELETE /api/login",
         "GET /api/health/checks/ready-to-serve-clients",
         "GET /api/health/checks/is-in-service",
         "GET /api/health/checks/below-node-connection-limit",
@@ -29,6 +30,7 @@ PATHS: dict[Right, tuple[str, ...]] = {
         "GET /api/health/checks/metadata-store/initialized/with-data",
         "GET /api/health/checks/port-listener/{port}",
         "GET /api/health/checks/protocol-listener/{protocols}",
+        "GET /api/health/checks/certificate-expiration/{within}/{unit}",
         "GET /api/health/checks/virtual-hosts",
         "GET /api/health/checks/node-is-quorum-critical",
         "GET /api/health/checks/quorum-queues-without-elected-leaders/all-vhosts",
@@ -61,6 +63,7 @@ PATHS: dict[Right, tuple[str, ...]] = {
     ),
     Right.ADMINISTRATOR: (
         "PUT /api/cluster-name",
+        "DELETE /api/auth/attempts/{node}",
         "PUT /api/feature-flags/{name}/enable",
         "GET POST /api/definitions",
         "GET POST /api/definitions/{vhost}",

@@ -254,7 +254,18 @@ class World:
         if user is not None:
             sent[b"authorization"] = b"Basic " + base64.b64encode(f"{user}:pw".encode())
         data = json.dumps(body).encode() if body is not None else raw
-        return await self.api.answer(Request(method, path, sent, data, client=LOCAL, now=NOW))
+        response = await self.api.answer(Request(method, path, sent, data, client=LOCAL, now=NOW))
+        said = json.loads(response.body) if response.status >= 400 and response.body else {}
+        if "error" in said:
+            raise HttpError(response.status, said["error"], said["reason"], response.headers)
+        return response
+
+    def status(self, method: str, path: str, body: Any = None, **headers: str) -> int:
+        """Of a request without credentials but those in its headers."""
+        try:
+            return self.request(method, path, body, user=None, **headers).status
+        except HttpError as error:
+            return error.status
 
     def get(self, path: str, user: str = "root") -> Any:
         response = self.request("GET", path, user=user)
