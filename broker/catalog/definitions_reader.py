@@ -120,8 +120,10 @@ class DefinitionsReader:
         current = self._catalog.users.get(name)
         known = current.password_hash if current is not None else None
         kept = known if password is not None else self._password_hash(item, known)
-        yield DefinitionWish(item.where, commands.PutUser(UserRecord(name, kept, item.tags())), password)
-        if item.text("hashing_algorithm", self._default_hashing) == WEAK_HASHING and kept is not None:
+        tags = item.tags() if current is None or "tags" in item else current.tags
+        yield DefinitionWish(item.where, commands.PutUser(UserRecord(name, kept, tags)), password)
+        is_weak = item.text("hashing_algorithm", self._default_hashing) == WEAK_HASHING
+        if is_weak and item.text("password_hash", ""):
             yield Remark(item.where, f"the password of user '{name}' is hashed with MD5, which is weak: set a new one")
         if item.table("limits"):
             yield DefinitionWish(item.where, commands.SetUserLimits(name, item.limits()))
@@ -138,14 +140,16 @@ class DefinitionsReader:
         )
 
     def _read_vhost(self, item: DefinitionItem) -> Read:
+        """What is not said of one that is known stays as it is."""
         name, metadata = item.text("name"), item.part("metadata")
-        default = metadata.text("default_queue_type", item.text("default_queue_type", "classic"))
+        current = self._catalog.vhosts.get(name) or VhostRecord(name)
+        default = metadata.text("default_queue_type", item.text("default_queue_type", current.default_queue_type))
         record = VhostRecord(
             name,
-            description=metadata.text("description", item.text("description", "")),
-            tags=metadata.tags() or item.tags(),
+            description=metadata.text("description", item.text("description", current.description)),
+            tags=metadata.tags() if "tags" in metadata else item.tags() if "tags" in item else current.tags,
             default_queue_type=DEFAULT_KINDS.get(default, default),
-            protected_from_deletion=metadata.flag("protected_from_deletion"),
+            protected_from_deletion=metadata.flag("protected_from_deletion", current.protected_from_deletion),
         )
         yield DefinitionWish(item.where, commands.PutVhost(record))
         if item.flag("tracing") or metadata.flag("tracing"):

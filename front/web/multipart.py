@@ -9,6 +9,7 @@ from front.web.request import Request
 
 MULTIPART = "multipart/form-data"
 HEAD_BYTES_MAX = 4_096  # of a part
+PARTS_MAX = 16  # that are looked at
 
 
 def sent_file(request: Request, name: str) -> bytes:
@@ -28,7 +29,7 @@ def sent_file(request: Request, name: str) -> bytes:
 def _part(body: bytes, delimiter: bytes, name: str) -> bytes | None:
     """Parts lie between delimiters; each is a head, an empty line, and what was sent."""
     begin = body.find(delimiter)
-    while begin >= 0:
+    for _ in range(PARTS_MAX if begin >= 0 else 0):
         begin += len(delimiter)
         end = body.find(b"\r\n" + delimiter, begin)
         head_end = body.find(b"\r\n\r\n", begin, begin + HEAD_BYTES_MAX)

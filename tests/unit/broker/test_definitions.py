@@ -320,6 +320,16 @@ def test_what_a_document_does_not_say_is_as_with_rabbitmq() -> None:
     assert catalog.has_binding(BindingRecord("v", "x", "q", "queue", ""))
 
 
+def test_what_a_document_does_not_say_of_who_is_known_stays() -> None:
+    """RabbitMQ 3 exports vhosts by their names alone."""
+    catalog = Catalog()
+    user, vhost = UserRecord("u", "hash", ("monitoring",)), VhostRecord("v", "a shop", ("t",), "quorum", True)
+    for command in (commands.PutUser(user), commands.PutVhost(vhost)):
+        catalog.apply(command)
+    take_in(catalog, {"vhosts": [{"name": "v"}], "users": [{"name": "u"}]})
+    assert (catalog.users["u"], catalog.vhosts["v"]) == (user, vhost)
+
+
 def test_the_kind_of_a_queue_is_its_arguments_or_its_types_or_its_vhosts() -> None:
     catalog = Catalog()
     quorum = {"x-queue-type": "quorum"}
