@@ -77,10 +77,11 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Mutated frames of AMQP and of the stream protocol, others each time: tests/fuzz/.
+# Mutated frames of AMQP and of the stream protocol, and requests over HTTP, others each time: tests/fuzz/.
 fuzz: setup
 	$(BIN)/python -m tests.fuzz.amqp_frames --frames 5000000 --seed "$$(date +%s)"
 	$(BIN)/python -m tests.fuzz.stream_frames --frames 2000000 --seed "$$(date +%s)"
+	$(BIN)/python -m tests.fuzz.http_requests --requests 1000000 --seed "$$(date +%s)"
 
 # Historic bugs put back one by one: docs/mutants.md.
 mutants: setup
