@@ -25,13 +25,16 @@ from front.web.everywhere import Everywhere, OtherNodes
 from front.web.handlers import WebFront
 from front.web.message_flows import MessageFlows
 from front.web.origin import check_cookies_origin, check_origin
+from front.web.page_files import PageFiles
 from front.web.refusals import http_error
 from front.web.request import HttpError, Request, Response, error_response
 from front.web.resources.bindings_api import BindingsApi
+from front.web.resources.browsing_api import BrowsingApi
 from front.web.resources.clients_api import ClientsApi
 from front.web.resources.definitions_api import DefinitionsApi
 from front.web.resources.exchanges_api import ExchangesApi
 from front.web.resources.features_api import FeaturesApi
+from front.web.resources.groups_api import GroupsApi
 from front.web.resources.health_api import HealthApi
 from front.web.resources.limits_api import LimitsApi
 from front.web.resources.login_api import LoginApi
@@ -156,6 +159,9 @@ class Api:
             QueuesApi(front, self.everywhere, flows, ports.members),
             BindingsApi(front),
             MessagesApi(front),
+            BrowsingApi(front),
+            GroupsApi(front, ports.cluster, ports.members),
+            PageFiles(),
         ):
             one.add_routes(self.router)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -55,6 +56,14 @@ def properties_shape(body: Body) -> Shape:
         raise bad_request("'properties' is no object")
     present = [name for name in _PROPERTIES if given.get(name) is not None]
     return shaped({name: _PROPERTIES[name](given, name) for name in present})
+
+
+def text_or_base64(raw: bytes) -> tuple[str, str]:
+    """How a body is shown, and which of both it is."""
+    try:
+        return raw.decode(), "string"
+    except UnicodeDecodeError:
+        return base64.b64encode(raw).decode("ascii"), "base64"
 
 
 def properties_view(props: bytes, added_headers: Mapping[str, Any] | None) -> dict[str, Any]:

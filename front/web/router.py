@@ -39,7 +39,7 @@ class WebRouter:
         self._routes: list[Route] = []
 
     def add(self, method: str, path: str, handler: Handler, right: Right = Right.MANAGEMENT) -> None:
-        pattern = tuple(part for part in path.split("/") if part)
+        pattern = tuple(path.strip("/").split("/"))
         self._routes.append(Route(method, pattern, handler, right))
 
     def match(self, method: str, parts: tuple[str, ...]) -> tuple[Route, dict[str, str]] | None:

@@ -152,7 +152,8 @@ class WebServer:
                 response = await self._answer_safely(request)
                 if request.user is not None:
                     self.gate.logged_in(socket)
-            await self._send(connection, writer, response, head=request is not None and request.method == "HEAD")
+            is_head = request is not None and request.method == "HEAD"
+            await self._send(connection, writer, response, head=is_head or response.status == HTTPStatus.NOT_MODIFIED)
             if request is None or connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
                 return
             connection.start_next_cycle()
@@ -225,7 +226,7 @@ class WebServer:
         headers = [
             ("Content-Type", response.content_type),
             ("Content-Length", str(sum(map(len, pieces)))),
-            ("Cache-Control", "no-cache"),
+            *(() if _says(response, "Cache-Control") else (("Cache-Control", "no-cache"),)),
             ("X-Content-Type-Options", "nosniff"),
             ("X-Frame-Options", "DENY"),
             ("Referrer-Policy", "no-referrer"),
@@ -249,6 +250,10 @@ class WebServer:
 def refuse_large_body(size: int, allowed: int) -> None:
     if size > allowed:
         raise HttpError(400, "bad_request", f"the body has {size} bytes or more, at most {allowed} are taken")
+
+
+def _says(response: Response, header: str) -> bool:
+    return any(name == header for name, _ in response.headers)
 
 
 def _loop_time() -> float:

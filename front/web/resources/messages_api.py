@@ -16,7 +16,7 @@ from front.web import bodies
 from front.web.access import Right
 from front.web.bodies import Body
 from front.web.handlers import WebFront
-from front.web.message_json import properties_shape, properties_view
+from front.web.message_json import properties_shape, properties_view, text_or_base64
 from front.web.refusals import bad_request
 from front.web.request import HttpError, Request, Response, json_response
 from front.web.resources.exchanges_api import exchange_named
@@ -178,9 +178,4 @@ def _message_view(message: GotMessage, encoding: str, truncate: int) -> dict[str
 
 
 def _said(raw: bytes, encoding: str) -> tuple[str, str]:
-    if encoding == "auto":
-        try:
-            return raw.decode(), "string"
-        except UnicodeDecodeError:
-            pass
-    return base64.b64encode(raw).decode("ascii"), "base64"
+    return text_or_base64(raw) if encoding == "auto" else (base64.b64encode(raw).decode("ascii"), "base64")

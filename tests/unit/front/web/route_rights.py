@@ -10,6 +10,9 @@ from front.web.access import Right
 # For each right its paths, with the methods in front.
 PATHS: dict[Right, tuple[str, ...]] = {
     Right.NONE: (
+        "GET /",
+        "GET /page/{version}/{name}",
+        "GET /page/{version}/{folder}/{name}",
         "GET /metrics",
         "GET /metrics/per-object",
         "GET /metrics/detailed",
@@ -92,6 +95,10 @@ PATHS: dict[Right, tuple[str, ...]] = {
         "POST /api/queues/quorum/replicas/on/{node}/grow",
         "DELETE /api/queues/quorum/replicas/on/{node}/shrink",
         "POST /api/rebalance/queues",
+        "PUT /api/leveret/queues/{vhost}/{queue}/group/leader",
+        "POST /api/leveret/cluster/drain",
+        "POST /api/leveret/cluster/revive",
+        "DELETE /api/leveret/cluster/nodes/{node}",
         "POST /api/queues/{vhost}/{queue}/actions",
     ),
     Right.MONITORING: (
@@ -99,6 +106,8 @@ PATHS: dict[Right, tuple[str, ...]] = {
         "GET /api/nodes/{node}",
         "GET /api/nodes/{node}/memory",
         "GET /api/auth/attempts/{node}",
+        "GET /api/leveret/groups",
+        "GET /api/leveret/cluster",
     ),
     Right.VHOST: (
         "GET /api/health/checks/quorum-queues-without-elected-leaders/vhost/{vhost}",
@@ -135,6 +144,8 @@ PATHS: dict[Right, tuple[str, ...]] = {
         "GET DELETE /api/bindings/{vhost}/e/{source}/{kind}/{destination}/{key}",
         "POST /api/exchanges/{vhost}/{exchange}/publish",
         "POST /api/queues/{vhost}/{queue}/get",
+        "GET /api/leveret/queues/{vhost}/{queue}/browse",
+        "GET /api/leveret/queues/{vhost}/{queue}/group",
     ),
     Right.VHOST_POLICYMAKER: (
         "PUT DELETE /api/policies/{vhost}/{name}",

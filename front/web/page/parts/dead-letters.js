@@ -1,0 +1,43 @@
+// Why messages died, read from what brokers write into the header x-death of each.
+
+import { el } from "../core/dom.js";
+import { count, moment } from "../core/format.js";
+import { badge, emptyState, exchangeLink, queueLink } from "./pieces.js";
+import { table } from "./table.js";
+
+const REASONS = {
+  rejected: ["bad", "a consumer refused it"],
+  expired: ["warn", "it waited too long"],
+  maxlen: ["warn", "the queue was full"],
+  delivery_limit: ["bad", "it came back too often"],
+};
+
+// Messages by reason and by the queue in which they died, most of them first.
+export function causes(messages) {
+  const found = new Map();
+  for (const message of messages) {
+    const [death] = message.properties.headers?.["x-death"] ?? [];
+    if (typeof death !== "object" || death === null) continue;
+    const key = JSON.stringify([death.reason, death.queue, death.exchange, death["routing-keys"]]);
+    const cause = found.get(key) ?? { key, death, messages: 0, times: 0 };
+    cause.messages += 1;
+    cause.times += Number(death.count) || 1;
+    found.set(key, cause);
+  }
+  return [...found.values()].sort((one, other) => other.messages - one.messages);
+}
+
+export function causeTable(vhost, messages) {
+  const found = causes(messages);
+  if (found.length === 0) return emptyState("No dead letters among these", "None of the messages that were looked at has died anywhere.");
+  const columns = [
+    { id: "reason", title: "Reason", cell: ({ death }) => [badge(String(death.reason), REASONS[death.reason]?.[0] ?? ""), " ", el("span", { class: "quiet" }, REASONS[death.reason]?.[1] ?? "")] },
+    { id: "queue", title: "Died in", cell: ({ death }) => queueLink(vhost, String(death.queue)) },
+    { id: "exchange", title: "Published to", rank: 2, cell: ({ death }) => exchangeLink(vhost, String(death.exchange ?? "")) },
+    { id: "keys", title: "Routing keys", rank: 2, class: "wrap", cell: ({ death }) => el("code", {}, [death["routing-keys"] ?? []].flat().join(", ")) },
+    { id: "last", title: "Newest", rank: 3, cell: ({ death }) => (Number(death.time) ? moment(Number(death.time) * 1000) : "–") },
+    { id: "messages", title: "Messages", number: true, cell: (one) => count(one.messages) },
+    { id: "times", title: "Deaths", number: true, cell: (one) => count(one.times) },
+  ];
+  return table(columns, found, { key: (one) => one.key, label: "Why messages died" });
+}

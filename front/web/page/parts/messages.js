@@ -1,0 +1,77 @@
+// Messages as they stand in a queue: envelope, properties, headers, and the body as text, JSON or bytes.
+
+import { el } from "../core/dom.js";
+import { bytes, count, moment, plain, plural } from "../core/format.js";
+import { badge, emptyState, facts, pairsOf } from "./pieces.js";
+
+const SHOWN_BYTES = 4096;
+
+export function messageList(messages, filter = "") {
+  const wanted = filter.toLowerCase();
+  const shown = messages.map((message, at) => ({ message, at })).filter(({ message }) => wanted === "" || textOf(message).includes(wanted));
+  if (messages.length === 0) return emptyState("No messages", "There is nothing to see at this place of the queue.");
+  if (shown.length === 0) return emptyState("No message has that in it", `None of the ${plural(messages.length, "message")} that were fetched.`);
+  return el("ol", { class: "messages" }, shown.map(({ message, at }) => oneMessage(message, at)));
+}
+
+const textOf = (message) => `${message.exchange} ${message.routing_key} ${JSON.stringify(message.properties)} ${message.payload}`.toLowerCase();
+
+function oneMessage(message, at) {
+  const { headers = {}, ...properties } = message.properties;
+  return el("li", { "data-key": `message ${message.offset ?? at}` },
+    el("details", {},
+      el("summary", {},
+        el("span", { class: "place" }, message.offset === null || message.offset === undefined ? `#${at + 1}` : `offset ${count(message.offset)}`),
+        el("code", { class: "preview" }, preview(message)),
+        el("span", { class: "badges" },
+          message.redelivered && badge("redelivered", "warn"),
+          headers["x-death"] && badge("died", "bad"),
+          badge(message.routing_key || "no key", "plain", "routing key"),
+          badge(bytes(message.payload_bytes), "plain"))),
+      el("div", { class: "message" },
+        facts([
+          ["Exchange", message.exchange || "(default)"],
+          ["Routing key", el("code", {}, message.routing_key)],
+          ["Deliveries that failed", message.delivery_count || null],
+          ["Handed out before", message.acquired_count || null],
+          ...Object.entries(properties).map(([name, value]) => [name, name === "timestamp" ? moment(value * 1000) : el("code", {}, plain(value))]),
+        ]),
+        Object.keys(headers).length > 0 && [el("h3", {}, "Headers"), pairsOf(headers)],
+        el("h3", {}, "Body"),
+        body(message))));
+}
+
+function preview(message) {
+  if (message.payload_encoding === "base64") return "(bytes)";
+  return message.payload.slice(0, 160).replace(/\s+/g, " ") || "(empty)";
+}
+
+function body(message) {
+  const isCut = message.payload_encoding === "string" ? new TextEncoder().encode(message.payload).length < message.payload_bytes : false;
+  return [
+    el("pre", { tabindex: "0" }, message.payload_encoding === "base64" ? hexLines(message.payload) : pretty(message.payload)),
+    isCut && el("p", { class: "quiet" }, `The beginning of ${bytes(message.payload_bytes)}.`),
+  ];
+}
+
+function pretty(text) {
+  try {
+    const value = JSON.parse(text);
+    return typeof value === "object" ? JSON.stringify(value, null, 2) : text;
+  } catch {
+    return text;
+  }
+}
+
+// 16 bytes a line: place, hexadecimal, and the characters that are ones.
+function hexLines(base64) {
+  const raw = Uint8Array.from(atob(base64).slice(0, SHOWN_BYTES), (one) => one.charCodeAt(0));
+  const lines = [];
+  for (let at = 0; at < raw.length; at += 16) {
+    const part = [...raw.slice(at, at + 16)];
+    const hex = part.map((one) => one.toString(16).padStart(2, "0")).join(" ");
+    const text = part.map((one) => (one >= 32 && one < 127 ? String.fromCharCode(one) : ".")).join("");
+    lines.push(`${at.toString(16).padStart(6, "0")}  ${hex.padEnd(47)}  ${text}`);
+  }
+  return lines.join("\n");
+}

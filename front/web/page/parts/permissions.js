@@ -1,0 +1,94 @@
+// Permissions of users in virtual hosts.
+
+import { path, put, remove } from "../core/api.js";
+import { el } from "../core/dom.js";
+import { link } from "../core/routes.js";
+import { confirm, openDialog } from "./dialog.js";
+import { button, emptyState } from "./pieces.js";
+import { table } from "./table.js";
+
+export const userLink = (name) => el("a", { class: "name", href: link(["users", name]) }, name);
+export const vhostLink = (name) => el("a", { class: "name", href: link(["vhosts", name]) }, name);
+
+const pattern = (text) => (text === "" ? el("span", { class: "quiet" }, "nothing") : el("code", {}, text));
+
+export function permissionColumns(by, then) {
+  const user = { id: "user", title: "User", sort: "user", cell: (one) => userLink(one.user) };
+  const vhost = { id: "vhost", title: "Virtual host", sort: "vhost", cell: (one) => vhostLink(one.vhost) };
+  return [
+    ...(by === "vhost" ? [vhost] : by === "user" ? [user] : [user, vhost]),
+    { id: "configure", title: "Configure", sort: "configure", class: "wrap", cell: (one) => pattern(one.configure) },
+    { id: "write", title: "Write", sort: "write", class: "wrap", cell: (one) => pattern(one.write) },
+    { id: "read", title: "Read", sort: "read", class: "wrap", cell: (one) => pattern(one.read) },
+    { id: "clear", title: el("span", { class: "sr" }, "Actions"), number: true, cell: (one) => button("Clear", () => clear(one, then), { kind: "link" }) },
+  ];
+}
+
+export const permissionKey = (one) => `${one.vhost}\n${one.user}`;
+
+// `by`: what differs in the list, the user or the vhost.
+export function permissionTable(permissions, { by, then }) {
+  if (permissions.length === 0) return emptyState("No permissions", by === "vhost" ? "This user can use no virtual host." : "No user can use this virtual host.");
+  return table(permissionColumns(by, then), permissions, { key: permissionKey, label: "Permissions" });
+}
+
+function clear(one, then) {
+  confirm({
+    title: `Clear what ${one.user} may do in ${one.vhost}`,
+    intro: el("p", {}, "The user cannot use this virtual host any more."),
+    action: "Clear",
+    run: async () => {
+      await remove(path`permissions/${one.vhost}/${one.user}`);
+      return "The permissions are cleared.";
+    },
+    then,
+  });
+}
+
+const choice = (names) => names.map((name) => [name, name]);
+
+export function setPermission({ user = null, vhost = null, users = [], vhosts = [], then }) {
+  openDialog({
+    title: "Set permissions",
+    intro: el("p", { class: "quiet" }, "Each is a regular expression that the whole name has to begin with; .* is everything, and nothing at all is nothing."),
+    action: "Set",
+    fields: [
+      ...(user === null ? [{ name: "user", label: "User", kind: "choice", options: choice(users) }] : []),
+      ...(vhost === null ? [{ name: "vhost", label: "Virtual host", kind: "choice", options: choice(vhosts) }] : []),
+      { name: "configure", label: "Configure: declare and delete", value: ".*" },
+      { name: "write", label: "Write: publish, bind queues", value: ".*" },
+      { name: "read", label: "Read: consume, get, purge", value: ".*" },
+    ],
+    run: async (values) => {
+      const { configure, write, read } = values;
+      await put(path`permissions/${vhost ?? values.vhost}/${user ?? values.user}`, { configure, write, read });
+      then();
+      return "The permissions are set.";
+    },
+  });
+}
+
+export function topicTable(topics, then) {
+  if (topics.length === 0) return emptyState("No topic permissions", "They limit which routing keys a user may publish to, or bind to, a topic exchange.");
+  const columns = [
+    { id: "exchange", title: "Exchange", cell: (one) => one.exchange || "(default)" },
+    { id: "vhost", title: "Virtual host", cell: (one) => vhostLink(one.vhost) },
+    { id: "write", title: "Write", class: "wrap", cell: (one) => pattern(one.write) },
+    { id: "read", title: "Read", class: "wrap", cell: (one) => pattern(one.read) },
+    { id: "clear", title: el("span", { class: "sr" }, "Actions"), number: true, cell: (one) => button("Clear", () => clearTopic(one, then), { kind: "link" }) },
+  ];
+  return table(columns, topics, { key: (one) => `${one.vhost}\n${one.exchange}`, label: "Topic permissions" });
+}
+
+function clearTopic(one, then) {
+  confirm({
+    title: `Clear the topic permissions of ${one.user} for ${one.exchange}`,
+    intro: el("p", {}, "Then routing keys are not limited there."),
+    action: "Clear",
+    run: async () => {
+      await remove(path`topic-permissions/${one.vhost}/${one.user}/${one.exchange || "amq.default"}`);
+      return "The topic permissions are cleared.";
+    },
+    then,
+  });
+}

@@ -1,0 +1,152 @@
+// The cluster as the node that is asked sees it: who is there, who leads what is declared, where queues live.
+
+import { path, post, remove } from "../core/api.js";
+import { el, svg } from "../core/dom.js";
+import { ago, bytes, count, duration, names } from "../core/format.js";
+import { may } from "../core/login.js";
+import { confirm } from "../parts/dialog.js";
+import { badge, button, emptyState, facts, heading, meter, needs, nodeLink, panel, stat, stateBadge } from "../parts/pieces.js";
+
+export const cluster = {
+  title: () => "Cluster map",
+
+  async load(ask) {
+    const [told, nodes] = await Promise.all([ask("leveret/cluster"), ask("nodes")]);
+    const facts = new Map(nodes.map((one) => [one.name, one]));
+    return { told, nodes: told.nodes.map((view) => ({ ...view, facts: facts.get(view.name), load: told.load[view.name] })) };
+  },
+
+  render({ told, nodes }, place, screen) {
+    return [
+      heading(told.cluster_name, { above: `The cluster, seen by ${told.seen_by}`, actions: actions(told, nodes, screen) }),
+      told.problems.length > 0 && el("ul", { class: "attention" }, told.problems.map((one) => el("li", { class: "notice warn" }, one))),
+      el("div", { class: "stats" },
+        stat("Nodes up", `${count(nodes.filter((one) => one.up).length)} of ${count(nodes.length)}`),
+        stat("What is declared", told.metadata_leader ? "can change" : "is frozen", { note: told.metadata_leader ? `led by ${told.metadata_leader}` : `missing: ${names(told.missing)}` }),
+        stat("Metadata term", count(told.metadata_term)),
+        stat("Metadata voters", count(told.metadata_voters.length), { note: names(told.metadata_voters, 3) })),
+      el("div", { class: "cluster" },
+        panel("Links", nodes.length < 2 ? emptyState("One node", "Others join it with leveret serve --join.") : map(nodes, told)),
+        el("div", { class: "cards" }, nodes.map((one) => card(one, told, screen)))),
+    ];
+  },
+};
+
+function actions(told, nodes, screen) {
+  const cannot = needs(may("administrator"), "administrator");
+  const here = nodes.find((one) => one.name === told.seen_by);
+  const then = () => screen.refresh();
+  return [
+    here?.draining
+      ? button(`Revive ${told.seen_by}`, () => revive(told.seen_by, then), { disabled: cannot })
+      : button(`Drain ${told.seen_by}`, () => drain(told.seen_by, then), { disabled: cannot }),
+    button("Rebalance leaders", () => rebalance(then), { disabled: cannot }),
+  ];
+}
+
+// A ring of nodes. A line is a link between two that are up; a broken one leads to a node that is down.
+const SIZE = 320;
+const RADIUS = 112;
+
+function map(nodes, told) {
+  const middle = SIZE / 2;
+  const at = nodes.map((_, place) => {
+    const angle = (place / nodes.length) * 2 * Math.PI - Math.PI / 2;
+    return [middle + RADIUS * Math.cos(angle), middle + RADIUS * Math.sin(angle)];
+  });
+  const links = nodes.flatMap((one, first) => nodes.slice(first + 1).map((other, rest) => linkLine(at[first], at[first + 1 + rest], one.up && other.up)));
+  const said = nodes.map((one) => `${one.name} is ${one.up ? "up" : "down"}`).join(", ");
+  return svg("svg", { viewBox: `0 0 ${SIZE} ${SIZE}`, class: "cluster-map", role: "img", "aria-label": said },
+    links, nodes.map((one, place) => mark(one, at[place], told)));
+}
+
+function linkLine([x1, y1], [x2, y2], isUp) {
+  return svg("line", { x1, y1, x2, y2, class: isUp ? "link-up" : "link-down" });
+}
+
+function mark(one, [x, y], told) {
+  const kind = !one.up ? "down" : one.draining ? "draining" : "up";
+  return svg("g", { class: `mark ${kind}` },
+    svg("circle", { cx: x, cy: y, r: 20 }),
+    one.name === told.metadata_leader && svg("circle", { cx: x, cy: y, r: 25, class: "leads" }),
+    svg("text", { x, y: y + 4, class: "mark-number" }, String(one.number)),
+    svg("text", { x, y: y > SIZE / 2 ? y + 40 : y - 31, class: "mark-name" }, short(one.name)));
+}
+
+const short = (name) => (name.length > 18 ? `${name.slice(0, 17)}…` : name);
+
+function card(one, told, screen) {
+  const { facts: known, load } = one;
+  const since = one.since_ms > 0 ? ago(one.since_ms) : null;
+  return panel("",
+    el("div", { class: "card-head" }, el("h2", {}, nodeLink(one.name)),
+      el("span", { class: "badges" },
+        stateBadge(one.up ? "up" : "down"),
+        one.draining && badge("draining", "warn"),
+        one.name === told.metadata_leader && badge("leads the metadata", "info"),
+        one.alarms.map((alarm) => badge(`${alarm.kind} alarm`, "bad", alarm.reason)))),
+    one.notices.map((notice) => el("p", { class: "notice warn" }, `${one.name} ${notice}`)),
+    known?.running && el("div", { class: "card-meters" },
+      el("span", {}, el("small", { class: "quiet" }, "Memory"), meter(known.mem_used, known.mem_limit, `${bytes(known.mem_used)} of ${bytes(known.mem_limit)}`)),
+      el("span", {}, el("small", { class: "quiet" }, "Disk free"), meter(known.disk_free_limit, known.disk_free, `${bytes(known.disk_free)}, alarm below ${bytes(known.disk_free_limit)}`))),
+    facts([
+      ["Leads", count(load?.leaders ?? 0)], ["Members", count(load?.members ?? 0)], ["Classic queues", count(load?.homes ?? 0)],
+      ["Kind", one.kind === "ram" ? "RAM" : "disk"], ["Zone", one.zone || null], ["Listens for nodes at", one.address ? el("code", {}, one.address) : null],
+      ["Version", one.version || null],
+      [one.up ? "Seen up since" : "Down since", since], ["Up for", known?.running ? duration(known.uptime) : null],
+    ]),
+    !one.up && button(`Forget ${one.name}`, () => forget(one.name, () => screen.refresh()), { kind: "danger-quiet", disabled: needs(may("administrator"), "administrator") }));
+}
+
+function drain(name, then) {
+  confirm({
+    title: `Drain ${name}`,
+    intro: el("p", {}, "It gives up what it leads, and closes connections of clients, until it is revived. This page is served by it, and goes on."),
+    action: "Drain",
+    run: async () => {
+      await post("leveret/cluster/drain", {});
+      return `${name} is being drained.`;
+    },
+    then,
+  });
+}
+
+function revive(name, then) {
+  confirm({
+    title: `Revive ${name}`,
+    intro: el("p", {}, "It takes connections again, and may lead."),
+    action: "Revive",
+    run: async () => {
+      await post("leveret/cluster/revive", {});
+      return `${name} serves clients again.`;
+    },
+    then,
+  });
+}
+
+function rebalance(then) {
+  confirm({
+    title: "Rebalance leaders",
+    intro: el("p", {}, "Leaders of quorum queues and streams move until nodes lead as many each. Clients of a queue that moves wait for a moment."),
+    action: "Rebalance",
+    run: async () => {
+      await post("rebalance/queues", {});
+      return "Leaders are moving.";
+    },
+    then,
+  });
+}
+
+function forget(name, then) {
+  confirm({
+    title: `Forget ${name}`,
+    intro: [el("p", {}, el("strong", {}, "It never comes back as this node."), " Its members of queues are given up, and what only it had is lost with it."), el("p", {}, "If a queue would be lost as a whole, the node refuses.")],
+    action: "Forget",
+    typed: name,
+    run: async () => {
+      await remove(path`leveret/cluster/nodes/${name}`);
+      return `${name} belongs to the cluster no more.`;
+    },
+    then,
+  });
+}

@@ -1,0 +1,25 @@
+// Consumers: who takes messages from which queue.
+
+import { inVhost, vhostNames } from "../core/broker.js";
+import { CONSUMER_COLUMNS, consumerKey } from "../parts/consumer-table.js";
+import { heading } from "../parts/pieces.js";
+import { listing, listQuery } from "../parts/table.js";
+
+export const consumers = {
+  title: () => "Consumers",
+
+  async load(ask, place) {
+    const [page, vhosts] = await Promise.all([ask(inVhost("consumers", place), listQuery(place)), vhostNames(ask)]);
+    return { page, vhosts };
+  },
+
+  render({ page, vhosts }, place) {
+    return [
+      heading("Consumers"),
+      listing({
+        id: "consumers", columns: CONSUMER_COLUMNS, page, place, vhosts, label: "Consumers", key: consumerKey,
+        empty: { title: "No consumers", text: "Nobody takes messages from any queue now." },
+      }),
+    ];
+  },
+};

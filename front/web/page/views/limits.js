@@ -1,0 +1,23 @@
+// How much virtual hosts and users may open.
+
+import { el } from "../core/dom.js";
+import { limitTable, setLimit } from "../parts/limits.js";
+import { button, heading, panel } from "../parts/pieces.js";
+
+export const limits = {
+  title: () => "Limits",
+
+  async load(ask) {
+    const [vhostLimits, userLimits, vhosts, users] = await Promise.all([ask("vhost-limits"), ask("user-limits"), ask("vhosts", { columns: "name" }), ask("users", { columns: "name" })]);
+    return { vhostLimits, userLimits, vhosts: vhosts.map((one) => one.name), users: users.map((one) => one.name) };
+  },
+
+  render({ vhostLimits, userLimits, vhosts, users }, place, screen) {
+    const then = () => screen.refresh();
+    return [
+      heading("Limits"),
+      panel("Of virtual hosts", el("div", { class: "toolbar" }, button("Set a limit", () => setLimit("vhost", null, then, vhosts))), limitTable("vhost", vhostLimits, then)),
+      panel("Of users", el("div", { class: "toolbar" }, button("Set a limit", () => setLimit("user", null, then, users))), limitTable("user", userLimits, then)),
+    ];
+  },
+};

@@ -1,0 +1,106 @@
+// Policies: what holds for all queues and exchanges whose names match, and can be changed while they work.
+
+import { get, path, put, remove } from "../core/api.js";
+import { inVhost, vhostNames } from "../core/broker.js";
+import { el } from "../core/dom.js";
+import { count, names, plural } from "../core/format.js";
+import { may } from "../core/login.js";
+import { changed } from "../core/routes.js";
+import { confirm, numberIn, openDialog, pairsIn, pairsText } from "../parts/dialog.js";
+import { icon } from "../parts/icons.js";
+import { button, heading, needs, pairsOf, tabs } from "../parts/pieces.js";
+import { listing, listQuery } from "../parts/table.js";
+
+const APPLY_TO = ["all", "queues", "classic_queues", "quorum_queues", "streams", "exchanges"];
+const SHOWN = 5;
+
+export const policies = {
+  title: () => "Policies",
+
+  async load(ask, place) {
+    const [page, vhosts] = await Promise.all([ask(inVhost(listOf(place), place), listQuery(place)), vhostNames(ask)]);
+    return { page, vhosts };
+  },
+
+  render({ page, vhosts }, place, screen) {
+    const kind = listOf(place);
+    const cannot = kind === "policies" ? needs(may("policymaker"), "policymaker or administrator") : needs(may("administrator"), "administrator");
+    const then = () => screen.refresh();
+    const add = () => edit(kind, null, vhosts, place.query.vhost || vhosts[0], then);
+    return [
+      heading("Policies", {
+        below: kind === "policies" ? "Of those that match a name, the one with the highest priority holds." : "What operators set for tenants: it holds beside their own policies, and where both set a limit, the lower one does.",
+        actions: [button("Add", add, { kind: "primary", icon: icon("plus"), disabled: cannot })],
+      }),
+      tabs([{ name: "policies", label: "Policies" }, { name: "operator-policies", label: "Operator policies" }], kind, (name) => changed({ kind: name === "policies" ? "" : name, page: "" })),
+      listing({
+        id: "policies", columns: columns(kind, vhosts, cannot, then), page, place, vhosts, label: "Policies", key: (one) => `${one.vhost}\n${one.name}`,
+        sort: "priority", reverse: true,
+        empty: { title: "No policies", text: "A policy sets limits, times to live and dead letter exchanges for all queues whose names match a pattern." },
+      }),
+    ];
+  },
+};
+
+const listOf = (place) => (place.query.kind === "operator-policies" ? "operator-policies" : "policies");
+
+function columns(kind, vhosts, cannot, then) {
+  return [
+    { id: "name", title: "Name", sort: "name", cell: (one) => button(one.name, () => edit(kind, one, vhosts, one.vhost, then), { kind: "link name", disabled: cannot }) },
+    { id: "vhost", title: "Virtual host", sort: "vhost", rank: 2, off: vhosts.length < 2, cell: (one) => one.vhost },
+    { id: "pattern", title: "Pattern", sort: "pattern", class: "wrap", cell: (one) => el("code", {}, one.pattern) },
+    { id: "apply", title: "For", sort: "apply-to", rank: 2, cell: (one) => one["apply-to"].replaceAll("_", " ") },
+    { id: "definition", title: "Sets", class: "wrap", cell: (one) => pairsOf(one.definition) },
+    { id: "priority", title: "Priority", sort: "priority", number: true, cell: (one) => count(one.priority) },
+    { id: "delete", title: el("span", { class: "sr" }, "Actions"), number: true, cell: (one) => button("Delete", () => deletePolicy(kind, one, then), { kind: "link", disabled: cannot }) },
+  ];
+}
+
+function edit(kind, told, vhosts, vhost, then) {
+  const isNew = told === null;
+  const matches = el("span", { role: "status", class: "quiet" });
+  openDialog({
+    title: isNew ? "Add a policy" : `Change ${told.name}`,
+    action: isNew ? "Add" : "Save",
+    intro: el("p", {}, button("Which queues match?", () => showMatches(matches, told, vhost), { kind: "link" }), " ", matches),
+    fields: [
+      ...(isNew ? [{ name: "vhost", label: "Virtual host", kind: "choice", options: vhosts.map((name) => [name, name]), value: vhost }, { name: "name", label: "Name", required: true }] : []),
+      { name: "pattern", label: "Pattern", value: told?.pattern ?? "", required: true, placeholder: "^orders\\.", hint: "A regular expression that the name of a queue or exchange has to match." },
+      { name: "apply", label: "For", kind: "choice", options: APPLY_TO.map((one) => [one, one.replaceAll("_", " ")]), value: told?.["apply-to"] ?? "all" },
+      { name: "definition", label: "Sets", kind: "pairs", value: pairsText(told?.definition), required: true, placeholder: "max-length = 10000\nmessage-ttl = 60000", hint: "A line for each." },
+      { name: "priority", label: "Priority", kind: "number", value: String(told?.priority ?? 0) },
+    ],
+    run: async (values) => {
+      const [where, name] = isNew ? [values.vhost, values.name] : [told.vhost, told.name];
+      const body = { pattern: values.pattern, "apply-to": values.apply, definition: pairsIn(values.definition), priority: numberIn(values.priority, "The priority") ?? 0 };
+      await put(path`${kind}/${where}/${name}`, body);
+      then();
+      return `${name} holds from now on.`;
+    },
+  });
+}
+
+// By the node's own filter of names, which takes upper and lower case for the same.
+async function showMatches(place, told, vhost) {
+  const form = place.closest("form");
+  const where = told?.vhost ?? form.elements.vhost?.value ?? vhost;
+  try {
+    const page = await get(path`queues/${where}`, { page: 1, page_size: SHOWN, name: form.elements.pattern.value, use_regex: "true", pagination: "true", columns: "name" });
+    place.textContent = page.filtered_count === 0 ? "None has such a name." : `${plural(page.filtered_count, "queue")} by name (whatever their case): ${names(page.items.map((one) => one.name))}${page.filtered_count > SHOWN ? " and more" : ""}.`;
+  } catch (error) {
+    place.textContent = error.message;
+  }
+}
+
+function deletePolicy(kind, one, then) {
+  confirm({
+    title: `Delete ${one.name}`,
+    intro: [el("p", {}, "What it sets holds no more for what matches:"), pairsOf(one.definition)],
+    action: "Delete",
+    run: async () => {
+      await remove(path`${kind}/${one.vhost}/${one.name}`);
+      return `${one.name} is deleted.`;
+    },
+    then,
+  });
+}

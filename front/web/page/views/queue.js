@@ -1,0 +1,287 @@
+// One queue or stream: figures, messages where they stand, bindings, consumers, members.
+
+import { get, path, post, put, remove } from "../core/api.js";
+import { features, queuePath, rateOf } from "../core/broker.js";
+import { el } from "../core/dom.js";
+import { bytes, count, names, plural, rate } from "../core/format.js";
+import { may } from "../core/login.js";
+import { changed, go, link } from "../core/routes.js";
+import { trend } from "../core/trend.js";
+import { bindingTable } from "../parts/bindings.js";
+import { chart } from "../parts/chart.js";
+import { consumerTable } from "../parts/consumer-table.js";
+import { causeTable } from "../parts/dead-letters.js";
+import { confirm, openDialog } from "../parts/dialog.js";
+import { memberTable } from "../parts/members.js";
+import { messageList } from "../parts/messages.js";
+import { badge, button, emptyState, facts, heading, needs, nodeLink, pairsOf, panel, stat, stateBadge, tabs, typeBadge } from "../parts/pieces.js";
+import { bind, deleteQueue, publish, purgeQueue } from "../parts/queue-actions.js";
+
+const LOOKED_AT_MAX = 1000;
+const MODES = [
+  ["ack_requeue_true", "Take and put back: they count as redelivered"],
+  ["ack_requeue_false", "Take for good: they are gone"],
+  ["reject_requeue_false", "Reject: they die, and go to the dead letter exchange if there is one"],
+];
+
+export const queue = {
+  title: ({ parts }) => parts[2],
+
+  async load(ask, place) {
+    const [, vhost, name] = place.parts;
+    const tab = place.query.tab ?? "overview";
+    const where = queuePath(vhost, name);
+    const [told, bindings, group] = await Promise.all([
+      ask(where),
+      tab === "bindings" ? ask(`${where}/bindings`) : null,
+      tab === "members" ? ask(path`leveret/queues/${vhost}/${name}/group`) : null,
+    ]);
+    return { told, bindings, group };
+  },
+
+  render(data, place, screen) {
+    const { told } = data;
+    const tab = place.query.tab ?? "overview";
+    return [
+      heading(told.name, {
+        above: [el("a", { href: link(["queues"], { vhost: told.vhost }) }, `Queues of ${told.vhost}`)],
+        badges: [typeBadge(told.type), stateBadge(told.state), features(told).map(([word, title]) => badge(word, "plain", title))],
+        actions: actions(told, screen),
+      }),
+      tabs(tabList(told), tab, (name) => changed({ tab: name === "overview" ? "" : name })),
+      (TABS[tab] ?? TABS.overview)(data, screen, place),
+    ];
+  },
+};
+
+function tabList(told) {
+  return [
+    { name: "overview", label: "Overview" },
+    { name: "messages", label: "Messages", number: told.messages },
+    { name: "bindings", label: "Bindings" },
+    { name: "consumers", label: "Consumers", number: told.consumers },
+    told.type !== "classic" && { name: "members", label: "Members", number: told.members?.length },
+    { name: "causes", label: "Dead-letter causes" },
+  ].filter(Boolean);
+}
+
+function actions(told, screen) {
+  const isStream = told.type === "stream";
+  const away = () => go(link(["queues"]));
+  return [
+    button("Publish", () => publish({ vhost: told.vhost, exchange: "", routingKey: told.name, title: `Publish to ${told.name}` })),
+    !isStream && button("Get", () => getMessages(told, screen)),
+    !isStream && button("Purge", () => purgeQueue(told, () => screen.refresh())),
+    button("Delete", () => deleteQueue(told, away), { kind: "danger-quiet" }),
+  ].filter(Boolean);
+}
+
+const TABS = { overview: overviewTab, messages: messagesTab, bindings: bindingsTab, consumers: consumersTab, members: membersTab, causes: causesTab };
+
+// Overview
+
+const FLOWS = [["publish", "In", "series-teal"], ["deliver_get", "Out", "series-amber"], ["ack", "Acknowledged", "series-violet"], ["redeliver", "Redelivered", "series-rose"]];
+const LENGTHS = [["messages_ready", "Ready", "series-amber"], ["messages_unacknowledged", "Unacknowledged", "series-blue"]];
+
+function overviewTab({ told }) {
+  const key = `${told.vhost}\n${told.name}`;
+  const times = [...trend(`times ${key}`, Date.now() / 1000)];
+  const lines = (all, value) => all.map(([name, label, colour]) => ({ label, colour, values: [...trend(`detail ${name} ${key}`, value(name))] }));
+  return [
+    el("div", { class: "stats" },
+      stat("Ready", count(told.messages_ready)),
+      stat("Unacknowledged", count(told.messages_unacknowledged)),
+      stat("Total", count(told.messages), { note: bytes(told.message_bytes) }),
+      FLOWS.slice(0, 3).map(([name, label]) => stat(label, rate(rateOf(told, name)))),
+      stat("Consumers", count(told.consumers), { note: told.consumers > 0 ? `busy ${count(Math.round(100 * (1 - told.consumer_capacity)))} %` : "nobody takes" })),
+    el("div", { class: "columns" },
+      panel("", chart({ title: "Messages that wait", times, format: count, series: lines(LENGTHS, (name) => told[name]) })),
+      panel("", chart({ title: "Message rates", times, format: rate, series: lines(FLOWS, (name) => rateOf(told, name)) }))),
+    el("div", { class: "columns" }, panel("Details", details(told)), panel("Arguments and policy", argumentsOf(told))),
+    kindPanel(told),
+  ];
+}
+
+function details(told) {
+  return facts([
+    ["Node", nodeLink(told.node)],
+    ["Members", told.members && `${names(told.members)}${told.online.length < told.members.length ? `; there: ${names(told.online)}` : ""}`],
+    ["On disk when the node ends", `${count(told.messages_persistent)} persistent`],
+    ["In memory", told.type === "classic" ? plural(told.messages_ram, "message") : null],
+    ["Memory", bytes(told.memory)],
+    ["Bytes ready, unacknowledged", `${bytes(told.message_bytes_ready)}, ${bytes(told.message_bytes_unacknowledged)}`],
+    ["Disk reads and writes", `${count(told.disk_reads)} and ${count(told.disk_writes)}`],
+    ["Active consumer", told.single_active_consumer_tag],
+  ]);
+}
+
+function argumentsOf(told) {
+  return facts([
+    ["Arguments", pairsOf(told.arguments)],
+    ["Policy", told.policy ?? "none"],
+    ["Operator policy", told.operator_policy ?? "none"],
+    ["What the policies set", pairsOf(told.effective_policy_definition)],
+  ]);
+}
+
+function kindPanel(told) {
+  const inside = told.type === "stream"
+    ? Object.fromEntries(["first_offset", "committed_offset", "segments", "first_timestamp", "readers"].filter((name) => name in told).map((name) => [name, told[name]]))
+    : told.backing_queue_status;
+  if (!inside || Object.keys(inside).length === 0) return null;
+  return panel("Inside", facts(Object.entries(inside).map(([name, value]) => [name.replaceAll("_", " "), typeof value === "number" ? count(value) : typeof value === "object" ? pairsOf(value) : String(value)])));
+}
+
+// Messages
+
+function messagesTab({ told }, screen) {
+  const state = (screen.state.messages ??= { limit: "50", from: told.type === "stream" ? "first" : "0", filter: "", found: null, error: "", said: "" });
+  const look = () => browse(told, state, screen);
+  if (state.found === null && !state.begun) look();
+  const typed = (name) => (event) => { state[name] = event.target.value; };
+  const filter = (event) => { state.filter = event.target.value; screen.redraw(); };
+  const onEnter = (event) => { if (event.key === "Enter") look(); };
+  return [
+    el("div", { class: "toolbar", onkeydown: onEnter },
+      field(told.type === "stream" ? "From offset" : "Skip", el("input", { id: "browse-from", value: state.from, size: 10, oninput: typed("from") })),
+      field("Show", el("input", { id: "browse-limit", type: "number", min: 1, max: LOOKED_AT_MAX, value: state.limit, oninput: typed("limit") })),
+      button("Browse", look, { kind: "primary" }),
+      field("Containing", el("input", { id: "browse-filter", type: "search", value: state.filter, placeholder: "key, header or body", oninput: filter })),
+      el("span", { class: "quiet" }, state.said || "Browsing takes nothing: messages stay where they are.")),
+    state.error !== "" && el("p", { class: "notice bad", role: "alert" }, state.error),
+    state.found !== null && messageList(state.found, state.filter),
+  ];
+}
+
+const field = (label, input) => el("label", { class: "select" }, el("span", {}, label), input);
+
+async function browse(told, state, screen) {
+  state.begun = true;
+  const from = told.type === "stream" ? { offset: state.from || "first" } : { skip: state.from || 0 };
+  try {
+    state.found = await get(path`leveret/queues/${told.vhost}/${told.name}/browse`, { ...from, limit: state.limit || 50 });
+    state.error = "";
+    state.said = `${plural(state.found.length, "message")}, as they stood a moment ago.`;
+  } catch (error) {
+    state.error = error.message;
+  }
+  screen.redraw();
+}
+
+function getMessages(told, screen) {
+  openDialog({
+    title: `Get messages from ${told.name}`,
+    intro: el("p", {}, "To look only, use Browse: it takes nothing."),
+    action: "Get",
+    fields: [
+      { name: "mode", label: "What becomes of them", kind: "choice", options: MODES },
+      { name: "count", label: "At most", kind: "number", value: "1", min: 1, max: LOOKED_AT_MAX },
+    ],
+    run: async ({ mode, count: most }) => {
+      const found = await post(`${queuePath(told.vhost, told.name)}/get`, { count: Number(most), ackmode: mode, encoding: "auto", truncate: 4096 });
+      screen.state.messages = { limit: "50", from: "0", filter: "", found, begun: true, error: "", said: `${plural(found.length, "message")} that were got.` };
+      go(changed({ tab: "messages" }));
+      return `${plural(found.length, "message")} got.`;
+    },
+  });
+}
+
+// Bindings, consumers, members
+
+function bindingsTab({ told, bindings }, screen) {
+  if (bindings === null) return null;
+  const then = () => screen.refresh();
+  return [
+    el("div", { class: "toolbar" }, button("Add a binding", () => bind({ vhost: told.vhost, destination: told.name, then }))),
+    bindingTable(bindings, "Bindings of the queue", then),
+  ];
+}
+
+function consumersTab({ told }) {
+  if (told.consumer_details.length === 0) return emptyState("No consumers", "Nobody takes messages from this queue now.");
+  return consumerTable(told.consumer_details);
+}
+
+function membersTab({ told, group }, screen) {
+  if (group === null) return null;
+  const cannot = needs(may("administrator"), "administrator");
+  const tools = told.type === "quorum" ? [button("Add a member", () => addMember(told, screen), { disabled: cannot })] : [];
+  return [
+    el("div", { class: "stats" },
+      stat("Leader", group.leader || "none"),
+      stat("Term", count(group.term)),
+      stat("Commit index", count(group.commit)),
+      stat("Needed for a majority", count(group.needed)),
+      stat("Log that is kept", bytes(group.open_bytes), { note: `${count(group.open_entries)} entries` })),
+    tools.length > 0 && el("div", { class: "toolbar" }, tools),
+    memberTable(group, cannot, { lead: (member) => lead(told, member, screen), remove: told.type === "quorum" ? (member) => removeMember(told, member, screen) : null }),
+  ];
+}
+
+const replicas = (told) => path`queues/quorum/${told.vhost}/${told.name}/replicas`;
+
+function addMember(told, screen) {
+  openDialog({
+    title: `Add a member of ${told.name}`,
+    action: "Add",
+    fields: [{ name: "node", label: "On node", required: true, hint: `Members are on ${names(told.members ?? [])}.` }],
+    run: async ({ node }) => {
+      await post(`${replicas(told)}/add`, { node });
+      screen.refresh();
+      return `A member on ${node} is catching up; it votes once it has.`;
+    },
+  });
+}
+
+function removeMember(told, member, screen) {
+  confirm({
+    title: `Remove the member on ${member.node}`,
+    intro: el("p", {}, `${told.name} goes on with the other members. What this one has on disk is deleted.`),
+    action: "Remove",
+    typed: member.node,
+    run: async () => {
+      await remove(`${replicas(told)}/delete`, { node: member.node });
+      return `The member on ${member.node} leaves.`;
+    },
+    then: () => screen.refresh(),
+  });
+}
+
+function lead(told, member, screen) {
+  confirm({
+    title: `Let ${member.node} lead ${told.name}`,
+    intro: el("p", {}, "Clients wait for a moment while the leader changes. Nothing is lost."),
+    action: "Transfer",
+    run: async () => {
+      await put(path`leveret/queues/${told.vhost}/${told.name}/group/leader`, { node: member.node });
+      return `${member.node} leads.`;
+    },
+    then: () => screen.refresh(),
+  });
+}
+
+// Why messages that lie here died elsewhere
+
+function causesTab({ told }, screen) {
+  const state = (screen.state.causes ??= { found: null, error: "" });
+  if (!state.begun) lookForCauses(told, state, screen);
+  return [
+    el("div", { class: "toolbar" },
+      button("Look again", () => lookForCauses(told, state, screen)),
+      el("span", { class: "quiet" }, state.found === null ? "Looking…" : `Of the first ${plural(state.found.length, "message")} of this queue. Nothing was taken.`)),
+    state.error !== "" && el("p", { class: "notice bad", role: "alert" }, state.error),
+    state.found !== null && causeTable(told.vhost, state.found),
+  ];
+}
+
+async function lookForCauses(told, state, screen) {
+  state.begun = true;
+  const from = told.type === "stream" ? { offset: "first" } : { skip: 0 };
+  try {
+    state.found = await get(path`leveret/queues/${told.vhost}/${told.name}/browse`, { ...from, limit: LOOKED_AT_MAX, truncate: 0 });
+    state.error = "";
+  } catch (error) {
+    state.error = error.message;
+  }
+  screen.redraw();
+}

@@ -1,0 +1,119 @@
+// Users: who may log in, as what, and what they may do where.
+
+import { path, put, remove } from "../core/api.js";
+import { el } from "../core/dom.js";
+import { count } from "../core/format.js";
+import { user as me } from "../core/login.js";
+import { go, link } from "../core/routes.js";
+import { confirm, openDialog } from "../parts/dialog.js";
+import { icon } from "../parts/icons.js";
+import { limitTable, setLimit } from "../parts/limits.js";
+import { permissionTable, setPermission, topicTable } from "../parts/permissions.js";
+import { badge, button, heading, panel } from "../parts/pieces.js";
+import { listing, listQuery } from "../parts/table.js";
+
+const TAGS = [
+  ["administrator", "administrator: everything"],
+  ["monitoring", "monitoring: sees everything"],
+  ["policymaker", "policymaker: policies where it has permissions"],
+  ["management", "management: this page, for its own things"],
+];
+
+export const users = {
+  title: () => "Users",
+
+  load: (ask, place) => ask("users", listQuery(place)),
+
+  render(page, place, screen) {
+    const add = () => edit(null, () => screen.refresh());
+    return [
+      heading("Users", { actions: [button("Add a user", add, { kind: "primary", icon: icon("plus") })] }),
+      listing({
+        id: "users", columns: COLUMNS, page, place, label: "Users", key: (one) => one.name,
+        empty: { title: "No users", text: "Nobody can log in." },
+      }),
+    ];
+  },
+};
+
+const COLUMNS = [
+  { id: "name", title: "Name", sort: "name", cell: (one) => el("a", { class: "name", href: link(["users", one.name]) }, one.name) },
+  { id: "tags", title: "Tags", cell: tagBadges },
+  { id: "limits", title: "Limits", cell: (one) => Object.entries(one.limits).map(([name, value]) => `${name} ${count(value)}`).join(", ") || el("span", { class: "quiet" }, "none") },
+];
+
+function tagBadges(one) {
+  if (one.tags.length === 0) return el("span", { class: "quiet" }, "none: a program");
+  return el("span", { class: "badges" }, one.tags.map((tag) => badge(tag, tag === "administrator" ? "warn" : "plain")));
+}
+
+export const user = {
+  title: ({ parts }) => parts[1],
+
+  async load(ask, place) {
+    const where = path`users/${place.parts[1]}`;
+    const [told, permissions, topics, vhosts] = await Promise.all([
+      ask(where), ask(`${where}/permissions`), ask(`${where}/topic-permissions`), ask("vhosts", { columns: "name" }),
+    ]);
+    return { told, permissions, topics, vhosts: vhosts.map((one) => one.name) };
+  },
+
+  render({ told, permissions, topics, vhosts }, place, screen) {
+    const then = () => screen.refresh();
+    return [
+      heading(told.name, {
+        above: [el("a", { href: link(["users"]) }, "Users")],
+        badges: [tagBadges(told), told.name === me().name && badge("this is you", "info")].filter(Boolean),
+        actions: [
+          button("Change", () => edit(told, then)),
+          button("Delete", () => deleteUser(told), { kind: "danger-quiet" }),
+        ],
+      }),
+      panel("Permissions",
+        el("p", { class: "quiet" }, "Regular expressions over names: what the user may declare and delete, publish to, and consume from."),
+        el("div", { class: "toolbar" }, button("Set permissions", () => setPermission({ user: told.name, vhosts, then }))),
+        permissionTable(permissions, { by: "vhost", then })),
+      panel("Topic permissions", topicTable(topics, then)),
+      panel("Limits",
+        el("div", { class: "toolbar" }, button("Set a limit", () => setLimit("user", told.name, then))),
+        limitTable("user", [{ user: told.name, value: told.limits }], then)),
+    ];
+  },
+};
+
+function edit(told, then) {
+  const isNew = told === null;
+  openDialog({
+    title: isNew ? "Add a user" : `Change ${told.name}`,
+    action: isNew ? "Add" : "Save",
+    fields: [
+      ...(isNew ? [{ name: "name", label: "Name", required: true }] : []),
+      { name: "password", label: "Password", kind: "password", required: true, hint: isNew ? null : "It is set anew: the one before holds no more." },
+      { name: "again", label: "The same once more", kind: "password", required: true },
+      ...TAGS.map(([tag, label]) => ({ name: `tag ${tag}`, label, kind: "check", value: told?.tags.includes(tag) })),
+      { name: "other", label: "Other tags", value: (told?.tags ?? []).filter((tag) => !TAGS.some(([known]) => known === tag)).join(","), hint: "With commas between them." },
+    ],
+    run: async (values) => {
+      if (values.password !== values.again) throw new Error("The two passwords differ.");
+      const name = isNew ? values.name : told.name;
+      const tags = [...TAGS.map(([tag]) => tag).filter((tag) => values[`tag ${tag}`]), ...values.other.split(",").map((tag) => tag.trim()).filter(Boolean)];
+      await put(path`users/${name}`, { password: values.password, tags });
+      then();
+      return isNew ? `${name} may log in. Permissions come next.` : `${name} is changed.`;
+    },
+  });
+}
+
+function deleteUser(told) {
+  confirm({
+    title: `Delete ${told.name}`,
+    intro: el("p", {}, "Permissions and limits go with it, and connections of this user are closed."),
+    action: "Delete",
+    typed: told.name,
+    run: async () => {
+      await remove(path`users/${told.name}`);
+      return `${told.name} is deleted.`;
+    },
+    then: () => go(link(["users"])),
+  });
+}

@@ -1,0 +1,120 @@
+// Virtual hosts: name spaces with queues, exchanges and permissions of their own.
+
+import { path, post, put, remove } from "../core/api.js";
+import { el } from "../core/dom.js";
+import { may } from "../core/login.js";
+import { go, link } from "../core/routes.js";
+import { confirm, openDialog } from "../parts/dialog.js";
+import { icon } from "../parts/icons.js";
+import { limitTable, setLimit } from "../parts/limits.js";
+import { permissionTable, setPermission, vhostLink } from "../parts/permissions.js";
+import { badge, button, facts, heading, needs, panel, typeBadge } from "../parts/pieces.js";
+import { listing, listQuery } from "../parts/table.js";
+
+export const vhosts = {
+  title: () => "Virtual hosts",
+
+  load: (ask, place) => ask("vhosts", listQuery(place)),
+
+  render(page, place, screen) {
+    const add = () => edit(null, () => screen.refresh());
+    return [
+      heading("Virtual hosts", { actions: [button("Add a virtual host", add, { kind: "primary", icon: icon("plus"), disabled: needs(may("administrator"), "administrator") })] }),
+      listing({
+        id: "vhosts", columns: COLUMNS, page, place, label: "Virtual hosts", key: (one) => one.name,
+        empty: { title: "No virtual hosts", text: "There is none that this user may use." },
+      }),
+    ];
+  },
+};
+
+const COLUMNS = [
+  { id: "name", title: "Name", sort: "name", cell: (one) => (may("administrator") ? vhostLink(one.name) : one.name) },
+  { id: "description", title: "Description", sort: "description", class: "wrap", cell: (one) => one.description },
+  { id: "tags", title: "Tags", rank: 2, cell: (one) => el("span", { class: "badges" }, one.tags.map((tag) => badge(tag, "plain"))) },
+  { id: "type", title: "Queues are", cell: (one) => typeBadge(one.default_queue_type) },
+  { id: "protected", title: "Protected", rank: 2, cell: (one) => (one.protected_from_deletion ? badge("protected", "info") : "") },
+  { id: "look", title: el("span", { class: "sr" }, "Look"), number: true, cell: (one) => el("a", { href: link(["queues"], { vhost: one.name }), "aria-label": `Queues of ${one.name}` }, "Queues") },
+];
+
+export const vhost = {
+  title: ({ parts }) => parts[1],
+
+  async load(ask, place) {
+    const name = place.parts[1];
+    const [told, permissions, limits, users] = await Promise.all([
+      ask(path`vhosts/${name}`), ask(path`vhosts/${name}/permissions`), ask(path`vhost-limits/${name}`), ask("users", { columns: "name" }),
+    ]);
+    return { told, permissions, limits, users: users.map((one) => one.name) };
+  },
+
+  render({ told, permissions, limits, users }, place, screen) {
+    const then = () => screen.refresh();
+    return [
+      heading(told.name, {
+        above: [el("a", { href: link(["vhosts"]) }, "Virtual hosts")],
+        badges: [told.protected_from_deletion && badge("protected", "info")].filter(Boolean),
+        below: told.description || null,
+        actions: [
+          button("Change", () => edit(told, then)),
+          button(told.protected_from_deletion ? "Take the protection away" : "Protect", () => protect(told, then)),
+          button("Delete", () => deleteVhost(told), { kind: "danger-quiet", disabled: told.protected_from_deletion ? "It is protected from deletion." : "" }),
+        ],
+      }),
+      panel("Details", facts([
+        ["Queues are, if not said", typeBadge(told.default_queue_type)],
+        ["Tags", told.tags.join(", ") || "none"],
+        ["Look at", el("span", {}, ["queues", "exchanges", "connections"].map((name, at) => [at > 0 && ", ", el("a", { href: link([name], { vhost: told.name }) }, name)]))],
+      ])),
+      panel("Permissions",
+        el("div", { class: "toolbar" }, button("Set permissions", () => setPermission({ vhost: told.name, users, then }))),
+        permissionTable(permissions, { by: "user", then })),
+      panel("Limits", el("div", { class: "toolbar" }, button("Set a limit", () => setLimit("vhost", told.name, then))), limitTable("vhost", limits, then)),
+    ];
+  },
+};
+
+function edit(told, then) {
+  const isNew = told === null;
+  openDialog({
+    title: isNew ? "Add a virtual host" : `Change ${told.name}`,
+    action: isNew ? "Add" : "Save",
+    fields: [
+      ...(isNew ? [{ name: "name", label: "Name", required: true }] : []),
+      { name: "description", label: "Description", value: told?.description ?? "" },
+      { name: "tags", label: "Tags", value: (told?.tags ?? []).join(","), hint: "With commas between them." },
+      { name: "type", label: "Queues are, if a client does not say", kind: "choice", options: ["classic", "quorum", "stream"].map((type) => [type, type]), value: told?.default_queue_type ?? "classic" },
+    ],
+    run: async ({ name, description, tags, type }) => {
+      const whose = isNew ? name : told.name;
+      await put(path`vhosts/${whose}`, { description, tags, default_queue_type: type, protected_from_deletion: Boolean(told?.protected_from_deletion) });
+      then();
+      return isNew ? `${whose} is there.` : `${whose} is changed.`;
+    },
+  });
+}
+
+function protect(told, then) {
+  const where = path`vhosts/${told.name}/deletion/protection`;
+  confirm({
+    title: told.protected_from_deletion ? `Let ${told.name} be deleted` : `Protect ${told.name}`,
+    intro: el("p", {}, told.protected_from_deletion ? "Then administrators can delete it, with everything in it." : "Then nobody can delete it before the protection is taken away."),
+    action: told.protected_from_deletion ? "Take the protection away" : "Protect",
+    run: async () => void (await (told.protected_from_deletion ? remove(where) : post(where))),
+    then,
+  });
+}
+
+function deleteVhost(told) {
+  confirm({
+    title: `Delete ${told.name}`,
+    intro: el("p", {}, el("strong", {}, "All of its queues, with their messages, its exchanges, bindings, policies and permissions are lost."), " Its clients are disconnected."),
+    action: "Delete",
+    typed: told.name,
+    run: async () => {
+      await remove(path`vhosts/${told.name}`);
+      return `${told.name} is deleted.`;
+    },
+    then: () => go(link(["vhosts"])),
+  });
+}

@@ -1,0 +1,82 @@
+"""A path of Leveret's own that shows messages of a queue where they stand: none is taken, marked or moved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from broker.browsed import COUNT_MAX, Browsed
+from broker.pending import Pending
+from broker.session.session import Session
+from front.web.access import Right
+from front.web.handlers import WebFront
+from front.web.message_json import properties_view, text_or_base64
+from front.web.refusals import bad_request
+from front.web.request import Request, Response, json_response
+from front.web.router import WebRouter
+from front.whole_number import whole_number
+from native.content import one
+
+LIMIT_DEFAULT = 50
+TRUNCATE_DEFAULT = 4_096  # bytes of each body: a page is for looking, and a message may have many megabytes
+DIGITS_MAX = 19
+UTF8_MORE_MAX = 3  # bytes of a character behind its first
+
+
+class BrowsingApi:
+    """See the module."""
+
+    def __init__(self, front: WebFront) -> None:
+        self._front = front
+
+    def add_routes(self, router: WebRouter) -> None:
+        router.add("GET", "/api/leveret/queues/{vhost}/{queue}/browse", self._get, Right.VHOST)
+
+    async def _get(self, request: Request, vhost: str, queue: str) -> Response:
+        """`limit` messages behind `skip` of them; of a stream from `offset`, which may be a number, first, last or next."""
+        truncate = _number(request, "truncate", TRUNCATE_DEFAULT)
+        with self._front.visit(request, vhost) as session:
+            found = await self._front.done(_browsed(session, queue, request))
+        return json_response([browsed_view(message, truncate) for message in found])
+
+
+def _browsed(session: Session, queue: str, request: Request) -> Pending[list[Browsed]]:
+    limit, offset = min(COUNT_MAX, _number(request, "limit", LIMIT_DEFAULT)), request.asked("offset")
+    if offset is None:
+        return session.browse(queue, _number(request, "skip", 0), limit, request.now)
+    number = whole_number(offset, DIGITS_MAX)
+    return session.browse_from(queue, offset if number is None else number, limit, request.now)
+
+
+def browsed_view(message: Browsed, truncate: int) -> dict[str, Any]:
+    """As a message that was got, and what the queue knows of it."""
+    props, body, _ = one(message.content, 0)
+    payload, encoding = text_or_base64(_beginning(body, truncate))
+    return {
+        "payload_bytes": len(body),
+        "redelivered": message.redelivered,
+        "exchange": message.exchange,
+        "routing_key": message.routing_key,
+        "properties": properties_view(props, None),
+        "payload": payload,
+        "payload_encoding": encoding,
+        "persistent": message.persistent,
+        "delivery_count": message.delivery_count,
+        "acquired_count": message.acquired_count,
+        "offset": message.offset,
+    }
+
+
+def _beginning(body: bytes, length: int) -> bytes:
+    """Not cut in the middle of a character, if it is UTF-8: it would be shown as base64 for that."""
+    end = length
+    while length - end < UTF8_MORE_MAX and 0 < end < len(body) and body[end] & 0xC0 == 0x80:
+        end -= 1
+    return body[:end]
+
+
+def _number(request: Request, name: str, default: int) -> int:
+    given = request.asked(name)
+    found = default if given is None else whole_number(given, DIGITS_MAX)
+    if found is None:
+        raise bad_request(f"'{name}' is {given!r}, a whole number is needed")
+    return found

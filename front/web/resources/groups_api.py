@@ -1,0 +1,143 @@
+"""Paths of Leveret's own about groups: how the members of replicated queues are, and the cluster that they live on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from broker.errors import NotSupported
+from broker.operations.operator import Operator
+from broker.records import QueueRecord
+from front.node_ports import ClusterPort, QueueMembersPort, QueueNodes
+from front.slices import made_in_slices
+from front.web import bodies
+from front.web.access import Right
+from front.web.handlers import WebFront, operator
+from front.web.listing import ListOf, listed
+from front.web.refusals import missing
+from front.web.request import Request, Response, json_response
+from front.web.router import WebRouter
+
+REPLICATED = ("quorum", "stream")
+NOWHERE = QueueNodes("", (), ())
+
+
+@dataclass(slots=True, frozen=True)
+class _Group:
+    record: QueueRecord
+    places: QueueNodes
+
+    @property
+    def away(self) -> int:
+        """Members that cannot be reached."""
+        return len(self.places.members) - len(self.places.online)
+
+
+@dataclass(slots=True)
+class NodeLoad:
+    """Queues of a node."""
+
+    leaders: int = 0  # members that lead
+    members: int = 0
+    homes: int = 0  # classic queues
+
+
+def group_view(group: _Group) -> dict[str, Any]:
+    record, places = group.record, group.places
+    shown = {"vhost": record.vhost, "name": record.name, "type": record.kind, "leader": places.leader}
+    return shown | {"members": places.members, "online": places.online, "away": group.away}
+
+
+def _worst_first(group: _Group) -> tuple[bool, int, str, str]:
+    return bool(group.places.leader), -group.away, group.record.vhost, group.record.name
+
+
+GROUPS = ListOf(group_view, order=_worst_first, name=lambda group: group.record.name)
+
+
+def _count(loads: dict[str, NodeLoad], record: QueueRecord, places: QueueNodes | None) -> None:
+    if places is None:
+        if record.home in loads:
+            loads[record.home].homes += 1
+        return
+    for node in places.members:
+        if node in loads:
+            loads[node].members += 1
+    if places.leader in loads:
+        loads[places.leader].leaders += 1
+
+
+class GroupsApi:
+    """See the module."""
+
+    def __init__(self, front: WebFront, cluster: ClusterPort | None, members: QueueMembersPort | None) -> None:
+        self._front = front
+        self._resources = front.operations.resources
+        self._cluster = cluster
+        self._members = members
+
+    def add_routes(self, router: WebRouter) -> None:
+        router.add("GET", "/api/leveret/groups", self._get_all, Right.MONITORING)
+        one = "/api/leveret/queues/{vhost}/{queue}/group"
+        router.add("GET", one, self._get, Right.VHOST)
+        router.add("PUT", f"{one}/leader", self._put_leader, Right.ADMINISTRATOR)
+        router.add("GET", "/api/leveret/cluster", self._get_cluster, Right.MONITORING)
+        router.add("POST", "/api/leveret/cluster/drain", self._drain, Right.ADMINISTRATOR)
+        router.add("POST", "/api/leveret/cluster/revive", self._revive, Right.ADMINISTRATOR)
+        router.add("DELETE", "/api/leveret/cluster/nodes/{node}", self._forget, Right.ADMINISTRATOR)
+
+    # groups of queues
+
+    async def _get_all(self, request: Request) -> Response:
+        """Those without a leader first, then those with members away."""
+        return await listed(request, self._groups(operator(request)), GROUPS)
+
+    def _groups(self, who: Operator) -> Iterator[_Group]:
+        for record in self._resources.queue_records(who, None):
+            if record.kind in REPLICATED and self._members is not None:
+                yield _Group(record, self._members.places(record) or NOWHERE)
+
+    async def _get(self, request: Request, vhost: str, queue: str) -> Response:
+        """What each member says of itself."""
+        record = self._resources.queue(operator(request), vhost, queue).record
+        group = None if self._members is None else await self._members.group(vhost, queue)
+        if group is None:
+            raise missing(f"{record.label} has no members: it is of kind {record.kind}")
+        return json_response(asdict(group))
+
+    async def _put_leader(self, request: Request, vhost: str, queue: str) -> Response:
+        if self._members is None:
+            raise NotSupported("this node has no quorum queues")
+        await self._members.transfer(vhost, queue, bodies.text(request.json_object(), "node"))
+        return Response(204)
+
+    # the cluster
+
+    def _known_cluster(self) -> ClusterPort:
+        if self._cluster is None:
+            raise NotSupported("this node belongs to no cluster")
+        return self._cluster
+
+    async def _get_cluster(self, request: Request) -> Response:
+        """As this node sees it, with how many queues live on each node."""
+        status, who = self._known_cluster().status(), operator(request)
+        loads = {node.name: NodeLoad() for node in status.nodes}
+        async for record in made_in_slices(iter(self._resources.queue_records(who, None))):
+            places = None if self._members is None else self._members.places(record)
+            _count(loads, record, places)
+        return json_response(asdict(status) | {"load": {name: asdict(load) for name, load in loads.items()}})
+
+    async def _drain(self, request: Request) -> Response:
+        """Of the node that is asked."""
+        await self._known_cluster().drain()
+        return Response(204)
+
+    async def _revive(self, request: Request) -> Response:
+        await self._known_cluster().revive()
+        return Response(204)
+
+    async def _forget(self, request: Request, node: str) -> Response:
+        """One that is down. Where a queue would be lost with it, it is refused: `anyway=true` accepts that."""
+        await self._known_cluster().forget(node, anyway=request.asks("anyway"))
+        return Response(204)

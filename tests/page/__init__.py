@@ -1,0 +1,1 @@
+"""The management page in a real browser: make test-page."""
