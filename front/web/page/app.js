@@ -2,6 +2,7 @@
 
 import { get } from "./core/api.js";
 import { el, morph } from "./core/dom.js";
+import { listenForKeys } from "./core/keys.js";
 import { isSignedIn, signIn, signOut, user } from "./core/login.js";
 import { here } from "./core/routes.js";
 import { Screen } from "./core/screen.js";
@@ -66,4 +67,5 @@ function leave(reason = "") {
 
 document.body.append(root);
 addEventListener("hashchange", open);
+listenForKeys();
 open();

@@ -1,4 +1,4 @@
-// What views know of the broker: where its things are asked for, and what they are made of.
+// What views share about the broker: paths of its objects, arguments of queues.
 
 import { path } from "./api.js";
 
@@ -20,48 +20,48 @@ export const rateOf = (thing, name) => thing.message_stats?.[`${name}_details`]?
 
 // Arguments of a queue, by its type: [name, label, kind, what it does].
 const OF_ALL = [
-  ["x-message-ttl", "Time to live (ms)", "number", "Messages that wait longer die."],
-  ["x-max-length", "At most so many messages", "number"],
-  ["x-max-length-bytes", "At most so many bytes", "number"],
-  ["x-overflow", "When it is full", [["", "drop the oldest"], ["reject-publish", "refuse new ones"]]],
-  ["x-dead-letter-exchange", "Dead letter exchange", "text", "Where messages go that die here."],
-  ["x-dead-letter-routing-key", "Dead letter routing key", "text", "Instead of the message's own."],
-  ["x-expires", "Unused for (ms)", "number", "A queue that nobody uses for so long is deleted."],
-  ["x-single-active-consumer", "One consumer at a time", "check"],
+  ["x-message-ttl", "Time to live (ms)", "number", "Messages that wait longer expire."],
+  ["x-max-length", "Max length", "number"],
+  ["x-max-length-bytes", "Max length in bytes", "number"],
+  ["x-overflow", "Overflow behaviour", [["", "drop head"], ["reject-publish", "reject publish"]]],
+  ["x-dead-letter-exchange", "Dead letter exchange", "text", "Rejected and expired messages are republished to it."],
+  ["x-dead-letter-routing-key", "Dead letter routing key", "text", "Replaces the message's own routing key."],
+  ["x-expires", "Expires after (ms)", "number", "The queue is deleted when unused for this long."],
+  ["x-single-active-consumer", "Single active consumer", "check"],
 ];
 const OF_STREAMS = [
-  ["x-max-age", "Keep for", "text", "A number and Y, M, D, h, m or s: 7D."],
-  ["x-max-length-bytes", "Keep at most so many bytes", "number"],
-  ["x-stream-max-segment-size-bytes", "Bytes of a segment", "number"],
-  ["x-initial-cluster-size", "Members", "number"],
+  ["x-max-age", "Max age", "text", "A number with Y, M, D, h, m or s, such as 7D."],
+  ["x-max-length-bytes", "Max length in bytes", "number"],
+  ["x-stream-max-segment-size-bytes", "Segment size in bytes", "number"],
+  ["x-initial-cluster-size", "Initial members", "number"],
 ];
 
 export const QUEUE_ARGUMENTS = {
-  classic: [...OF_ALL, ["x-max-priority", "Highest priority", "number", "1 to 255; 5 are enough for most."]],
+  classic: [...OF_ALL, ["x-max-priority", "Highest priority", "number", "1 to 255; up to 10 is recommended."]],
   quorum: [
     ...OF_ALL,
-    ["x-delivery-limit", "Deliveries at most", "number", "A message that came back so often dies."],
-    ["x-quorum-initial-group-size", "Members", "number"],
-    ["x-dead-letter-strategy", "Dead letters are", [["", "sent once at most"], ["at-least-once", "sent once at least"]]],
+    ["x-delivery-limit", "Delivery limit", "number", "A message returned this often is dead-lettered."],
+    ["x-quorum-initial-group-size", "Initial members", "number"],
+    ["x-dead-letter-strategy", "Dead letter strategy", [["", "at most once"], ["at-least-once", "at least once"]]],
   ],
   stream: OF_STREAMS,
 };
 
-// Short words for what a queue was declared with, and what they stand for.
+// Abbreviations for the features of a queue, each with its meaning.
 export function features(queue) {
   const set = queue.arguments ?? {};
   const policy = queue.effective_policy_definition ?? {};
   const has = (name) => set[`x-${name}`] !== undefined || policy[name] !== undefined;
   return [
-    queue.durable && ["D", "durable: it is there again after a restart"],
-    queue.auto_delete && ["AD", "auto-delete: it goes with its last consumer"],
-    queue.exclusive && ["Excl", "exclusive: of one connection"],
-    has("message-ttl") && ["TTL", "messages live for a limited time"],
-    has("expires") && ["Exp", "deleted when nobody uses it"],
-    (has("max-length") || has("max-length-bytes")) && ["Lim", "limited in length"],
-    has("max-age") && ["Age", "messages are kept for a limited time"],
-    has("dead-letter-exchange") && ["DLX", "messages that die go to an exchange"],
-    set["x-single-active-consumer"] && ["SAC", "one consumer at a time"],
-    set["x-max-priority"] !== undefined && ["Pri", "with priorities"],
+    queue.durable && ["D", "durable: survives a restart"],
+    queue.auto_delete && ["AD", "auto-delete: deleted with its last consumer"],
+    queue.exclusive && ["Excl", "exclusive to one connection"],
+    has("message-ttl") && ["TTL", "message TTL"],
+    has("expires") && ["Exp", "expires when unused"],
+    (has("max-length") || has("max-length-bytes")) && ["Lim", "length limit"],
+    has("max-age") && ["Age", "max age"],
+    has("dead-letter-exchange") && ["DLX", "dead letter exchange"],
+    set["x-single-active-consumer"] && ["SAC", "single active consumer"],
+    set["x-max-priority"] !== undefined && ["Pri", "priorities"],
   ].filter(Boolean);
 }

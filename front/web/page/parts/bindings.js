@@ -8,10 +8,10 @@ import { table } from "./table.js";
 const destination = (one) => (one.destination_type === "queue" ? queueLink(one.vhost, one.destination) : exchangeLink(one.vhost, one.destination));
 
 export function bindingTable(bindings, label, then) {
-  if (bindings.length === 0) return emptyState("No bindings", "A binding says which messages an exchange passes on, and to where.");
+  if (bindings.length === 0) return emptyState("No bindings", "A binding routes messages from an exchange to a queue or another exchange.");
   const columns = [
-    { id: "source", title: "From", cell: (one) => exchangeLink(one.vhost, one.source) },
-    { id: "destination", title: "To", cell: (one) => [destination(one), " ", el("span", { class: "quiet" }, one.destination_type)] },
+    { id: "source", title: "Source", cell: (one) => exchangeLink(one.vhost, one.source) },
+    { id: "destination", title: "Destination", cell: (one) => [destination(one), " ", el("span", { class: "quiet" }, one.destination_type)] },
     { id: "key", title: "Routing key", class: "wrap", cell: (one) => el("code", {}, one.routing_key) },
     { id: "arguments", title: "Arguments", rank: 2, class: "wrap", cell: (one) => pairsOf(one.arguments) },
     { id: "remove", title: el("span", { class: "sr" }, "Remove"), number: true, cell: (one) => removal(one, then) },
@@ -20,6 +20,6 @@ export function bindingTable(bindings, label, then) {
 }
 
 function removal(binding, then) {
-  if (binding.source === "") return el("span", { class: "quiet", title: "Each queue is bound to the default exchange by its name." }, "always there");
+  if (binding.source === "") return el("span", { class: "quiet", title: "Every queue is bound to the default exchange by its name." }, "implicit");
   return button("Remove", () => unbind(binding, then), { kind: "link" });
 }

@@ -8,6 +8,8 @@ import { el, morph } from "../core/dom.js";
 import { timeOfDay } from "../core/format.js";
 
 const HEIGHT = 168;
+// Ticks of the value axis: whole numbers, whatever the range.
+const STEPS = Array.from({ length: 16 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
 
 class Chart extends HTMLElement {
   #data = null;
@@ -49,7 +51,10 @@ class Chart extends HTMLElement {
 
   #draw() {
     this.#plot?.destroy();
-    this.#plot = this.#data === null ? null : new globalThis.uPlot(this.#options(), columns(this.#data), this.#drawn);
+    this.#plot = null;
+    const isDrawable = this.#data !== null && this.#data.times.length > 1;
+    this.#drawn.replaceChildren(isDrawable ? "" : el("span", { class: "chart-wait" }, "Collecting samples…"));
+    if (isDrawable) this.#plot = new globalThis.uPlot(this.#options(), columns(this.#data), this.#drawn);
   }
 
   #options() {
@@ -66,16 +71,18 @@ class Chart extends HTMLElement {
       hooks: { setCursor: [(plot) => this.#tell(plot.cursor.idx)] },
       scales: { y: { range: (plot, least, most) => [0, Math.max(1, most ?? 1) * 1.1] } },
       axes: [
-        { ...axis, grid: { show: false }, space: 80, values: (plot, times) => times.map((time) => timeOfDay(time * 1000)) },
-        { ...axis, size: 62, space: 32, values: (plot, values) => values.map((value) => this.#data.format(value)) },
+        { ...axis, grid: { show: false }, size: 26, space: 80, values: (plot, times) => times.map((time) => timeOfDay(time * 1000)) },
+        { ...axis, size: 62, space: 30, incrs: STEPS, values: (plot, values) => values.map((value) => this.#data.format(value)) },
       ],
-      series: [{}, ...this.#data.series.map((one) => this.#line(one))],
+      series: [{}, ...this.#data.series.map((one, at) => this.#line(one, at))],
     };
   }
 
-  #line({ label, colour }) {
+  // Only the first line is filled: areas on top of each other hide what is below.
+  #line({ label, colour }, at) {
     const stroke = this.#colour(`var(--${colour})`);
-    return { label, stroke, width: 1.75, points: { show: false }, fill: this.#colour(`color-mix(in srgb, var(--${colour}) 9%, transparent)`) };
+    const fill = at === 0 ? this.#colour(`color-mix(in srgb, var(--${colour}) 10%, transparent)`) : undefined;
+    return { label, stroke, width: 1.75, points: { show: false }, fill };
   }
 
   // A canvas knows no custom properties.

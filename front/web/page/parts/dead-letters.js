@@ -1,4 +1,4 @@
-// Why messages died, read from what brokers write into the header x-death of each.
+// Dead-letter causes, aggregated from the x-death headers of browsed messages.
 
 import { el } from "../core/dom.js";
 import { count, moment } from "../core/format.js";
@@ -6,13 +6,13 @@ import { badge, emptyState, exchangeLink, queueLink } from "./pieces.js";
 import { table } from "./table.js";
 
 const REASONS = {
-  rejected: ["bad", "a consumer refused it"],
-  expired: ["warn", "it waited too long"],
+  rejected: ["bad", "rejected by a consumer"],
+  expired: ["warn", "exceeded its TTL"],
   maxlen: ["warn", "the queue was full"],
-  delivery_limit: ["bad", "it came back too often"],
+  delivery_limit: ["bad", "returned too often"],
 };
 
-// Messages by reason and by the queue in which they died, most of them first.
+// Messages by reason, queue, exchange and routing keys; the most frequent first.
 export function causes(messages) {
   const found = new Map();
   for (const message of messages) {
@@ -29,15 +29,15 @@ export function causes(messages) {
 
 export function causeTable(vhost, messages) {
   const found = causes(messages);
-  if (found.length === 0) return emptyState("No dead letters among these", "None of the messages that were looked at has died anywhere.");
+  if (found.length === 0) return emptyState("No dead letters", "None of the browsed messages has an x-death header.");
   const columns = [
     { id: "reason", title: "Reason", cell: ({ death }) => [badge(String(death.reason), REASONS[death.reason]?.[0] ?? ""), " ", el("span", { class: "quiet" }, REASONS[death.reason]?.[1] ?? "")] },
-    { id: "queue", title: "Died in", cell: ({ death }) => queueLink(vhost, String(death.queue)) },
-    { id: "exchange", title: "Published to", rank: 2, cell: ({ death }) => exchangeLink(vhost, String(death.exchange ?? "")) },
+    { id: "queue", title: "Queue", cell: ({ death }) => queueLink(vhost, String(death.queue)) },
+    { id: "exchange", title: "Exchange", rank: 2, cell: ({ death }) => exchangeLink(vhost, String(death.exchange ?? "")) },
     { id: "keys", title: "Routing keys", rank: 2, class: "wrap", cell: ({ death }) => el("code", {}, [death["routing-keys"] ?? []].flat().join(", ")) },
-    { id: "last", title: "Newest", rank: 3, cell: ({ death }) => (Number(death.time) ? moment(Number(death.time) * 1000) : "–") },
+    { id: "last", title: "Latest", rank: 3, cell: ({ death }) => (Number(death.time) ? moment(Number(death.time) * 1000) : "–") },
     { id: "messages", title: "Messages", number: true, cell: (one) => count(one.messages) },
-    { id: "times", title: "Deaths", number: true, cell: (one) => count(one.times) },
+    { id: "times", title: "Times", number: true, cell: (one) => count(one.times) },
   ];
-  return table(columns, found, { key: (one) => one.key, label: "Why messages died" });
+  return table(columns, found, { key: (one) => one.key, label: "Dead-letter causes" });
 }

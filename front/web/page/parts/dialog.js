@@ -1,5 +1,5 @@
-// Dialogs: forms that change something, and questions before something is lost. What the node refuses is said in the dialog,
-// which stays open with all that was typed. The browser keeps the focus inside, and Escape closes.
+// Dialogs: forms, and confirmations of destructive actions. An error of the API is shown in the dialog, which keeps its input.
+// The browser traps the focus and closes on Escape.
 
 import { el } from "../core/dom.js";
 import { count } from "../core/format.js";
@@ -30,7 +30,7 @@ function closed(dialog, opener) {
 }
 
 function dialogForm(dialog, { title, intro = null, fields = [], action, danger = false, typed = null, run, keep = false }) {
-  const all = typed === null ? fields : [...fields, { name: "typed", label: `Type "${typed}" to go on`, required: true }];
+  const all = typed === null ? fields : [...fields, { name: "typed", label: `Type "${typed}" to confirm`, required: true }];
   const controls = new Map(all.map((field) => [field.name, control(field)]));
   const said = el("p", { class: "error", role: "alert", hidden: true });
   const done = el("p", { class: "done", role: "status", hidden: true });
@@ -46,7 +46,7 @@ function dialogForm(dialog, { title, intro = null, fields = [], action, danger =
     event.preventDefault();
     submit.disabled = true;
     try {
-      if (typed !== null && values().typed !== typed) throw new Error("The name that was typed is another one.");
+      if (typed !== null && values().typed !== typed) throw new Error("The typed name does not match.");
       const message = await run(values());
       if (keep) tell(done, message);
       else dialog.close();
@@ -60,7 +60,7 @@ function dialogForm(dialog, { title, intro = null, fields = [], action, danger =
   const form = el("form", { onsubmit: send, oninput: shown, method: "dialog" },
     el("h2", { id: "dialog-title" }, title),
     intro && el("div", { class: "dialog-intro" }, intro),
-    all.map((field) => fieldRow(field, controls.get(field.name))),
+    el("div", { class: "fields" }, all.map((field) => fieldRow(field, controls.get(field.name)))),
     said, done,
     el("div", { class: "dialog-end" },
       el("button", { type: "button", class: "cancel", onclick: () => dialog.close() }, keep ? "Close" : "Cancel"), submit));
@@ -68,7 +68,7 @@ function dialogForm(dialog, { title, intro = null, fields = [], action, danger =
   return form;
 }
 
-// Fields: {name, label, kind, value, options, hint, required, placeholder, when(values)}
+// Fields: {name, label, kind, value, options, hint, required, placeholder, half, when(values)}; two that are `half` share a row.
 
 function control({ name, kind = "text", value = "", options = [], required = false, placeholder = null, min = null, max = null }) {
   const id = `field-${name}`;
@@ -88,7 +88,7 @@ function fieldRow(field, node) {
   const hint = field.hint && el("small", { id: `hint-${field.name}`, class: "quiet" }, field.hint);
   if (hint) node.setAttribute("aria-describedby", hint.id);
   const label = el("label", { for: node.id }, field.label);
-  return el("div", { class: `field ${field.kind === "check" ? "field-check" : ""}` }, field.kind === "check" ? [node, label] : [label, node], hint);
+  return el("div", { class: `field ${field.kind === "check" ? "field-check" : ""} ${field.half ? "half" : ""}` }, field.kind === "check" ? [node, label] : [label, node], hint);
 }
 
 function toggle(field, node, values) {
@@ -110,7 +110,7 @@ function valueOf(field, node) {
 export function numberIn(text, label) {
   if (text === null || text.trim() === "") return null;
   const number = Number(text);
-  if (!Number.isInteger(number)) throw new Error(`${label} is "${text}": a whole number is needed.`);
+  if (!Number.isInteger(number)) throw new Error(`${label} is "${text}", not a whole number.`);
   return number;
 }
 
@@ -119,7 +119,7 @@ export function pairsIn(text) {
   const pairs = {};
   for (const line of (text ?? "").split("\n").map((one) => one.trim()).filter(Boolean)) {
     const at = line.indexOf("=");
-    if (at < 1) throw new Error(`"${line}" is no line like  key = value.`);
+    if (at < 1) throw new Error(`"${line}" is not of the form  key = value.`);
     pairs[line.slice(0, at).trim()] = jsonOrText(line.slice(at + 1).trim());
   }
   return pairs;
@@ -133,7 +133,7 @@ export function jsonIn(text, label) {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new Error(`${label} is no JSON: ${error.message}`);
+    throw new Error(`${label} is not valid JSON: ${error.message}`);
   }
 }
 
@@ -155,7 +155,7 @@ export function confirm({ title, intro, action, typed = null, run, then = () => 
 }
 
 export const lostMessages = (number) =>
-  number > 0 ? el("p", {}, el("strong", {}, `${count(number)} ${number === 1 ? "message is" : "messages are"} lost with that.`), " This cannot be undone.") : el("p", {}, "It has no messages.");
+  number > 0 ? el("p", {}, el("strong", {}, `${count(number)} ${number === 1 ? "message" : "messages"} will be deleted.`), " This cannot be undone.") : el("p", {}, "It is empty.");
 
 const TOAST_MS = 5000;
 

@@ -1,4 +1,4 @@
-// Small pictures, drawn with the colour of the text around them. They always stand beside words, so nobody has to guess.
+// Icons in the colour of the surrounding text. They are always next to a label, never alone.
 
 import { svg } from "../core/dom.js";
 

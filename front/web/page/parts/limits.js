@@ -18,8 +18,8 @@ export function setLimit(kind, name, then, names = []) {
     action: "Set",
     fields: [
       ...(name === null ? [{ name: "whose", label: kind === "user" ? "User" : "Virtual host", kind: "choice", options: names.map((one) => [one, one]) }] : []),
-      { name: "limit", label: "At most so many", kind: "choice", options: KNOWN[kind].map(([limit, label]) => [limit, label]) },
-      { name: "value", label: "Number", kind: "number", required: true, hint: "-1 is no limit." },
+      { name: "limit", label: "Limit", kind: "choice", options: KNOWN[kind].map(([limit, label]) => [limit, label]) },
+      { name: "value", label: "Number", kind: "number", required: true, hint: "-1 means unlimited." },
     ],
     run: async ({ whose, limit, value }) => {
       await put(path`${`${kind}-limits`}/${name ?? whose}/${limit}`, { value: numberIn(value, "The number") });
@@ -32,11 +32,11 @@ export function setLimit(kind, name, then, names = []) {
 // `limited`: as the node lists them, a name and its limits each.
 export function limitTable(kind, limited, then) {
   const rows = limited.flatMap((one) => Object.entries(one.value).map(([limit, value]) => ({ name: one[kind], limit, value })));
-  if (rows.length === 0) return emptyState("No limits", kind === "user" ? "A user may open as many connections and channels as the node allows." : "A virtual host may have as many connections and queues as the node allows.");
+  if (rows.length === 0) return emptyState("No limits", kind === "user" ? "Users may open as many connections and channels as the node allows." : "Virtual hosts may have as many connections and queues as the node allows.");
   const columns = [
     { id: "name", title: kind === "user" ? "User" : "Virtual host", cell: (one) => one.name },
     { id: "limit", title: "Limit", cell: (one) => one.limit },
-    { id: "value", title: "At most", number: true, cell: (one) => count(one.value) },
+    { id: "value", title: "Value", number: true, cell: (one) => count(one.value) },
     { id: "clear", title: el("span", { class: "sr" }, "Actions"), number: true, cell: (one) => button("Clear", () => clear(kind, one, then), { kind: "link" }) },
   ];
   return table(columns, rows, { key: (one) => `${one.name}\n${one.limit}`, label: "Limits" });
@@ -45,7 +45,7 @@ export function limitTable(kind, limited, then) {
 function clear(kind, { name, limit }, then) {
   confirm({
     title: `Clear ${limit} of ${name}`,
-    intro: el("p", {}, "Then only the limits of the node hold."),
+    intro: el("p", {}, "Only the node's own limits apply then."),
     action: "Clear",
     run: async () => {
       await remove(path`${`${kind}-limits`}/${name}/${limit}`);

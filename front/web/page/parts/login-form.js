@@ -1,4 +1,4 @@
-// The door.
+// The login form.
 
 import { el } from "../core/dom.js";
 import { logo } from "./icons.js";
@@ -15,7 +15,7 @@ export function loginForm(notice, enter) {
     try {
       await enter(name.value, password.value);
     } catch (error) {
-      said.textContent = error.status === 401 ? "User or password is wrong, or may not use the management page from here." : error.message;
+      said.textContent = error.status === 401 ? "Wrong user name or password, or no management tag." : error.message;
       said.hidden = false;
       password.select();
     } finally {
@@ -27,7 +27,7 @@ export function loginForm(notice, enter) {
     { class: "login", "data-fixed": "", "data-key": "login" },
     el("form", { onsubmit: submit },
       el("div", { class: "brand" }, logo(), el("h1", {}, "Leveret")),
-      el("p", { class: "quiet" }, "Log in with a user of the broker that has the tag management, monitoring or administrator."),
+      el("p", { class: "quiet" }, "Log in as a broker user with a management tag."),
       said,
       el("label", { for: "username" }, "User"), name,
       el("label", { for: "password" }, "Password"), password,

@@ -1,4 +1,4 @@
-// The members of a replicated queue, as each says of itself: who leads, who is behind, and by how much.
+// The members of a replicated queue: role, term, indexes and lag of each.
 
 import { el } from "../core/dom.js";
 import { ago, bytes, count } from "../core/format.js";
@@ -11,8 +11,8 @@ export function memberTable(group, cannot, { lead, remove }) {
   const columns = [
     { id: "node", title: "Node", cell: (one) => nodeLink(one.node) },
     { id: "state", title: "State", cell: (one) => [stateBadge(one.state || "down"), one.away_since_ms > 0 && el("small", { class: "quiet" }, ` since ${ago(one.away_since_ms)}`)] },
-    { id: "membership", title: "Votes", rank: 2, cell: (one) => (one.membership === "voter" ? "yes" : one.membership) },
-    { id: "lag", title: "Behind", number: true, cell: (one) => (isLeader(one) ? "–" : el("span", { class: one.lag > 0 ? "behind" : "zero" }, count(one.lag))) },
+    { id: "membership", title: "Voter", rank: 2, cell: (one) => (one.membership === "voter" ? "yes" : one.membership) },
+    { id: "lag", title: "Lag", number: true, cell: (one) => (isLeader(one) ? "–" : el("span", { class: one.lag > 0 ? "behind" : "zero" }, count(one.lag))) },
     { id: "term", title: "Term", number: true, rank: 3, cell: (one) => count(one.term) },
     { id: "commit", title: "Committed", number: true, rank: 2, cell: (one) => count(one.commit) },
     { id: "applied", title: "Applied", number: true, cell: (one) => count(one.applied) },
@@ -24,7 +24,7 @@ export function memberTable(group, cannot, { lead, remove }) {
     { id: "actions", title: el("span", { class: "sr" }, "Actions"), number: true, cell: (one) => memberActions(one) },
   ].filter(Boolean);
   const memberActions = (one) => el("span", { class: "cell-actions" },
-    !isLeader(one) && button("Let it lead", () => lead(one), { kind: "link", disabled: cannot }),
+    !isLeader(one) && button("Make leader", () => lead(one), { kind: "link", disabled: cannot }),
     remove && button("Remove", () => remove(one), { kind: "link", disabled: cannot }));
   return table(columns, group.members, { key: (one) => one.node, label: "Members" });
 }
@@ -32,5 +32,5 @@ export function memberTable(group, cannot, { lead, remove }) {
 function readers(member) {
   if (member.readers.length === 0) return el("span", { class: "zero" }, "0");
   const worst = Math.max(...member.readers.map((one) => one.lag));
-  return `${count(member.readers.length)}, at most ${count(worst)} behind`;
+  return `${count(member.readers.length)}, max lag ${count(worst)}`;
 }

@@ -1,4 +1,4 @@
-// Messages as they stand in a queue: envelope, properties, headers, and the body as text, JSON or bytes.
+// A list of messages: envelope, properties, headers, and the body as text, JSON or a hex dump.
 
 import { el } from "../core/dom.js";
 import { bytes, count, moment, plain, plural } from "../core/format.js";
@@ -9,8 +9,8 @@ const SHOWN_BYTES = 4096;
 export function messageList(messages, filter = "") {
   const wanted = filter.toLowerCase();
   const shown = messages.map((message, at) => ({ message, at })).filter(({ message }) => wanted === "" || textOf(message).includes(wanted));
-  if (messages.length === 0) return emptyState("No messages", "There is nothing to see at this place of the queue.");
-  if (shown.length === 0) return emptyState("No message has that in it", `None of the ${plural(messages.length, "message")} that were fetched.`);
+  if (messages.length === 0) return emptyState("No messages", "There are no messages at this position.");
+  if (shown.length === 0) return emptyState("No message contains that", `None of the ${plural(messages.length, "fetched message")} matches.`);
   return el("ol", { class: "messages" }, shown.map(({ message, at }) => oneMessage(message, at)));
 }
 
@@ -25,15 +25,15 @@ function oneMessage(message, at) {
         el("code", { class: "preview" }, preview(message)),
         el("span", { class: "badges" },
           message.redelivered && badge("redelivered", "warn"),
-          headers["x-death"] && badge("died", "bad"),
+          headers["x-death"] && badge("dead-lettered", "bad"),
           badge(message.routing_key || "no key", "plain", "routing key"),
           badge(bytes(message.payload_bytes), "plain"))),
       el("div", { class: "message" },
         facts([
           ["Exchange", message.exchange || "(default)"],
           ["Routing key", el("code", {}, message.routing_key)],
-          ["Deliveries that failed", message.delivery_count || null],
-          ["Handed out before", message.acquired_count || null],
+          ["Failed deliveries", message.delivery_count || null],
+          ["Deliveries", message.acquired_count || null],
           ...Object.entries(properties).map(([name, value]) => [name, name === "timestamp" ? moment(value * 1000) : el("code", {}, plain(value))]),
         ]),
         Object.keys(headers).length > 0 && [el("h3", {}, "Headers"), pairsOf(headers)],
@@ -42,7 +42,7 @@ function oneMessage(message, at) {
 }
 
 function preview(message) {
-  if (message.payload_encoding === "base64") return "(bytes)";
+  if (message.payload_encoding === "base64") return "(binary)";
   return message.payload.slice(0, 160).replace(/\s+/g, " ") || "(empty)";
 }
 
@@ -50,7 +50,7 @@ function body(message) {
   const isCut = message.payload_encoding === "string" ? new TextEncoder().encode(message.payload).length < message.payload_bytes : false;
   return [
     el("pre", { tabindex: "0" }, message.payload_encoding === "base64" ? hexLines(message.payload) : pretty(message.payload)),
-    isCut && el("p", { class: "quiet" }, `The beginning of ${bytes(message.payload_bytes)}.`),
+    isCut && el("p", { class: "quiet" }, `Truncated: the body has ${bytes(message.payload_bytes)}.`),
   ];
 }
 
@@ -63,7 +63,7 @@ function pretty(text) {
   }
 }
 
-// 16 bytes a line: place, hexadecimal, and the characters that are ones.
+// A hex dump: offset, 16 bytes, printable characters.
 function hexLines(base64) {
   const raw = Uint8Array.from(atob(base64).slice(0, SHOWN_BYTES), (one) => one.charCodeAt(0));
   const lines = [];

@@ -10,7 +10,7 @@ import { table } from "./table.js";
 export const userLink = (name) => el("a", { class: "name", href: link(["users", name]) }, name);
 export const vhostLink = (name) => el("a", { class: "name", href: link(["vhosts", name]) }, name);
 
-const pattern = (text) => (text === "" ? el("span", { class: "quiet" }, "nothing") : el("code", {}, text));
+const pattern = (text) => (text === "" ? el("span", { class: "quiet" }, "none") : el("code", {}, text));
 
 export function permissionColumns(by, then) {
   const user = { id: "user", title: "User", sort: "user", cell: (one) => userLink(one.user) };
@@ -28,14 +28,14 @@ export const permissionKey = (one) => `${one.vhost}\n${one.user}`;
 
 // `by`: what differs in the list, the user or the vhost.
 export function permissionTable(permissions, { by, then }) {
-  if (permissions.length === 0) return emptyState("No permissions", by === "vhost" ? "This user can use no virtual host." : "No user can use this virtual host.");
+  if (permissions.length === 0) return emptyState("No permissions", by === "vhost" ? "This user has no access to any virtual host." : "No user has access to this virtual host.");
   return table(permissionColumns(by, then), permissions, { key: permissionKey, label: "Permissions" });
 }
 
 function clear(one, then) {
   confirm({
-    title: `Clear what ${one.user} may do in ${one.vhost}`,
-    intro: el("p", {}, "The user cannot use this virtual host any more."),
+    title: `Clear permissions of ${one.user} in ${one.vhost}`,
+    intro: el("p", {}, "The user loses access to this virtual host."),
     action: "Clear",
     run: async () => {
       await remove(path`permissions/${one.vhost}/${one.user}`);
@@ -50,7 +50,7 @@ const choice = (names) => names.map((name) => [name, name]);
 export function setPermission({ user = null, vhost = null, users = [], vhosts = [], then }) {
   openDialog({
     title: "Set permissions",
-    intro: el("p", { class: "quiet" }, "Each is a regular expression that the whole name has to begin with; .* is everything, and nothing at all is nothing."),
+    intro: el("p", { class: "quiet" }, "Regular expressions matched against names; .* allows everything, an empty one nothing."),
     action: "Set",
     fields: [
       ...(user === null ? [{ name: "user", label: "User", kind: "choice", options: choice(users) }] : []),
@@ -69,7 +69,7 @@ export function setPermission({ user = null, vhost = null, users = [], vhosts = 
 }
 
 export function topicTable(topics, then) {
-  if (topics.length === 0) return emptyState("No topic permissions", "They limit which routing keys a user may publish to, or bind to, a topic exchange.");
+  if (topics.length === 0) return emptyState("No topic permissions", "Topic permissions restrict the routing keys a user may use with a topic exchange.");
   const columns = [
     { id: "exchange", title: "Exchange", cell: (one) => one.exchange || "(default)" },
     { id: "vhost", title: "Virtual host", cell: (one) => vhostLink(one.vhost) },
@@ -83,7 +83,7 @@ export function topicTable(topics, then) {
 function clearTopic(one, then) {
   confirm({
     title: `Clear the topic permissions of ${one.user} for ${one.exchange}`,
-    intro: el("p", {}, "Then routing keys are not limited there."),
+    intro: el("p", {}, "Routing keys are then unrestricted."),
     action: "Clear",
     run: async () => {
       await remove(path`topic-permissions/${one.vhost}/${one.user}/${one.exchange || "amq.default"}`);

@@ -1,4 +1,4 @@
-// Small pieces that many views are made of.
+// Building blocks of views.
 
 import { el, svg } from "../core/dom.js";
 import { count, moment, plain } from "../core/format.js";
@@ -18,15 +18,17 @@ export function badge(text, kind = "", title = null) {
   return el("span", { class: `badge ${kind}`, title }, text);
 }
 
+// `title` may be a pair of a title and the buttons beside it.
 export function panel(title, ...children) {
-  return el("section", { class: "panel" }, title && el("h2", {}, title), children);
+  const [words, ...tools] = [title].flat();
+  return el("section", { class: "panel" }, words && el("div", { class: "panel-head" }, el("h2", {}, words), tools), children);
 }
 
 export function emptyState(title, text, ...more) {
   return el("div", { class: "empty" }, el("h2", {}, title), el("p", {}, text), more);
 }
 
-// Pairs of a word and what it is. Pairs whose value is null are left out.
+// A list of terms and values; null values are left out.
 export function facts(pairs) {
   const known = pairs.filter(([, value]) => value !== null && value !== undefined && value !== false);
   return el("dl", { class: "facts" }, known.map(([word, value]) => el("div", {}, el("dt", {}, word), el("dd", {}, value))));
@@ -44,7 +46,8 @@ export function stat(label, value, { note = null, samples = null, colour = "", h
 
 // A line without axes, beside the number that it leads to.
 export function sparkline(samples, colour = "", width = 72, height = 20) {
-  const most = Math.max(...samples, 1e-9);
+  const most = Math.max(...samples);
+  if (!(most > 0)) return svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "sparkline flat", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("polyline", { points: `0,${height - 1.5} ${width},${height - 1.5}` }));
   const step = width / Math.max(1, samples.length - 1);
   const points = samples.map((value, at) => `${(at * step).toFixed(1)},${(height - 1.5 - (value / most) * (height - 3)).toFixed(1)}`);
   return svg("svg", { viewBox: `0 0 ${width} ${height}`, class: `sparkline ${colour}`, preserveAspectRatio: "none", "aria-hidden": "true" },
@@ -97,5 +100,5 @@ export function tabs(all, chosenTab, address) {
       el("a", { href: address(name), "aria-current": name === chosenTab ? "true" : null }, label, number !== undefined && el("span", { class: "tab-number" }, count(number)))));
 }
 
-// A button that is there for everybody, and says why it does not work for some.
-export const needs = (allowed, tag) => (allowed ? "" : `Only a user with the tag ${tag} may do this.`);
+// Why a button is disabled for users without a tag.
+export const needs = (allowed, tag) => (allowed ? "" : `Requires the tag ${tag}.`);

@@ -1,4 +1,4 @@
-// What can be done with a queue, from its list or its own view.
+// Actions on queues and bindings, used by several views.
 
 import { path, post, put, remove } from "../core/api.js";
 import { QUEUE_ARGUMENTS, exchangePath, queuePath } from "../core/broker.js";
@@ -12,13 +12,13 @@ export function declareQueue(vhosts, vhost, then) {
     title: "Declare a queue or stream",
     action: "Declare",
     fields: [
-      { name: "type", label: "Type", kind: "choice", options: [["classic", "Classic: on one node, fast"], ["quorum", "Quorum: on several nodes, survives the loss of some"], ["stream", "Stream: messages stay and can be read again"]], value: "classic" },
+      { name: "type", label: "Type", kind: "choice", options: [["classic", "Classic: on one node"], ["quorum", "Quorum: replicated, survives the loss of a minority of nodes"], ["stream", "Stream: replicated log, messages are kept and can be re-read"]], value: "classic" },
       { name: "vhost", label: "Virtual host", kind: "choice", options: vhosts.map((name) => [name, name]), value: vhost },
       { name: "name", label: "Name", required: true },
-      { name: "durable", label: "Durable", kind: "check", value: true, hint: "It is there again after a restart.", when: ({ type }) => type === "classic" },
-      { name: "auto_delete", label: "Auto-delete", kind: "check", hint: "It goes with its last consumer.", when: ({ type }) => type === "classic" },
+      { name: "durable", label: "Durable", kind: "check", value: true, half: true, hint: "Survives a restart of the node.", when: ({ type }) => type === "classic" },
+      { name: "auto_delete", label: "Auto-delete", kind: "check", half: true, hint: "Deleted when its last consumer is gone.", when: ({ type }) => type === "classic" },
       ...types.flatMap((type) => QUEUE_ARGUMENTS[type].map((argument) => argumentField(type, argument))),
-      { name: "more", label: "More arguments", kind: "pairs", placeholder: "x-queue-leader-locator = balanced", hint: "A line for each." },
+      { name: "more", label: "More arguments", kind: "pairs", placeholder: "x-queue-leader-locator = balanced", hint: "One per line." },
     ],
     run: async (values) => {
       const { type, vhost: where, name } = values;
@@ -32,7 +32,7 @@ export function declareQueue(vhosts, vhost, then) {
 
 function argumentField(type, [argument, label, kind, hint]) {
   const choices = Array.isArray(kind);
-  return { name: `${type} ${argument}`, label, kind: choices ? "choice" : kind, options: choices ? kind : [], hint, min: kind === "number" ? 0 : null, when: (values) => values.type === type };
+  return { name: `${type} ${argument}`, label, kind: choices ? "choice" : kind, options: choices ? kind : [], hint, min: kind === "number" ? 0 : null, half: true, when: (values) => values.type === type };
 }
 
 function argumentsIn(type, values) {
@@ -49,11 +49,11 @@ function argumentsIn(type, values) {
 export function purgeQueue(queue, then) {
   confirm({
     title: `Purge ${queue.name}`,
-    intro: [lostMessages(queue.messages_ready), el("p", {}, "What consumers hold without an acknowledgement stays.")],
+    intro: [lostMessages(queue.messages_ready), el("p", {}, "Messages that consumers have not acknowledged yet are not purged.")],
     action: "Purge",
     run: async () => {
       await remove(`${queuePath(queue.vhost, queue.name)}/contents`);
-      return `${queue.name} is empty.`;
+      return `${queue.name} is purged.`;
     },
     then,
   });
@@ -73,7 +73,7 @@ export function deleteQueue(queue, then) {
   });
 }
 
-// Many at once, one after the other; what was not done is said with its reason.
+// Several queues, one after the other. Reports how many were refused, with the first reason.
 export function purgeQueues(queues, then) {
   many(queues, `Purge ${plural(queues.length, "queue")}`, "Purge", null, (one) => remove(`${queuePath(one.vhost, one.name)}/contents`), then);
 }
@@ -96,15 +96,15 @@ function many(queues, title, action, typed, run, then) {
       const refused = [];
       for (const one of queues) await run(one).catch((error) => refused.push(`${one.name}: ${error.message}`));
       then();
-      if (refused.length > 0) throw new Error(`${plural(refused.length, "queue")} of ${queues.length} refused it. ${refused[0]}`);
-      return `${plural(queues.length, "queue")}: done.`;
+      if (refused.length > 0) throw new Error(`${plural(refused.length, "queue")} of ${queues.length} failed. ${refused[0]}`);
+      return `${plural(queues.length, "queue")} done.`;
     },
   });
 }
 
 // Publishing, to an exchange or straight to a queue
 
-const PROPERTIES_HINT = "Lines like  content_type = application/json,  correlation_id = 17,  priority = 3.";
+const PROPERTIES_HINT = "One per line, such as  content_type = application/json  or  priority = 3.";
 
 export function publish({ vhost, exchange, routingKey, title }) {
   openDialog({
@@ -114,38 +114,38 @@ export function publish({ vhost, exchange, routingKey, title }) {
     fields: [
       { name: "key", label: "Routing key", value: routingKey },
       { name: "payload", label: "Payload", kind: "long" },
-      { name: "encoding", label: "The payload is", kind: "choice", options: [["string", "text"], ["base64", "base64, of bytes"]] },
-      { name: "persistent", label: "Persistent", kind: "check", value: true, hint: "It survives a restart in a durable queue." },
+      { name: "encoding", label: "Payload encoding", kind: "choice", options: [["string", "text"], ["base64", "base64"]] },
+      { name: "persistent", label: "Persistent", kind: "check", value: true, hint: "Written to disk, and kept across restarts in a durable queue." },
       { name: "properties", label: "Properties", kind: "pairs", hint: PROPERTIES_HINT },
-      { name: "headers", label: "Headers", kind: "pairs", hint: "Lines like  tries = 2." },
+      { name: "headers", label: "Headers", kind: "pairs", hint: "One per line, such as  tenant = north." },
     ],
     run: async (values) => {
       const headers = pairsIn(values.headers);
       const properties = { delivery_mode: values.persistent ? 2 : 1, ...pairsIn(values.properties), ...(Object.keys(headers).length > 0 ? { headers } : {}) };
       const body = { routing_key: values.key, properties, payload: values.payload, payload_encoding: values.encoding };
       const { routed } = await post(`${exchangePath(vhost, exchange)}/publish`, body);
-      return routed ? "Published and confirmed." : "Published, but no queue is bound for it: the message is gone.";
+      return routed ? "Published and confirmed." : "Published, but not routed: no binding matched, and the message was dropped.";
     },
   });
 }
 
 export function bind({ vhost, source = "", destination = "", kind = "queue", then }) {
   openDialog({
-    title: "Add a binding",
+    title: "Add binding",
     action: "Bind",
     fields: [
-      { name: "source", label: "From exchange", value: source, required: true },
-      { name: "kind", label: "To a", kind: "choice", options: [["queue", "queue"], ["exchange", "exchange"]], value: kind },
-      { name: "destination", label: "Its name", value: destination, required: true },
+      { name: "source", label: "Source exchange", value: source, required: true },
+      { name: "kind", label: "Destination type", kind: "choice", options: [["queue", "queue"], ["exchange", "exchange"]], value: kind },
+      { name: "destination", label: "Destination", value: destination, required: true },
       { name: "key", label: "Routing key" },
-      { name: "arguments", label: "Arguments", kind: "json", value: "{}", hint: "JSON; for headers exchanges what has to match, with x-match." },
+      { name: "arguments", label: "Arguments", kind: "json", value: "{}", hint: "JSON. For a headers exchange: the headers to match, and x-match." },
     ],
     run: async (values) => {
       const to = values.kind === "queue" ? "q" : "e";
       const where = bindingPath(vhost, values.source, to, values.destination);
       await post(where, { routing_key: values.key, arguments: jsonIn(values.arguments || "{}", "What stands in arguments") });
       then();
-      return "Bound.";
+      return "The binding is added.";
     },
   });
 }
@@ -153,12 +153,12 @@ export function bind({ vhost, source = "", destination = "", kind = "queue", the
 export function unbind(binding, then) {
   const to = binding.destination_type === "queue" ? "q" : "e";
   confirm({
-    title: "Remove this binding",
-    intro: el("p", {}, `${binding.source} sends nothing more to ${binding.destination} for "${binding.routing_key}".`),
+    title: "Remove binding",
+    intro: el("p", {}, `${binding.source} no longer routes to ${binding.destination} for "${binding.routing_key}".`),
     action: "Remove",
     run: async () => {
       await remove(bindingPath(binding.vhost, binding.source, to, binding.destination) + path`/${binding.properties_key}`);
-      return "The binding is gone.";
+      return "The binding is removed.";
     },
     then,
   });

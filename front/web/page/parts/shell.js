@@ -1,8 +1,8 @@
-// What is around every view: the menu, the bar with the state of the data, and what has to be told about the node.
+// The frame around every view: menu, freshness of the data, notices about the node.
 
 import { choose, chosen } from "../core/choices.js";
 import { el } from "../core/dom.js";
-import { duration, names, timeOfDay } from "../core/format.js";
+import { names, timeOfDay } from "../core/format.js";
 import { may } from "../core/login.js";
 import { link } from "../core/routes.js";
 import { MENU } from "../views/all.js";
@@ -11,7 +11,7 @@ import { emptyState } from "./pieces.js";
 
 export function shell(screen, user, leave) {
   return [
-    el("a", { class: "skip", href: "#main", "data-key": "skip", onclick: toMain }, "Skip to the view"),
+    el("a", { class: "skip", href: "#main", "data-key": "skip", onclick: toMain }, "Skip to content"),
     menu(screen, user, leave),
     el(
       "div",
@@ -31,10 +31,10 @@ function toMain(event) {
 
 function content(screen) {
   if (screen.data !== null) return screen.view.render(screen.data, screen.place, screen);
-  if (screen.error === null) return el("div", { class: "loading", role: "status" }, "Asking the node…");
-  if (screen.error.status === 404) return emptyState("There is no such thing", screen.error.message);
-  if (screen.error.status === 401) return emptyState("Not allowed", `This user may not see this: ${screen.error.message}`);
-  return emptyState("The node could not be asked", screen.error.message);
+  if (screen.error === null) return el("div", { class: "loading", role: "status" }, "Loading…");
+  if (screen.error.status === 404) return emptyState("Not found", screen.error.message);
+  if (screen.error.status === 401) return emptyState("Not allowed", `This user has no access to this view: ${screen.error.message}`);
+  return emptyState("The node is unavailable", screen.error.message);
 }
 
 // The menu
@@ -59,7 +59,7 @@ function menuGroup({ title, views }, screen) {
 }
 
 function menuEntry(view, screen) {
-  const isHere = view.name === screen.place.parts[0];
+  const isHere = view.name === (screen.place.parts[0] || "overview");
   return el("li", {},
     el("a", { href: link([view.name]), "aria-current": isHere ? "page" : null, onclick: closeMenu }, icon(view.icon), el("span", {}, view.label)));
 }
@@ -96,27 +96,27 @@ function whoIsThere(user, leave) {
     el("button", { class: "icon-button", title: "Log out", onclick: () => leave() }, icon("leave"), el("span", { class: "sr" }, "Log out")));
 }
 
-// How old the data is
+// Freshness of the data
 
 function bar(screen) {
   const { error, loadedAt, paused } = screen;
   const state = error !== null && loadedAt ? "lost" : paused ? "paused" : "live";
-  const said = loadedAt === 0 ? "No data yet" : `Data of ${timeOfDay(loadedAt)}`;
+  const said = loadedAt === 0 ? "No data yet" : `Updated ${timeOfDay(loadedAt)}`;
   return el("div", { class: "bar" },
     el("div", { class: `freshness ${state}` },
       el("span", { class: "dot", "aria-hidden": "true" }),
       el("span", {}, said),
-      el("span", { class: "quiet" }, { live: "every 5 s", paused: "paused", lost: "the node is silent" }[state])),
-    el("button", { class: "quiet-button", "aria-pressed": String(paused), onclick: () => screen.pause(!paused) }, icon(paused ? "play" : "pause"), paused ? "Go on" : "Pause"));
+      el("span", { class: "quiet" }, { live: "every 5 s", paused: "paused", lost: "no answer" }[state])),
+    el("button", { class: "quiet-button", "aria-pressed": String(paused), onclick: () => screen.pause(!paused) }, icon(paused ? "play" : "pause"), paused ? "Resume" : "Pause"));
 }
 
 function notices(screen) {
   const { error, loadedAt, missing } = screen;
   return el("div", { class: "notices", role: "alert" },
     error !== null && loadedAt > 0 && el("p", { class: "notice bad" },
-      el("strong", {}, error.status === 0 ? "The node does not answer. " : "The node refuses to answer. "),
-      `${error.message} What is shown is ${duration(Date.now() - loadedAt) || "0 s"} old; the page goes on asking.`),
+      el("strong", {}, error.status === 0 ? "Connection lost. " : "The node refused the request. "),
+      `${error.message} Showing data of ${timeOfDay(loadedAt)}; retrying.`),
     missing.length > 0 && el("p", { class: "notice warn" },
-      el("strong", {}, "Not complete. "),
-      `${names(missing)} did not answer in time: what only ${missing.length === 1 ? "that node" : "those nodes"} know is not shown.`));
+      el("strong", {}, "Incomplete data. "),
+      `${names(missing)} did not answer in time; their objects are missing here.`));
 }

@@ -2,8 +2,8 @@
 //
 //     {id, title, cell(row), sort?, number?, rank?, off?}
 //
-// `sort` is the field that the node sorts by, `number` aligns to the right, `rank` 2 and 3 make room on narrow screens, and
-// what is `off` is shown once it is chosen.
+// `sort` is the field that the node sorts by, `number` aligns to the right, `rank` 2 and 3 are hidden on narrow screens, and
+// columns that are `off` are hidden by default.
 
 import { choose, chosen } from "../core/choices.js";
 import { el } from "../core/dom.js";
@@ -16,12 +16,12 @@ const SIZES = [25, 50, 100, 250, 500];
 export const SIZE = 50;
 const TYPING_MS = 250;
 
-export function table(columns, rows, { key, label, order = null, caption = null } = {}) {
+export function table(columns, rows, { key, label, order = null } = {}) {
+  const head = columns.findIndex((column) => column.id !== "selection");
   return el("div", { class: "table-frame", tabindex: "0", role: "region", "aria-label": label },
     el("table", {},
-      caption && el("caption", {}, caption),
       el("thead", {}, el("tr", {}, columns.map((column) => headCell(column, order)))),
-      el("tbody", {}, rows.map((row) => el("tr", { "data-key": `row ${key(row)}` }, columns.map((column, at) => bodyCell(column, row, at)))))));
+      el("tbody", {}, rows.map((row) => el("tr", { "data-key": `row ${key(row)}` }, columns.map((column, at) => bodyCell(column, row, at === head)))))));
 }
 
 function classes(column) {
@@ -37,14 +37,14 @@ function headCell(column, order) {
       column.title, isOrdered && icon(order.reverse ? "down" : "up")));
 }
 
-function bodyCell(column, row, at) {
+function bodyCell(column, row, isHead) {
   const inside = column.cell(row);
-  return at === 0
+  return isHead
     ? el("th", { scope: "row", class: classes(column) }, inside)
     : el("td", { class: classes(column) }, inside);
 }
 
-// What the address says of a list, as the node is asked for it.
+// The query for the page of a list that the address asks for.
 export function listQuery(place, { sort = "", reverse = false, fields = "" } = {}) {
   const { query } = place;
   return {
@@ -59,7 +59,7 @@ export function listQuery(place, { sort = "", reverse = false, fields = "" } = {
   };
 }
 
-// A list that the node cuts into pages: filter, columns, table, and the way to the other pages.
+// A list that is filtered, sorted and paged by the node.
 export function listing({ id, columns, page, place, key, label, sort = "", reverse = false, tools = [], empty, filter = true, vhosts = null }) {
   const hidden = hiddenColumns(id, columns);
   const shown = columns.filter((column) => !hidden.has(column.id));
@@ -69,7 +69,6 @@ export function listing({ id, columns, page, place, key, label, sort = "", rever
       filter && filterBox(place),
       vhosts && vhostBox(place, vhosts),
       tools,
-      el("span", { class: "toolbar-gap" }),
       columns.length > 3 && columnMenu(id, columns, hidden)),
     page.items.length === 0 ? nothing(page, empty) : table(shown, page.items, { key, label, order }),
     page.items.length > 0 && pager(page),
@@ -78,8 +77,8 @@ export function listing({ id, columns, page, place, key, label, sort = "", rever
 
 function nothing(page, empty) {
   if (page.total_count === 0) return emptyState(empty.title, empty.text, empty.action);
-  return emptyState("Nothing has such a name", `None of ${count(page.total_count)} matches the filter.`,
-    button("Clear the filter", () => go(changed({ name: "", regex: "", page: "" }))));
+  return emptyState("No matches", `None of the ${count(page.total_count)} names matches the filter.`,
+    button("Clear filter", () => go(changed({ name: "", regex: "", page: "" }))));
 }
 
 function filterBox(place) {
@@ -111,10 +110,10 @@ function hiddenColumns(id, columns) {
 }
 
 function columnMenu(id, columns, hidden) {
-  return el("details", { class: "menu" },
+  return el("details", { class: "menu", "data-key": `columns of ${id}` },
     el("summary", {}, "Columns"),
     el("fieldset", { class: "menu-list" }, el("legend", { class: "sr" }, "Columns"),
-      columns.slice(1).map((column) =>
+      columns.filter((column) => column.id !== "selection" && column.id !== "name").map((column) =>
         el("label", { class: "check" }, el("input", { type: "checkbox", checked: !hidden.has(column.id), onchange: () => turn(id, column.id) }), column.menu ?? column.title))));
 }
 
@@ -128,8 +127,8 @@ function turn(id, column) {
 function pager(page) {
   const first = (page.page - 1) * page.page_size + 1;
   const last = first + page.item_count - 1;
-  const whole = page.filtered_count === page.total_count ? count(page.total_count) : `${count(page.filtered_count)} that match, of ${count(page.total_count)}`;
-  const to = (number, label) => button(label, () => go(changed({ page: String(number) })), { disabled: number < 1 || number > page.page_count ? "There is no such page." : "" });
+  const whole = page.filtered_count === page.total_count ? count(page.total_count) : `${count(page.filtered_count)} matching of ${count(page.total_count)}`;
+  const to = (number, label) => button(label, () => go(changed({ page: String(number) })), { disabled: number < 1 || number > page.page_count ? "No such page." : "" });
   return el("nav", { class: "pager", "aria-label": "Pages" },
     el("span", {}, `${count(first)}–${count(last)} of ${whole}`),
     el("span", { class: "toolbar-gap" }),

@@ -1,4 +1,4 @@
-// What is wrong, and who has to wait because of it: alarms of nodes block clients that publish, on every node.
+// Active alarms and what they block. An alarm of one node blocks publishers on all nodes.
 
 import { check } from "../core/api.js";
 import { el } from "../core/dom.js";
@@ -7,7 +7,7 @@ import { may } from "../core/login.js";
 import { badge, connectionLink, emptyState, heading, meter, nodeLink, panel, queueLink, stateBadge } from "../parts/pieces.js";
 import { table } from "../parts/table.js";
 
-// States sort so that those that are held up come before those that run.
+// These sort before "running", so the first page by state has them all, or as many as are worth showing.
 const HELD_UP = new Set(["blocked", "blocking", "flow"]);
 const LOOKED_AT_MAX = 500;
 const FIELDS = "name,user,vhost,node,state,channels,user_provided_name,send_pend";
@@ -31,12 +31,12 @@ export const alarms = {
     const isWell = raised.length + leaderless.length + heldUp.length === 0 && critical.status === "ok";
     return [
       heading("Alarms and blocking"),
-      isWell && el("p", { class: "notice good" }, el("strong", {}, "Nothing is blocked. "), `No alarm is raised, every quorum queue has a leader, and none of ${plural(connected, "connection")} is held up.`),
-      panel("Who blocks", raised.length === 0 ? emptyState("No alarms", "A node raises one when its memory or its disk runs short. Then clients that publish have to wait, on all nodes; consumers go on.") : alarmTable(raised, nodes)),
-      panel("Who is blocked", heldUp.length === 0 ? emptyState("Nobody waits", "Connections are shown here while an alarm, or a queue that cannot keep up, holds them back.") : blockedTable(heldUp, raised)),
-      panel("Queues without a leader", leaderless.length === 0 ? emptyState("Every quorum queue has a leader", "Without one a queue takes and gives no messages until a majority of its members is back.") : leaderTable(leaderless)),
-      critical.status !== "ok" && panel("Not to be stopped now", el("p", {}, "Without the node that answers here, some groups would have no majority: "), el("p", {}, critical.reason)),
-      nodes.length > 0 && panel("How near the nodes are", pressureTable(nodes)),
+      isWell && el("p", { class: "notice good" }, el("strong", {}, "All clear. "), `No active alarms, all quorum queues have leaders, and none of ${plural(connected, "connection")} is blocked.`),
+      panel("Active alarms", raised.length === 0 ? emptyState("No alarms", "A node raises an alarm when it runs low on memory or disk. While it is active, publishers are blocked on all nodes; consumers continue.") : alarmTable(raised, nodes)),
+      panel("Blocked connections", heldUp.length === 0 ? emptyState("No blocked connections", "Connections appear here while an alarm or flow control holds them back.") : blockedTable(heldUp, raised)),
+      panel("Queues without a leader", leaderless.length === 0 ? emptyState("All quorum queues have leaders", "A queue without a leader is unavailable until a majority of its members is online.") : leaderTable(leaderless)),
+      critical.status !== "ok" && panel("Quorum-critical node", el("p", {}, "Stopping the node that serves this page would leave groups without a majority:"), el("p", {}, critical.reason)),
+      nodes.length > 0 && panel("Resource headroom", pressureTable(nodes)),
     ];
   },
 };
@@ -45,16 +45,16 @@ function alarmTable(raised, nodes) {
   const known = new Map(nodes.map((node) => [node.name, node]));
   const columns = [
     { id: "node", title: "Node", cell: (one) => nodeLink(one.node) },
-    { id: "resource", title: "Runs short of", cell: (one) => badge(one.resource, "bad") },
+    { id: "resource", title: "Resource", cell: (one) => badge(one.resource, "bad") },
     { id: "reason", title: "Reason", class: "wrap", cell: (one) => one.reason },
-    { id: "now", title: "Now", cell: (one) => now(one, known.get(one.node)) },
+    { id: "now", title: "Usage", cell: (one) => now(one, known.get(one.node)) },
   ];
-  return table(columns, raised, { key: (one) => `${one.node} ${one.resource}`, label: "Who blocks" });
+  return table(columns, raised, { key: (one) => `${one.node} ${one.resource}`, label: "Active alarms" });
 }
 
 function now(alarm, node) {
   if (node === undefined) return "–";
-  return alarm.resource === "memory" ? `${bytes(node.mem_used)} of ${bytes(node.mem_limit)}` : `${bytes(node.disk_free)} free, ${bytes(node.disk_free_limit)} are needed`;
+  return alarm.resource === "memory" ? `${bytes(node.mem_used)} of ${bytes(node.mem_limit)}` : `${bytes(node.disk_free)} free, ${bytes(node.disk_free_limit)} required`;
 }
 
 function blockedTable(heldUp, raised) {
@@ -62,13 +62,13 @@ function blockedTable(heldUp, raised) {
   const columns = [
     { id: "name", title: "Connection", cell: (one) => [connectionLink(one.name), one.user_provided_name && el("small", { class: "quiet second-line" }, String(one.user_provided_name))] },
     { id: "state", title: "State", cell: (one) => stateBadge(one.state) },
-    { id: "by", title: "By", class: "wrap", cell: (one) => (one.state === "flow" ? "what it publishes to cannot keep up" : by || "an alarm that is over by now") },
+    { id: "by", title: "Blocked by", class: "wrap", cell: (one) => (one.state === "flow" ? "flow control: its queues cannot keep up" : by || "an alarm that has just cleared") },
     { id: "user", title: "User", rank: 2, cell: (one) => one.user },
     { id: "vhost", title: "Virtual host", rank: 2, cell: (one) => one.vhost },
     { id: "channels", title: "Channels", number: true, rank: 3, cell: (one) => count(one.channels) },
     { id: "node", title: "Node", rank: 3, cell: (one) => nodeLink(one.node) },
   ];
-  return table(columns, heldUp, { key: (one) => `${one.node} ${one.name}`, label: "Who is blocked" });
+  return table(columns, heldUp, { key: (one) => `${one.node} ${one.name}`, label: "Blocked connections" });
 }
 
 function leaderTable(leaderless) {
@@ -83,9 +83,9 @@ function leaderTable(leaderless) {
 function pressureTable(nodes) {
   const columns = [
     { id: "node", title: "Node", cell: (one) => nodeLink(one.name) },
-    { id: "memory", title: "Memory, of what raises the alarm", cell: (one) => meter(one.mem_used, one.mem_limit, `${percent(one.mem_limit > 0 ? one.mem_used / one.mem_limit : Number.NaN)} of ${bytes(one.mem_limit)}`) },
-    { id: "disk", title: "Disk, down to what raises the alarm", cell: (one) => meter(one.disk_free_limit, one.disk_free, `${bytes(one.disk_free)} free, alarm below ${bytes(one.disk_free_limit)}`, one.disk_free_alarm ? "bad" : "") },
+    { id: "memory", title: "Memory used of alarm threshold", cell: (one) => meter(one.mem_used, one.mem_limit, `${percent(one.mem_limit > 0 ? one.mem_used / one.mem_limit : Number.NaN)} of ${bytes(one.mem_limit)}`) },
+    { id: "disk", title: "Disk free", cell: (one) => meter(one.disk_free_limit, one.disk_free, `${bytes(one.disk_free)} free, alarm below ${bytes(one.disk_free_limit)}`, one.disk_free_alarm ? "bad" : "") },
     { id: "files", title: "Open files", rank: 2, cell: (one) => meter(one.fd_used, one.fd_total, `${count(one.fd_used)} of ${count(one.fd_total)}`) },
   ];
-  return table(columns, nodes, { key: (one) => one.name, label: "How near the nodes are" });
+  return table(columns, nodes, { key: (one) => one.name, label: "Resource headroom" });
 }

@@ -1,4 +1,4 @@
-// Channels: where clients publish and consume.
+// AMQP channels.
 
 import { path } from "../core/api.js";
 import { rateOf, vhostNames } from "../core/broker.js";
@@ -26,7 +26,7 @@ export const channels = {
       heading("Channels"),
       listing({
         id: "channels", columns: channelColumns(true), page, place, vhosts, label: "Channels", key: (one) => `${one.node} ${one.name}`,
-        empty: { title: "No channels", text: "An AMQP client opens a channel to publish or to consume. Clients of the stream protocol have none." },
+        empty: { title: "No channels", text: "AMQP clients open channels to publish and to consume. Stream protocol clients have none." },
       }),
     ];
   },
@@ -51,15 +51,15 @@ export const channel = {
         stat("Unacknowledged", count(told.messages_unacknowledged)),
         stat("Unconfirmed", count(told.messages_unconfirmed)),
         stat("Uncommitted", count(told.messages_uncommitted)),
-        stat("Prefetch", told.prefetch_count === 0 ? "no limit" : count(told.prefetch_count))),
+        stat("Prefetch", told.prefetch_count === 0 ? "unlimited" : count(told.prefetch_count))),
       panel("", chart({ title: "Message rates", times, format: rate, series })),
       panel("Details", facts([
         ["User", told.user], ["Virtual host", told.vhost], ["Node", nodeLink(told.node)],
-        ...FLOWS.map(([name, label]) => [`${label} in all`, count(told.message_stats[name])]),
+        ...FLOWS.map(([name, label]) => [`${label} total`, count(told.message_stats[name])]),
         ["Returned as unroutable", count(told.message_stats.return_unroutable)],
         ["Dropped as unroutable", count(told.message_stats.drop_unroutable)],
       ])),
-      panel("Consumers", told.consumer_details.length === 0 ? emptyState("No consumers", "Nothing is consumed on this channel.") : consumerTable(told.consumer_details)),
+      panel("Consumers", told.consumer_details.length === 0 ? emptyState("No consumers", "This channel has no consumers.") : consumerTable(told.consumer_details)),
     ];
   },
 };

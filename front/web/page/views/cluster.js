@@ -1,4 +1,4 @@
-// The cluster as the node that is asked sees it: who is there, who leads what is declared, where queues live.
+// The cluster as the serving node sees it: links, metadata group, placement of queues.
 
 import { path, post, remove } from "../core/api.js";
 import { el, svg } from "../core/dom.js";
@@ -18,15 +18,15 @@ export const cluster = {
 
   render({ told, nodes }, place, screen) {
     return [
-      heading(told.cluster_name, { above: `The cluster, seen by ${told.seen_by}`, actions: actions(told, nodes, screen) }),
+      heading("Cluster map", { above: `Cluster ${told.cluster_name}, as seen by ${told.seen_by}`, actions: actions(told, nodes, screen) }),
       told.problems.length > 0 && el("ul", { class: "attention" }, told.problems.map((one) => el("li", { class: "notice warn" }, one))),
       el("div", { class: "stats" },
         stat("Nodes up", `${count(nodes.filter((one) => one.up).length)} of ${count(nodes.length)}`),
-        stat("What is declared", told.metadata_leader ? "can change" : "is frozen", { note: told.metadata_leader ? `led by ${told.metadata_leader}` : `missing: ${names(told.missing)}` }),
+        stat("Metadata", told.metadata_leader ? "writable" : "read-only", { note: told.metadata_leader ? `leader ${told.metadata_leader}` : `missing: ${names(told.missing)}` }),
         stat("Metadata term", count(told.metadata_term)),
         stat("Metadata voters", count(told.metadata_voters.length), { note: names(told.metadata_voters, 3) })),
       el("div", { class: "cluster" },
-        panel("Links", nodes.length < 2 ? emptyState("One node", "Others join it with leveret serve --join.") : map(nodes, told)),
+        panel("Links", nodes.length < 2 ? emptyState("Single node", "Add nodes with leveret serve --join.") : map(nodes, told)),
         el("div", { class: "cards" }, nodes.map((one) => card(one, told, screen)))),
     ];
   },
@@ -44,7 +44,7 @@ function actions(told, nodes, screen) {
   ];
 }
 
-// A ring of nodes. A line is a link between two that are up; a broken one leads to a node that is down.
+// Nodes on a ring. Solid lines: both ends are up. Dashed lines lead to a node that is down.
 const SIZE = 320;
 const RADIUS = 112;
 
@@ -83,17 +83,17 @@ function card(one, told, screen) {
       el("span", { class: "badges" },
         stateBadge(one.up ? "up" : "down"),
         one.draining && badge("draining", "warn"),
-        one.name === told.metadata_leader && badge("leads the metadata", "info"),
+        one.name === told.metadata_leader && badge("metadata leader", "info"),
         one.alarms.map((alarm) => badge(`${alarm.kind} alarm`, "bad", alarm.reason)))),
     one.notices.map((notice) => el("p", { class: "notice warn" }, `${one.name} ${notice}`)),
     known?.running && el("div", { class: "card-meters" },
       el("span", {}, el("small", { class: "quiet" }, "Memory"), meter(known.mem_used, known.mem_limit, `${bytes(known.mem_used)} of ${bytes(known.mem_limit)}`)),
       el("span", {}, el("small", { class: "quiet" }, "Disk free"), meter(known.disk_free_limit, known.disk_free, `${bytes(known.disk_free)}, alarm below ${bytes(known.disk_free_limit)}`))),
     facts([
-      ["Leads", count(load?.leaders ?? 0)], ["Members", count(load?.members ?? 0)], ["Classic queues", count(load?.homes ?? 0)],
-      ["Kind", one.kind === "ram" ? "RAM" : "disk"], ["Zone", one.zone || null], ["Listens for nodes at", one.address ? el("code", {}, one.address) : null],
+      ["Leaders", count(load?.leaders ?? 0)], ["Members", count(load?.members ?? 0)], ["Classic queues", count(load?.homes ?? 0)],
+      ["Kind", one.kind === "ram" ? "RAM" : "disk"], ["Zone", one.zone || null], ["Peer address", one.address ? el("code", {}, one.address) : null],
       ["Version", one.version || null],
-      [one.up ? "Seen up since" : "Down since", since], ["Up for", known?.running ? duration(known.uptime) : null],
+      [one.up ? "Up since" : "Down since", since], ["Up for", known?.running ? duration(known.uptime) : null],
     ]),
     !one.up && button(`Forget ${one.name}`, () => forget(one.name, () => screen.refresh()), { kind: "danger-quiet", disabled: needs(may("administrator"), "administrator") }));
 }
@@ -101,11 +101,11 @@ function card(one, told, screen) {
 function drain(name, then) {
   confirm({
     title: `Drain ${name}`,
-    intro: el("p", {}, "It gives up what it leads, and closes connections of clients, until it is revived. This page is served by it, and goes on."),
+    intro: el("p", {}, "It transfers leadership away, closes client connections and accepts no new ones until it is revived. This page, which it serves, keeps working."),
     action: "Drain",
     run: async () => {
       await post("leveret/cluster/drain", {});
-      return `${name} is being drained.`;
+      return `${name} is draining.`;
     },
     then,
   });
@@ -114,11 +114,11 @@ function drain(name, then) {
 function revive(name, then) {
   confirm({
     title: `Revive ${name}`,
-    intro: el("p", {}, "It takes connections again, and may lead."),
+    intro: el("p", {}, "It accepts client connections again and can become leader."),
     action: "Revive",
     run: async () => {
       await post("leveret/cluster/revive", {});
-      return `${name} serves clients again.`;
+      return `${name} is in service.`;
     },
     then,
   });
@@ -127,11 +127,11 @@ function revive(name, then) {
 function rebalance(then) {
   confirm({
     title: "Rebalance leaders",
-    intro: el("p", {}, "Leaders of quorum queues and streams move until nodes lead as many each. Clients of a queue that moves wait for a moment."),
+    intro: el("p", {}, "Spreads the leaders of quorum queues and streams evenly over the nodes. Clients of a queue pause briefly while its leader moves."),
     action: "Rebalance",
     run: async () => {
       await post("rebalance/queues", {});
-      return "Leaders are moving.";
+      return "Rebalancing has started.";
     },
     then,
   });
@@ -140,12 +140,12 @@ function rebalance(then) {
 function forget(name, then) {
   confirm({
     title: `Forget ${name}`,
-    intro: [el("p", {}, el("strong", {}, "It never comes back as this node."), " Its members of queues are given up, and what only it had is lost with it."), el("p", {}, "If a queue would be lost as a whole, the node refuses.")],
+    intro: [el("p", {}, el("strong", {}, "This is permanent."), " Its queue members are removed, and data that only this node has is lost."), el("p", {}, "Refused if a queue would lose all of its members.")],
     action: "Forget",
     typed: name,
     run: async () => {
       await remove(path`leveret/cluster/nodes/${name}`);
-      return `${name} belongs to the cluster no more.`;
+      return `${name} has been removed from the cluster.`;
     },
     then,
   });

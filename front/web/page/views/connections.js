@@ -1,4 +1,4 @@
-// Clients: who is connected, with what, and how much comes and goes.
+// Client connections: state, client properties, throughput.
 
 import { path, remove } from "../core/api.js";
 import { vhostNames } from "../core/broker.js";
@@ -27,7 +27,7 @@ export const connections = {
       heading("Connections"),
       listing({
         id: "connections", columns: columns(vhosts.length > 1), page, place, vhosts, label: "Connections", key: (one) => `${one.node} ${one.name}`,
-        empty: { title: "Nobody is connected", text: "Clients of AMQP and of the stream protocol are shown here while they are connected." },
+        empty: { title: "No connections", text: "Clients of AMQP and of the stream protocol appear here while connected." },
       }),
     ];
   },
@@ -77,19 +77,19 @@ export const connection = {
         actions: [button("Close", () => closeConnection(told), { kind: "danger-quiet" })],
       }),
       el("div", { class: "stats" },
-        stat("From client", `${bytes(told.recv_oct_details.rate)}/s`, { note: `${bytes(told.recv_oct)} in all`, samples: trend(`connection ${told.name} recv_oct`, told.recv_oct_details.rate), colour: "series-teal" }),
-        stat("To client", `${bytes(told.send_oct_details.rate)}/s`, { note: `${bytes(told.send_oct)} in all`, samples: trend(`connection ${told.name} send_oct`, told.send_oct_details.rate), colour: "series-amber" }),
-        stat("Waits to be sent", bytes(told.send_pend)),
+        stat("From client", `${bytes(told.recv_oct_details.rate)}/s`, { note: `${bytes(told.recv_oct)} total`, samples: trend(`connection ${told.name} recv_oct`, told.recv_oct_details.rate), colour: "series-teal" }),
+        stat("To client", `${bytes(told.send_oct_details.rate)}/s`, { note: `${bytes(told.send_oct)} total`, samples: trend(`connection ${told.name} send_oct`, told.send_oct_details.rate), colour: "series-amber" }),
+        stat("Send backlog", bytes(told.send_pend)),
         stat("Channels", count(told.channels))),
       el("div", { class: "columns" },
         panel("Details", facts([
           ["User", told.user], ["Virtual host", told.vhost], ["Node", nodeLink(told.node)], ["Protocol", told.protocol],
           ["Connected", moment(told.connected_at)], ["Heartbeat", told.timeout === undefined ? null : `${told.timeout} s`],
-          ["Largest frame", told.frame_max && bytes(told.frame_max)], ["Channels at most", told.channel_max && count(told.channel_max)],
+          ["Max frame size", told.frame_max && bytes(told.frame_max)], ["Max channels", told.channel_max && count(told.channel_max)],
           ["TLS", told.ssl ? [told.ssl_protocol, told.ssl_cipher].filter(Boolean).join(", ") : "no"],
         ])),
-        panel("What the client says of itself", pairsOf(told.client_properties))),
-      panel("Channels", channels.length === 0 ? emptyState("No channels", "The client has opened none.") : table(channelColumns(false), channels, { key: (one) => one.name, label: "Channels" })),
+        panel("Client properties", pairsOf(told.client_properties))),
+      panel("Channels", channels.length === 0 ? emptyState("No channels", "The client has not opened a channel.") : table(channelColumns(false), channels, { key: (one) => one.name, label: "Channels" })),
     ];
   },
 };
@@ -97,10 +97,10 @@ export const connection = {
 function closeConnection(told) {
   openDialog({
     title: `Close ${told.name}`,
-    intro: el("p", {}, "Its channels and consumers go with it, and messages that it has not acknowledged are delivered again. Most clients connect again by themselves."),
+    intro: el("p", {}, "Its channels and consumers are closed, and unacknowledged messages are requeued. Most clients reconnect on their own."),
     action: "Close",
     danger: true,
-    fields: [{ name: "reason", label: "Reason that the client is told", value: "Closed via management page" }],
+    fields: [{ name: "reason", label: "Reason sent to the client", value: "Closed via management page" }],
     run: async ({ reason }) => {
       await remove(path`connections/${told.name}`, undefined, {}, { "X-Reason": reason.replace(/[^\x20-\x7e]/g, "?") });
       go(link(["connections"]));

@@ -1,4 +1,4 @@
-// Consumers: who takes messages from which queue.
+// Consumers of all queues.
 
 import { inVhost, vhostNames } from "../core/broker.js";
 import { CONSUMER_COLUMNS, consumerKey } from "../parts/consumer-table.js";
@@ -18,7 +18,7 @@ export const consumers = {
       heading("Consumers"),
       listing({
         id: "consumers", columns: CONSUMER_COLUMNS, page, place, vhosts, label: "Consumers", key: consumerKey,
-        empty: { title: "No consumers", text: "Nobody takes messages from any queue now." },
+        empty: { title: "No consumers", text: "Nothing is consuming from any queue." },
       }),
     ];
   },

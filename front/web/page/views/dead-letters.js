@@ -1,4 +1,4 @@
-// Queues in which messages lie that died elsewhere, and the way to why.
+// Dead letter queues, and links to their causes.
 
 import { inVhost, vhostNames } from "../core/broker.js";
 import { el } from "../core/dom.js";
@@ -7,7 +7,7 @@ import { link } from "../core/routes.js";
 import { heading, queueLink, typeBadge } from "../parts/pieces.js";
 import { listing, listQuery } from "../parts/table.js";
 
-// How such queues are mostly called; another filter shows others.
+// Usual names of dead letter queues, until the operator filters for something else.
 const USUAL_NAMES = "dead|dlq|dlx|error|fail|retry|park";
 const FIELDS = "name,vhost,type,messages,messages_ready,effective_policy_definition,arguments";
 
@@ -25,12 +25,12 @@ export const deadLetters = {
   render({ page, vhosts, shown }) {
     return [
       heading("Dead letters", {
-        below: "A message dies when a consumer rejects it, when it waits too long, comes back too often, or when its queue is full. With a dead letter exchange it goes on to another queue, and says in its headers why. Choose a queue to see the causes; filter for another name if yours are called differently.",
+        below: "Messages are dead-lettered when they are rejected, expire, exceed the delivery limit, or are dropped from a full queue. Open a queue to see the causes, read from the x-death headers. The filter matches the usual names; change it if yours differ.",
       }),
       listing({
         id: "dead-letters", columns: COLUMNS, page, place: shown, vhosts, label: "Queues for dead letters", key: (one) => `${one.vhost}\n${one.name}`,
         sort: "messages", reverse: true,
-        empty: { title: "No queues yet", text: "Where there are no queues, nothing can die." },
+        empty: { title: "No queues yet", text: "Dead letter queues appear here." },
       }),
     ];
   },
@@ -41,5 +41,5 @@ const COLUMNS = [
   { id: "vhost", title: "Virtual host", sort: "vhost", rank: 2, cell: (one) => one.vhost },
   { id: "type", title: "Type", sort: "type", cell: (one) => typeBadge(one.type) },
   { id: "messages", title: "Messages", sort: "messages", number: true, cell: (one) => count(one.messages) },
-  { id: "causes", title: el("span", { class: "sr" }, "Causes"), number: true, cell: (one) => el("a", { href: link(["queues", one.vhost, one.name], { tab: "causes" }), "aria-label": `Why messages in ${one.name} died` }, "Why they died") },
+  { id: "causes", title: el("span", { class: "sr" }, "Causes"), number: true, cell: (one) => el("a", { href: link(["queues", one.vhost, one.name], { tab: "causes" }), "aria-label": `Dead-letter causes in ${one.name}` }, "Causes") },
 ];

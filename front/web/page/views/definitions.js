@@ -1,4 +1,4 @@
-// Definitions: all that is declared, as one document, out and in.
+// Export and import of definitions.
 
 import { get, path, post } from "../core/api.js";
 import { el } from "../core/dom.js";
@@ -16,15 +16,15 @@ export const definitions = {
   render(vhosts) {
     const all = vhosts.map((one) => one.name);
     return [
-      heading("Definitions", { below: "Users, virtual hosts, permissions, queues, exchanges, bindings, policies and parameters, in the format that RabbitMQ's tools read and write. Messages are not in it." }),
+      heading("Definitions", { below: "Users, virtual hosts, permissions, queues, exchanges, bindings, policies and parameters, in RabbitMQ's JSON format. Messages are not included." }),
       el("div", { class: "columns" },
-        panel("Export", el("p", {}, "A file with everything that is declared, or with what one virtual host has."), el("div", { class: "toolbar below" }, button("Export", () => exportThem(all), { kind: "primary" }))),
-        panel("Import", el("p", {}, "What the file has is added; nothing is removed. Users, policies and parameters of the same name are overwritten."), el("div", { class: "toolbar below" }, button("Import", () => importThem(all), { kind: "primary" })))),
+        panel("Export", el("p", {}, "Download the definitions of the whole cluster or of one virtual host."), el("div", { class: "toolbar below" }, button("Export", () => exportThem(all), { kind: "primary" }))),
+        panel("Import", el("p", {}, "Adds everything in the file; nothing is removed. Users, policies and parameters of the same name are overwritten."), el("div", { class: "toolbar below" }, button("Import", () => importThem(all), { kind: "primary" })))),
     ];
   },
 };
 
-const scope = (all, everything) => ({ name: "vhost", label: "Of", kind: "choice", options: [["", everything], ...all.map((name) => [`v${name}`, name])] });
+const scope = (all, everything) => ({ name: "vhost", label: "Scope", kind: "choice", options: [["", everything], ...all.map((name) => [`v${name}`, name])] });
 
 const where = (vhost) => (vhost === "" ? "definitions" : path`definitions/${vhost.slice(1)}`);
 
@@ -36,7 +36,7 @@ function exportThem(all) {
     run: async ({ vhost }) => {
       const document = await get(where(vhost));
       save(JSON.stringify(document, null, 2), `leveret-definitions-${new Date().toISOString().slice(0, 10)}.json`);
-      return "The file is saved where the browser saves files.";
+      return "The definitions are downloaded.";
     },
   });
 }
@@ -56,7 +56,7 @@ function importThem(all) {
       const document = jsonIn(await file.text(), "The file");
       await post(where(vhost), document);
       toast(KINDS.filter((kind) => Array.isArray(document[kind])).map((kind) => `${plural(document[kind].length, kind.replace(/s$/, ""), kind)}`).join(", "));
-      return "Everything in the file is declared.";
+      return "The definitions are imported.";
     },
   });
 }

@@ -1,4 +1,4 @@
-// Exchanges: where publishers send, and what each passes on to whom.
+// Exchanges and their bindings.
 
 import { put, remove } from "../core/api.js";
 import { exchangePath, inVhost, vhostNames } from "../core/broker.js";
@@ -14,10 +14,10 @@ import { listing, listQuery } from "../parts/table.js";
 
 const FIELDS = "name,vhost,type,durable,auto_delete,internal,arguments,policy";
 const TYPES = [
-  ["direct", "direct: to queues bound with the very key"],
-  ["topic", "topic: to queues whose pattern matches the key"],
-  ["fanout", "fanout: to everything that is bound"],
-  ["headers", "headers: by the headers of the message"],
+  ["direct", "direct: exact match of the routing key"],
+  ["topic", "topic: patterns with * and #"],
+  ["fanout", "fanout: all bindings"],
+  ["headers", "headers: match of message headers"],
 ];
 const SHOWN_MAX = 500;
 
@@ -36,7 +36,7 @@ export const exchanges = {
       listing({
         id: "exchanges", columns: columns(vhosts.length > 1), page, place, vhosts, label: "Exchanges",
         key: (one) => `${one.vhost}\n${one.name}`,
-        empty: { title: "No exchanges", text: "There is no virtual host that this user may see." },
+        empty: { title: "No exchanges", text: "This user has no access to a virtual host." },
       }),
     ];
   },
@@ -55,10 +55,10 @@ function columns(withVhost) {
 
 function featureBadges(one) {
   return el("span", { class: "badges" },
-    one.durable && badge("D", "plain", "durable: it is there again after a restart"),
-    one.auto_delete && badge("AD", "plain", "auto-delete: it goes with its last binding"),
-    one.internal && badge("I", "plain", "internal: only other exchanges publish to it"),
-    one.arguments["alternate-exchange"] && badge("AE", "plain", "what it cannot route goes to another exchange"));
+    one.durable && badge("D", "plain", "durable: survives a restart"),
+    one.auto_delete && badge("AD", "plain", "auto-delete: deleted with its last binding"),
+    one.internal && badge("I", "plain", "internal: clients cannot publish to it"),
+    one.arguments["alternate-exchange"] && badge("AE", "plain", "alternate exchange"));
 }
 
 function declareExchange(vhosts, vhost, then) {
@@ -69,11 +69,11 @@ function declareExchange(vhosts, vhost, then) {
       { name: "vhost", label: "Virtual host", kind: "choice", options: vhosts.map((name) => [name, name]), value: vhost },
       { name: "name", label: "Name", required: true },
       { name: "type", label: "Type", kind: "choice", options: TYPES },
-      { name: "durable", label: "Durable", kind: "check", value: true, hint: "It is there again after a restart." },
-      { name: "auto_delete", label: "Auto-delete", kind: "check", hint: "It goes with its last binding." },
-      { name: "internal", label: "Internal", kind: "check", hint: "Only other exchanges publish to it." },
-      { name: "alternate", label: "Alternate exchange", hint: "Where messages go that it can route nowhere." },
-      { name: "more", label: "More arguments", kind: "pairs", hint: "A line for each:  key = value." },
+      { name: "durable", label: "Durable", kind: "check", value: true, hint: "Survives a restart of the node." },
+      { name: "auto_delete", label: "Auto-delete", kind: "check", hint: "Deleted when its last binding is removed." },
+      { name: "internal", label: "Internal", kind: "check", hint: "Clients cannot publish to it, only other exchanges." },
+      { name: "alternate", label: "Alternate exchange", hint: "Receives messages that match no binding." },
+      { name: "more", label: "More arguments", kind: "pairs", hint: "One per line:  key = value." },
     ],
     run: async ({ vhost: where, name, type, durable, auto_delete, internal, alternate, more }) => {
       const given = { ...(alternate ? { "alternate-exchange": alternate } : {}), ...pairsIn(more) };
@@ -103,15 +103,15 @@ export const exchange = {
         above: [el("a", { href: link(["exchanges"], { vhost: told.vhost }) }, `Exchanges of ${told.vhost}`)],
         badges: [badge(told.type), featureBadges(told)],
         actions: [
-          button("Publish", () => publish({ vhost: told.vhost, exchange: told.name, routingKey: "", title: `Publish to ${name}` }), { disabled: told.internal ? "Only other exchanges publish to it." : "" }),
-          told.name !== "" && button("Add a binding", () => bind({ vhost: told.vhost, source: told.name, then })),
+          button("Publish", () => publish({ vhost: told.vhost, exchange: told.name, routingKey: "", title: `Publish to ${name}` }), { disabled: told.internal ? "Clients cannot publish to it, only other exchanges." : "" }),
+          told.name !== "" && button("Add binding", () => bind({ vhost: told.vhost, source: told.name, then })),
           !told.name.startsWith("amq.") && told.name !== "" && button("Delete", () => deleteExchange(told, from), { kind: "danger-quiet" }),
         ].filter(Boolean),
       }),
-      tabs([{ name: "overview", label: "Overview" }, { name: "from", label: "Passes on to", number: from.total_count }, { name: "to", label: "Gets from", number: to.total_count }], tab, (one) => changed({ tab: one === "overview" ? "" : one })),
+      tabs([{ name: "overview", label: "Overview" }, { name: "from", label: "Outgoing", number: from.total_count }, { name: "to", label: "Incoming", number: to.total_count }], tab, (one) => changed({ tab: one === "overview" ? "" : one })),
       tab === "overview" && [panel("Routes", routes(told, from, to)), panel("Details", details(told))],
-      tab === "from" && [cut(from), bindingTable(from.items, "What it passes on", then)],
-      tab === "to" && [cut(to), bindingTable(to.items, "What it gets", then)],
+      tab === "from" && [cut(from), bindingTable(from.items, "Outgoing bindings", then)],
+      tab === "to" && [cut(to), bindingTable(to.items, "Incoming bindings", then)],
     ];
   },
 };
@@ -127,16 +127,16 @@ function details(told) {
   ]);
 }
 
-// A small picture of what is bound: sources at the left, the exchange, destinations with their keys at the right.
+// A small graph: sources on the left, destinations with their routing keys on the right.
 const ROUTES_MAX = 12;
 
 function routes(told, from, to) {
-  if (from.total_count + to.total_count === 0) return emptyState("Nothing is bound to it", "Messages that are published to it reach no queue.");
+  if (from.total_count + to.total_count === 0) return emptyState("No bindings", "Messages published to it are not routed anywhere.");
   const some = (page, show) => [
     page.items.slice(0, ROUTES_MAX).map((one) => el("li", {}, show(one))),
     page.total_count > ROUTES_MAX && el("li", { class: "quiet" }, `and ${page.total_count - ROUTES_MAX} more`),
   ];
-  const key = (one) => el("code", { class: "route-key" }, one.routing_key || (Object.keys(one.arguments).length > 0 ? "by headers" : "every message"));
+  const key = (one) => el("code", { class: "route-key" }, one.routing_key || (Object.keys(one.arguments).length > 0 ? "headers" : "(empty key)"));
   return el("div", { class: "routes" },
     to.total_count > 0 && el("ul", { class: "route-sources", "aria-label": "From" }, some(to, (one) => [exchangeLink(one.vhost, one.source), key(one)])),
     el("div", { class: "route-middle" }, told.name || "(default)"),
@@ -146,7 +146,7 @@ function routes(told, from, to) {
 function deleteExchange(told, from) {
   confirm({
     title: `Delete ${told.name}`,
-    intro: el("p", {}, from.total_count > 0 ? `${plural(from.total_count, "binding")} go with it: publishers get an error, and nothing reaches what it was bound to.` : "Nothing is bound to it."),
+    intro: el("p", {}, from.total_count > 0 ? `${plural(from.total_count, "binding")} will be removed. Publishers to it get an error.` : "It has no outgoing bindings."),
     action: "Delete",
     typed: from.total_count > 0 ? told.name : null,
     run: async () => {

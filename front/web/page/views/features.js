@@ -1,4 +1,4 @@
-// Feature flags, as RabbitMQ's tools know them.
+// Feature flags, for RabbitMQ's tools.
 
 import { el } from "../core/dom.js";
 import { heading, stateBadge } from "../parts/pieces.js";
@@ -10,14 +10,14 @@ export const features = {
   load: (ask, place) => ask("feature-flags", listQuery(place)),
 
   render: (page, place) => [
-    heading("Feature flags", { below: "Tools of RabbitMQ ask for them by name. Here everything is on: all nodes of a cluster speak one version." }),
-    listing({ id: "features", columns: COLUMNS, page, place, label: "Feature flags", key: (one) => one.name, empty: { title: "No feature flags", text: "There is nothing to switch on." } }),
+    heading("Feature flags", { below: "Queried by RabbitMQ's tools. All of them are enabled: the nodes of a cluster run one version." }),
+    listing({ id: "features", columns: COLUMNS, page, place, label: "Feature flags", key: (one) => one.name, empty: { title: "No feature flags", text: "There are no feature flags." } }),
   ],
 };
 
 const COLUMNS = [
   { id: "name", title: "Name", sort: "name", cell: (one) => el("code", {}, one.name) },
   { id: "state", title: "State", sort: "state", cell: (one) => stateBadge(one.state) },
-  { id: "description", title: "What it is", class: "wrap", cell: (one) => one.desc },
+  { id: "description", title: "Description", class: "wrap", cell: (one) => one.desc },
   { id: "stability", title: "Stability", rank: 2, cell: (one) => one.stability },
 ];

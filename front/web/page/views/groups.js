@@ -1,4 +1,4 @@
-// Raft groups: whether those that keep copies of a queue are there, and agree on who leads. The worst come first.
+// Health of Raft groups: the metadata group, and those of quorum queues and streams.
 
 import { el } from "../core/dom.js";
 import { count, names } from "../core/format.js";
@@ -16,11 +16,11 @@ export const groups = {
 
   render({ page, told }, place) {
     return [
-      heading("Raft groups", { below: "Each quorum queue and each stream is kept by a group of members, and one of them leads. A majority of the members has to be there for it to work." }),
-      panel("The group of the metadata", metadata(told)),
+      heading("Raft groups", { below: "Every quorum queue and stream is a Raft group. A group needs a majority of its members online to elect a leader; the least healthy groups come first." }),
+      panel("Metadata group", metadata(told)),
       listing({
         id: "groups", columns: COLUMNS, page, place, label: "Groups", key: (one) => `${one.vhost}\n${one.name}`,
-        empty: { title: "No replicated queues", text: "Quorum queues and streams are shown here once there are any." },
+        empty: { title: "No replicated queues", text: "Quorum queues and streams appear here." },
       }),
     ];
   },
@@ -28,8 +28,8 @@ export const groups = {
 
 function metadata(told) {
   return facts([
-    ["Health", told.metadata_leader ? (told.missing.length > 0 ? badge("members away", "warn") : badge("well", "good")) : badge("no majority", "bad")],
-    ["Leader", told.metadata_leader ? nodeLink(told.metadata_leader) : el("span", { class: "error" }, "none: nothing can be declared")],
+    ["Health", told.metadata_leader ? (told.missing.length > 0 ? badge("degraded", "warn") : badge("healthy", "good")) : badge("no majority", "bad")],
+    ["Leader", told.metadata_leader ? nodeLink(told.metadata_leader) : el("span", { class: "error" }, "none: metadata is read-only")],
     ["Term", count(told.metadata_term)],
     ["Voters", names(told.metadata_voters)],
     ["Missing", told.missing.length > 0 ? names(told.missing) : null],
@@ -43,17 +43,17 @@ const COLUMNS = [
   { id: "health", title: "Health", cell: health },
   { id: "leader", title: "Leader", sort: "leader", cell: (one) => nodeLink(one.leader) },
   { id: "members", title: "Members", cell: members },
-  { id: "away", title: "Away", sort: "away", number: true, cell: (one) => el("span", { class: one.away > 0 ? "error" : "zero" }, count(one.away)) },
+  { id: "away", title: "Offline", sort: "away", number: true, cell: (one) => el("span", { class: one.away > 0 ? "error" : "zero" }, count(one.away)) },
 ];
 
 function health(one) {
   const isMajority = one.online.length > one.members.length / 2;
   if (!isMajority) return badge("no majority", "bad");
   if (!one.leader) return badge("no leader", "bad");
-  if (one.away > 0) return badge(one.online.length - 1 > one.members.length / 2 ? "members away" : "one more is too many", "warn");
-  return badge("well", "good");
+  if (one.away > 0) return badge(one.online.length - 1 > one.members.length / 2 ? "degraded" : "no redundancy", "warn");
+  return badge("healthy", "good");
 }
 
 function members(one) {
-  return el("span", { class: "badges" }, one.members.map((node) => badge(node, one.online.includes(node) ? (node === one.leader ? "info" : "plain") : "bad", one.online.includes(node) ? (node === one.leader ? "leads" : "follows") : "away")));
+  return el("span", { class: "badges" }, one.members.map((node) => badge(node, one.online.includes(node) ? (node === one.leader ? "info" : "plain") : "bad", one.online.includes(node) ? (node === one.leader ? "leader" : "follower") : "offline")));
 }

@@ -1,6 +1,5 @@
-// How much virtual hosts and users may open.
+// Limits of virtual hosts and users.
 
-import { el } from "../core/dom.js";
 import { limitTable, setLimit } from "../parts/limits.js";
 import { button, heading, panel } from "../parts/pieces.js";
 
@@ -16,8 +15,8 @@ export const limits = {
     const then = () => screen.refresh();
     return [
       heading("Limits"),
-      panel("Of virtual hosts", el("div", { class: "toolbar" }, button("Set a limit", () => setLimit("vhost", null, then, vhosts))), limitTable("vhost", vhostLimits, then)),
-      panel("Of users", el("div", { class: "toolbar" }, button("Set a limit", () => setLimit("user", null, then, users))), limitTable("user", userLimits, then)),
+      panel(["Virtual host limits", button("Set limit", () => setLimit("vhost", null, then, vhosts))], limitTable("vhost", vhostLimits, then)),
+      panel(["User limits", button("Set limit", () => setLimit("user", null, then, users))], limitTable("user", userLimits, then)),
     ];
   },
 };

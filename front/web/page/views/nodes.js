@@ -1,4 +1,4 @@
-// Nodes, and one of them.
+// The nodes of the cluster, and one node in detail.
 
 import { path } from "../core/api.js";
 import { el } from "../core/dom.js";
@@ -12,7 +12,7 @@ import { table } from "../parts/table.js";
 export const nodes = {
   title: () => "Nodes",
   load: (ask) => ask("nodes"),
-  render: (all) => [heading("Nodes", { below: "What each node says of itself. One that does not answer is shown as down, with what was last known." }), nodeTable(all)],
+  render: (all) => [heading("Nodes", { below: "Statistics as reported by each node. A node that does not answer is shown as down." }), nodeTable(all)],
 };
 
 function nodeTable(all) {
@@ -63,14 +63,14 @@ export const node = {
         panel("", chart({ title: "Memory", times, format: bytes, series: line("Memory", "series-blue", told.mem_used) })),
         panel("", chart({ title: "Connections", times, format: count, series: line("Connections", "series-teal", told.sockets_used) }))),
       panel("Details", facts([
-        ["Kind", told.type === "ram" ? "RAM: keeps what is declared in memory" : "disk"],
+        ["Kind", told.type === "ram" ? "RAM: metadata in memory only" : "disk"],
         ["Version", told.applications.map((one) => one.version).join(", ")],
         ["Process", told.os_pid], ["Processors", count(told.processors)],
         ["Data directory", el("code", {}, told.db_dir)],
-        ["Ways to log in", told.auth_mechanisms.map((one) => one.name).join(", ")],
+        ["Auth mechanisms", told.auth_mechanisms.map((one) => one.name).join(", ")],
         ["Exchange types", told.exchange_types.map((one) => one.name).join(", ")],
       ])),
-      panel("Logins since the start", logins.length === 0 ? emptyState("Nobody has tried", "Logins that were accepted and refused are counted here by protocol.") : loginTable(logins)),
+      panel("Authentication attempts", logins.length === 0 ? emptyState("No attempts", "Accepted and refused logins by protocol, since the node started.") : loginTable(logins)),
     ];
   },
 };

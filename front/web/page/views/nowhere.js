@@ -1,9 +1,9 @@
-// An address that leads nowhere.
+// An unknown address.
 
 import { emptyState, heading } from "../parts/pieces.js";
 
 export const nowhere = {
-  title: () => "Nothing here",
+  title: () => "Not found",
   load: async () => ({}),
-  render: () => [heading("Nothing here"), emptyState("This page has no such view", "Choose one from the menu.")],
+  render: () => [heading("Not found"), emptyState("Unknown view", "Choose a view from the menu.")],
 };

@@ -1,4 +1,4 @@
-// How the cluster is, at one look: what goes in and out, what waits, and what wants attention.
+// The overview: message rates, backlog, and everything that needs an operator's attention.
 
 import { may } from "../core/login.js";
 import { el } from "../core/dom.js";
@@ -10,7 +10,7 @@ import { table } from "../parts/table.js";
 import { check } from "../core/api.js";
 import { trend } from "../core/trend.js";
 
-// Seconds back, and between samples: what the node keeps.
+// Label -> age and interval of the samples, in seconds.
 const RANGES = { "1 min": [60, 5], "10 min": [600, 5], "1 h": [3600, 60], "8 h": [28800, 600], "24 h": [86400, 1800] };
 const FLOWS = [
   ["publish", "Published", "series-blue"],
@@ -41,8 +41,8 @@ export const overview = {
 
   render({ told, nodes, alarms, leaderless }, place) {
     return [
-      heading(told.cluster_name, {
-        above: `${told.product_name} ${told.product_version} · this is ${told.node}`,
+      heading("Overview", {
+        above: `Cluster ${told.cluster_name} · node ${told.node} · ${told.product_name} ${told.product_version}`,
         actions: [ranges(place)],
       }),
       attention(nodes, alarms, leaderless),
@@ -51,7 +51,7 @@ export const overview = {
         panel("", chart(lengths(told))),
         panel("", chart(rates(told)))),
       nodes.length > 0 && panel("Nodes", nodeTable(nodes)),
-      el("div", { class: "columns" }, panel("Comings and goings", churn(told)), panel("Where the nodes listen", listeners(told))),
+      el("div", { class: "columns" }, panel("Churn", churn(told)), panel("Listeners", listeners(told))),
     ];
   },
 };
@@ -65,12 +65,12 @@ function ranges(place) {
 function attention(nodes, alarms, leaderless) {
   const down = nodes.filter((node) => !node.running).map((node) => node.name);
   const said = [
-    ...alarms.map((alarm) => ["bad", `${alarm.node}: the ${alarm.resource} alarm blocks publishers.`, link(["alarms"])]),
+    ...alarms.map((alarm) => ["bad", `${alarm.node}: the ${alarm.resource} alarm blocks all publishers.`, link(["alarms"])]),
     down.length > 0 && ["bad", `${names(down)} ${down.length === 1 ? "is" : "are"} down or does not answer.`, link(["cluster"])],
     leaderless.length > 0 && ["bad", `${plural(leaderless.length, "quorum queue")} without a leader: ${names(leaderless.map((one) => one.name), 3)}.`, link(["groups"])],
   ].filter(Boolean);
   if (said.length === 0) return null;
-  return el("ul", { class: "attention" }, said.map(([kind, text, href]) => el("li", { class: `notice ${kind}` }, text, " ", el("a", { href }, "Look"))));
+  return el("ul", { class: "attention" }, said.map(([kind, text, href]) => el("li", { class: `notice ${kind}` }, text, " ", el("a", { href }, "Details"))));
 }
 
 function tiles(told) {
@@ -78,13 +78,13 @@ function tiles(told) {
   const stats = told.message_stats ?? {};
   const flow = (key, label, colour) => {
     const now = stats[`${key}_details`]?.rate ?? 0;
-    return stat(label, rate(now), { colour, samples: trend(`overview ${key}`, now), note: stats[key] === undefined ? null : `${count(stats[key])} in all` });
+    return stat(label, rate(now), { colour, samples: trend(`overview ${key}`, now), note: stats[key] === undefined ? null : `${count(stats[key])} total` });
   };
   const waiting = (key, label, colour) =>
-    stat(label, count(totals[key]), { colour, samples: trend(`overview ${key}`, totals[key]), note: `of ${count(totals.messages)} messages` });
+    stat(label, count(totals[key]), { colour, samples: trend(`overview ${key}`, totals[key]), note: `of ${count(totals.messages)} queued` });
   const objects = told.object_totals;
   return [
-    el("div", { class: "stats" },
+    el("div", { class: "stats six" },
       BACKLOG.map((one) => waiting(...one)),
       FLOWS.slice(0, 4).map((one) => flow(...one))),
     el("div", { class: "stats small" },
@@ -94,14 +94,14 @@ function tiles(told) {
 }
 
 function lengths(told) {
-  return series("Messages that wait", BACKLOG, told.queue_totals, count, (samples) => samples, (totals, key) => totals[key] ?? 0);
+  return series("Queued messages", BACKLOG, told.queue_totals, count, (samples) => samples, (totals, key) => totals[key] ?? 0);
 }
 
 function rates(told) {
   return series("Message rates", FLOWS, told.message_stats ?? {}, rate, growth, (stats, key) => stats[`${key}_details`]?.rate ?? 0);
 }
 
-// Samples that the node has kept; as long as it has none, what this page has seen.
+// The samples that the node keeps; until it has some, those that this page has collected.
 function series(title, lines, counted, format, shape, now) {
   const kept = lines.map(([key]) => counted[`${key}_details`]?.samples ?? null);
   if (kept.every((samples) => samples !== null && samples.length > 2)) {
@@ -113,7 +113,7 @@ function series(title, lines, counted, format, shape, now) {
   return { title, format, times: [...times], series: lines.map(([key, label, colour]) => ({ label, colour, values: [...trend(`${title} ${key}`, now(counted, key))] })) };
 }
 
-// From what was counted in all to how much a second.
+// Cumulative samples to rates per second.
 function growth(samples) {
   return samples.slice(1).map((one, at) => ({
     timestamp: one.timestamp,
@@ -141,11 +141,11 @@ function churn(told) {
     channel_closed: "Channels closed", queue_declared: "Queues declared", queue_created: "Queues created", queue_deleted: "Queues deleted",
   }).map(([key, label]) => ({ key, label, all: told.churn_rates[key], now: told.churn_rates[`${key}_details`]?.rate ?? 0 }));
   const columns = [
-    { id: "what", title: "What", cell: (one) => one.label },
-    { id: "all", title: "Since the start", number: true, cell: (one) => count(one.all) },
-    { id: "now", title: "Now", number: true, cell: (one) => el("span", { class: "with-line" }, sparkline(trend(`churn ${one.key}`, one.now), "series-grey"), rate(one.now)) },
+    { id: "what", title: "Event", cell: (one) => one.label },
+    { id: "all", title: "Total", number: true, cell: (one) => count(one.all) },
+    { id: "now", title: "Rate", number: true, cell: (one) => el("span", { class: "with-line" }, sparkline(trend(`churn ${one.key}`, one.now), "series-grey"), rate(one.now)) },
   ];
-  return table(columns, rows, { key: (one) => one.key, label: "Comings and goings" });
+  return table(columns, rows, { key: (one) => one.key, label: "Churn" });
 }
 
 function listeners(told) {
@@ -155,5 +155,5 @@ function listeners(told) {
     { id: "address", title: "Address", cell: (one) => el("code", {}, `${one.ip_address}:${one.port}`) },
     { id: "tls", title: "TLS", cell: (one) => (one.tls ? "yes" : "no") },
   ];
-  return table(columns, told.listeners, { key: (one) => `${one.node} ${one.protocol} ${one.ip_address} ${one.port}`, label: "Where the nodes listen" });
+  return table(columns, told.listeners, { key: (one) => `${one.node} ${one.protocol} ${one.ip_address} ${one.port}`, label: "Listeners" });
 }

@@ -1,4 +1,4 @@
-// Runtime parameters: what components keep for a virtual host, and global ones.
+// Runtime parameters of components, and global ones.
 
 import { path, put, remove } from "../core/api.js";
 import { el } from "../core/dom.js";
@@ -18,12 +18,12 @@ export const parameters = {
   render({ page, global, vhosts }, place, screen) {
     const then = () => screen.refresh();
     return [
-      heading("Parameters", { actions: [button("Set one", () => set(vhosts, then), { kind: "primary", icon: icon("plus") })] }),
+      heading("Parameters", { actions: [button("Set parameter", () => set(vhosts, then), { kind: "primary", icon: icon("plus") })] }),
       listing({
         id: "parameters", columns: columns(then), page, place, label: "Parameters", key: (one) => `${one.component}\n${one.vhost}\n${one.name}`,
-        empty: { title: "No parameters", text: "Components such as shovels and federation keep here what they are told to do." },
+        empty: { title: "No parameters", text: "Components such as shovels and federation store their configuration here." },
       }),
-      panel("Global", global.length === 0 ? emptyState("No global parameters", "They hold for the whole cluster.") : globalTable(global, then)),
+      panel("Global parameters", global.length === 0 ? emptyState("No global parameters", "Global parameters apply to the whole cluster.") : globalTable(global, then)),
     ];
   },
 };
@@ -51,14 +51,14 @@ function globalTable(global, then) {
 
 function set(vhosts, then) {
   openDialog({
-    title: "Set a parameter",
+    title: "Set parameter",
     action: "Set",
     fields: [
-      { name: "scope", label: "It is", kind: "choice", options: [["vhost", "of a component, in a virtual host"], ["global", "global"]] },
+      { name: "scope", label: "Scope", kind: "choice", options: [["vhost", "component in a virtual host"], ["global", "global"]] },
       { name: "component", label: "Component", required: true, when: ({ scope }) => scope === "vhost" },
       { name: "vhost", label: "Virtual host", kind: "choice", options: vhosts.map((name) => [name, name]), when: ({ scope }) => scope === "vhost" },
       { name: "name", label: "Name", required: true },
-      { name: "value", label: "Value", kind: "json", required: true, hint: "JSON: a text has its quotes." },
+      { name: "value", label: "Value", kind: "json", required: true, hint: "JSON; strings need quotes." },
     ],
     run: async ({ scope, component, vhost, name, value: text }) => {
       const where = scope === "global" ? path`global-parameters/${name}` : path`parameters/${component}/${vhost}/${name}`;
@@ -72,7 +72,7 @@ function set(vhosts, then) {
 function clear(where, name, then) {
   confirm({
     title: `Clear ${name}`,
-    intro: el("p", {}, "The component that reads it stops what it does because of it."),
+    intro: el("p", {}, "The component stops whatever this parameter configures."),
     action: "Clear",
     run: async () => {
       await remove(where);

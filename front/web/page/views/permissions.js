@@ -1,6 +1,7 @@
-// Who may do what where, of all users and virtual hosts.
+// Permissions of all users in all virtual hosts.
 
 import { el } from "../core/dom.js";
+import { names } from "../core/format.js";
 import { icon } from "../parts/icons.js";
 import { permissionColumns, permissionKey, setPermission, topicTable } from "../parts/permissions.js";
 import { button, heading, panel } from "../parts/pieces.js";
@@ -20,10 +21,10 @@ export const permissions = {
     const then = () => screen.refresh();
     return [
       heading("Permissions", { actions: [button("Set permissions", () => setPermission({ users, vhosts, then }), { kind: "primary", icon: icon("plus") })] }),
-      without.length > 0 && el("p", { class: "notice warn" }, `Can log in, but use nothing: ${without.join(", ")}.`),
+      without.length > 0 && el("p", { class: "notice warn" }, `Users without permissions: ${names(without, 20)}.`),
       listing({
         id: "permissions", columns: permissionColumns("both", then), page, place, label: "Permissions", key: permissionKey,
-        empty: { title: "No permissions", text: "Without permissions in a virtual host a user can use nothing in it." },
+        empty: { title: "No permissions", text: "Users need permissions to use a virtual host." },
       }),
       panel("Topic permissions", topicTable(topics, then)),
     ];

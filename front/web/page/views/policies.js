@@ -1,4 +1,4 @@
-// Policies: what holds for all queues and exchanges whose names match, and can be changed while they work.
+// Policies and operator policies.
 
 import { get, path, put, remove } from "../core/api.js";
 import { inVhost, vhostNames } from "../core/broker.js";
@@ -29,14 +29,14 @@ export const policies = {
     const add = () => edit(kind, null, vhosts, place.query.vhost || vhosts[0], then);
     return [
       heading("Policies", {
-        below: kind === "policies" ? "Of those that match a name, the one with the highest priority holds." : "What operators set for tenants: it holds beside their own policies, and where both set a limit, the lower one does.",
+        below: kind === "policies" ? "Of all policies that match a name, the one with the highest priority applies." : "Operator policies are merged with user policies; where both set a limit, the lower one applies.",
         actions: [button("Add", add, { kind: "primary", icon: icon("plus"), disabled: cannot })],
       }),
       tabs([{ name: "policies", label: "Policies" }, { name: "operator-policies", label: "Operator policies" }], kind, (name) => changed({ kind: name === "policies" ? "" : name, page: "" })),
       listing({
         id: "policies", columns: columns(kind, vhosts, cannot, then), page, place, vhosts, label: "Policies", key: (one) => `${one.vhost}\n${one.name}`,
         sort: "priority", reverse: true,
-        empty: { title: "No policies", text: "A policy sets limits, times to live and dead letter exchanges for all queues whose names match a pattern." },
+        empty: { title: "No policies", text: "Policies set limits, TTLs and dead letter exchanges for all queues whose names match a pattern." },
       }),
     ];
   },
@@ -49,8 +49,8 @@ function columns(kind, vhosts, cannot, then) {
     { id: "name", title: "Name", sort: "name", cell: (one) => button(one.name, () => edit(kind, one, vhosts, one.vhost, then), { kind: "link name", disabled: cannot }) },
     { id: "vhost", title: "Virtual host", sort: "vhost", rank: 2, off: vhosts.length < 2, cell: (one) => one.vhost },
     { id: "pattern", title: "Pattern", sort: "pattern", class: "wrap", cell: (one) => el("code", {}, one.pattern) },
-    { id: "apply", title: "For", sort: "apply-to", rank: 2, cell: (one) => one["apply-to"].replaceAll("_", " ") },
-    { id: "definition", title: "Sets", class: "wrap", cell: (one) => pairsOf(one.definition) },
+    { id: "apply", title: "Apply to", sort: "apply-to", rank: 2, cell: (one) => one["apply-to"].replaceAll("_", " ") },
+    { id: "definition", title: "Definition", class: "wrap", cell: (one) => pairsOf(one.definition) },
     { id: "priority", title: "Priority", sort: "priority", number: true, cell: (one) => count(one.priority) },
     { id: "delete", title: el("span", { class: "sr" }, "Actions"), number: true, cell: (one) => button("Delete", () => deletePolicy(kind, one, then), { kind: "link", disabled: cannot }) },
   ];
@@ -60,14 +60,14 @@ function edit(kind, told, vhosts, vhost, then) {
   const isNew = told === null;
   const matches = el("span", { role: "status", class: "quiet" });
   openDialog({
-    title: isNew ? "Add a policy" : `Change ${told.name}`,
+    title: isNew ? "Add policy" : `Edit ${told.name}`,
     action: isNew ? "Add" : "Save",
-    intro: el("p", {}, button("Which queues match?", () => showMatches(matches, told, vhost), { kind: "link" }), " ", matches),
+    intro: el("p", {}, button("Preview matching queues", () => showMatches(matches, told, vhost), { kind: "link" }), " ", matches),
     fields: [
       ...(isNew ? [{ name: "vhost", label: "Virtual host", kind: "choice", options: vhosts.map((name) => [name, name]), value: vhost }, { name: "name", label: "Name", required: true }] : []),
-      { name: "pattern", label: "Pattern", value: told?.pattern ?? "", required: true, placeholder: "^orders\\.", hint: "A regular expression that the name of a queue or exchange has to match." },
-      { name: "apply", label: "For", kind: "choice", options: APPLY_TO.map((one) => [one, one.replaceAll("_", " ")]), value: told?.["apply-to"] ?? "all" },
-      { name: "definition", label: "Sets", kind: "pairs", value: pairsText(told?.definition), required: true, placeholder: "max-length = 10000\nmessage-ttl = 60000", hint: "A line for each." },
+      { name: "pattern", label: "Pattern", value: told?.pattern ?? "", required: true, placeholder: "^orders\\.", hint: "A regular expression matched against names of queues and exchanges." },
+      { name: "apply", label: "Apply to", kind: "choice", options: APPLY_TO.map((one) => [one, one.replaceAll("_", " ")]), value: told?.["apply-to"] ?? "all" },
+      { name: "definition", label: "Definition", kind: "pairs", value: pairsText(told?.definition), required: true, placeholder: "max-length = 10000\nmessage-ttl = 60000", hint: "One per line." },
       { name: "priority", label: "Priority", kind: "number", value: String(told?.priority ?? 0) },
     ],
     run: async (values) => {
@@ -75,18 +75,18 @@ function edit(kind, told, vhosts, vhost, then) {
       const body = { pattern: values.pattern, "apply-to": values.apply, definition: pairsIn(values.definition), priority: numberIn(values.priority, "The priority") ?? 0 };
       await put(path`${kind}/${where}/${name}`, body);
       then();
-      return `${name} holds from now on.`;
+      return `${name} is applied.`;
     },
   });
 }
 
-// By the node's own filter of names, which takes upper and lower case for the same.
+// With the name filter of lists, which ignores case.
 async function showMatches(place, told, vhost) {
   const form = place.closest("form");
   const where = told?.vhost ?? form.elements.vhost?.value ?? vhost;
   try {
     const page = await get(path`queues/${where}`, { page: 1, page_size: SHOWN, name: form.elements.pattern.value, use_regex: "true", pagination: "true", columns: "name" });
-    place.textContent = page.filtered_count === 0 ? "None has such a name." : `${plural(page.filtered_count, "queue")} by name (whatever their case): ${names(page.items.map((one) => one.name))}${page.filtered_count > SHOWN ? " and more" : ""}.`;
+    place.textContent = page.filtered_count === 0 ? "No queue name matches." : `${plural(page.filtered_count, "queue")} match, ignoring case: ${names(page.items.map((one) => one.name))}${page.filtered_count > SHOWN ? " and more" : ""}.`;
   } catch (error) {
     place.textContent = error.message;
   }
@@ -95,7 +95,7 @@ async function showMatches(place, told, vhost) {
 function deletePolicy(kind, one, then) {
   confirm({
     title: `Delete ${one.name}`,
-    intro: [el("p", {}, "What it sets holds no more for what matches:"), pairsOf(one.definition)],
+    intro: [el("p", {}, "Matching objects lose this definition:"), pairsOf(one.definition)],
     action: "Delete",
     run: async () => {
       await remove(path`${kind}/${one.vhost}/${one.name}`);

@@ -1,4 +1,4 @@
-// One queue or stream: figures, messages where they stand, bindings, consumers, members.
+// One queue or stream: statistics, messages (browsed in place), bindings, consumers, members.
 
 import { get, path, post, put, remove } from "../core/api.js";
 import { features, queuePath, rateOf } from "../core/broker.js";
@@ -18,10 +18,11 @@ import { badge, button, emptyState, facts, heading, needs, nodeLink, pairsOf, pa
 import { bind, deleteQueue, publish, purgeQueue } from "../parts/queue-actions.js";
 
 const LOOKED_AT_MAX = 1000;
+const SHOWN_ELSEWHERE = new Set(["leader", "members"]); // by number; the Members tab has their names
 const MODES = [
-  ["ack_requeue_true", "Take and put back: they count as redelivered"],
-  ["ack_requeue_false", "Take for good: they are gone"],
-  ["reject_requeue_false", "Reject: they die, and go to the dead letter exchange if there is one"],
+  ["ack_requeue_true", "Requeue: they are marked as redelivered"],
+  ["ack_requeue_false", "Acknowledge: they are removed from the queue"],
+  ["reject_requeue_false", "Reject: they are dead-lettered, or dropped without a dead letter exchange"],
 ];
 
 export const queue = {
@@ -93,9 +94,9 @@ function overviewTab({ told }) {
       stat("Unacknowledged", count(told.messages_unacknowledged)),
       stat("Total", count(told.messages), { note: bytes(told.message_bytes) }),
       FLOWS.slice(0, 3).map(([name, label]) => stat(label, rate(rateOf(told, name)))),
-      stat("Consumers", count(told.consumers), { note: told.consumers > 0 ? `busy ${count(Math.round(100 * (1 - told.consumer_capacity)))} %` : "nobody takes" })),
+      stat("Consumers", count(told.consumers), { note: told.consumers > 0 ? null : "nothing is consuming" })),
     el("div", { class: "columns" },
-      panel("", chart({ title: "Messages that wait", times, format: count, series: lines(LENGTHS, (name) => told[name]) })),
+      panel("", chart({ title: "Queued messages", times, format: count, series: lines(LENGTHS, (name) => told[name]) })),
       panel("", chart({ title: "Message rates", times, format: rate, series: lines(FLOWS, (name) => rateOf(told, name)) }))),
     el("div", { class: "columns" }, panel("Details", details(told)), panel("Arguments and policy", argumentsOf(told))),
     kindPanel(told),
@@ -105,12 +106,12 @@ function overviewTab({ told }) {
 function details(told) {
   return facts([
     ["Node", nodeLink(told.node)],
-    ["Members", told.members && `${names(told.members)}${told.online.length < told.members.length ? `; there: ${names(told.online)}` : ""}`],
-    ["On disk when the node ends", `${count(told.messages_persistent)} persistent`],
-    ["In memory", told.type === "classic" ? plural(told.messages_ram, "message") : null],
+    ["Members", told.members && `${names(told.members)}${told.online.length < told.members.length ? `; online: ${names(told.online)}` : ""}`],
+    ["Persistent", plural(told.messages_persistent, "message")],
+    ["In RAM", told.type === "classic" ? plural(told.messages_ram, "message") : null],
     ["Memory", bytes(told.memory)],
-    ["Bytes ready, unacknowledged", `${bytes(told.message_bytes_ready)}, ${bytes(told.message_bytes_unacknowledged)}`],
-    ["Disk reads and writes", `${count(told.disk_reads)} and ${count(told.disk_writes)}`],
+    ["Bytes ready / unacknowledged", `${bytes(told.message_bytes_ready)} / ${bytes(told.message_bytes_unacknowledged)}`],
+    ["Disk reads / writes", `${count(told.disk_reads)} / ${count(told.disk_writes)}`],
     ["Active consumer", told.single_active_consumer_tag],
   ]);
 }
@@ -120,16 +121,17 @@ function argumentsOf(told) {
     ["Arguments", pairsOf(told.arguments)],
     ["Policy", told.policy ?? "none"],
     ["Operator policy", told.operator_policy ?? "none"],
-    ["What the policies set", pairsOf(told.effective_policy_definition)],
+    ["Effective policy definition", pairsOf(told.effective_policy_definition)],
   ]);
 }
 
 function kindPanel(told) {
   const inside = told.type === "stream"
-    ? Object.fromEntries(["first_offset", "committed_offset", "segments", "first_timestamp", "readers"].filter((name) => name in told).map((name) => [name, told[name]]))
+    ? Object.fromEntries(["first_offset", "committed_offset", "segments", "first_timestamp"].filter((name) => name in told).map((name) => [name, told[name]]))
     : told.backing_queue_status;
-  if (!inside || Object.keys(inside).length === 0) return null;
-  return panel("Inside", facts(Object.entries(inside).map(([name, value]) => [name.replaceAll("_", " "), typeof value === "number" ? count(value) : typeof value === "object" ? pairsOf(value) : String(value)])));
+  const shown = Object.entries(inside ?? {}).filter(([name]) => !SHOWN_ELSEWHERE.has(name));
+  if (shown.length === 0) return null;
+  return panel("Internals", facts(shown.map(([name, value]) => [name.replaceAll("_", " "), typeof value === "number" ? count(value) : typeof value === "object" ? pairsOf(value) : String(value)])));
 }
 
 // Messages
@@ -147,7 +149,7 @@ function messagesTab({ told }, screen) {
       field("Show", el("input", { id: "browse-limit", type: "number", min: 1, max: LOOKED_AT_MAX, value: state.limit, oninput: typed("limit") })),
       button("Browse", look, { kind: "primary" }),
       field("Containing", el("input", { id: "browse-filter", type: "search", value: state.filter, placeholder: "key, header or body", oninput: filter })),
-      el("span", { class: "quiet" }, state.said || "Browsing takes nothing: messages stay where they are.")),
+      el("span", { class: "quiet" }, state.said || "Browsing is read-only: no message is consumed or requeued.")),
     state.error !== "" && el("p", { class: "notice bad", role: "alert" }, state.error),
     state.found !== null && messageList(state.found, state.filter),
   ];
@@ -161,7 +163,7 @@ async function browse(told, state, screen) {
   try {
     state.found = await get(path`leveret/queues/${told.vhost}/${told.name}/browse`, { ...from, limit: state.limit || 50 });
     state.error = "";
-    state.said = `${plural(state.found.length, "message")}, as they stood a moment ago.`;
+    state.said = `${plural(state.found.length, "message")} at the time of the request.`;
   } catch (error) {
     state.error = error.message;
   }
@@ -171,17 +173,17 @@ async function browse(told, state, screen) {
 function getMessages(told, screen) {
   openDialog({
     title: `Get messages from ${told.name}`,
-    intro: el("p", {}, "To look only, use Browse: it takes nothing."),
+    intro: el("p", {}, "Get consumes messages or marks them as redelivered. To inspect messages without touching them, use Browse."),
     action: "Get",
     fields: [
-      { name: "mode", label: "What becomes of them", kind: "choice", options: MODES },
+      { name: "mode", label: "Afterwards", kind: "choice", options: MODES },
       { name: "count", label: "At most", kind: "number", value: "1", min: 1, max: LOOKED_AT_MAX },
     ],
     run: async ({ mode, count: most }) => {
       const found = await post(`${queuePath(told.vhost, told.name)}/get`, { count: Number(most), ackmode: mode, encoding: "auto", truncate: 4096 });
-      screen.state.messages = { limit: "50", from: "0", filter: "", found, begun: true, error: "", said: `${plural(found.length, "message")} that were got.` };
+      screen.state.messages = { limit: "50", from: "0", filter: "", found, begun: true, error: "", said: `${plural(found.length, "message")} fetched with Get.` };
       go(changed({ tab: "messages" }));
-      return `${plural(found.length, "message")} got.`;
+      return `${plural(found.length, "message")} fetched.`;
     },
   });
 }
@@ -192,27 +194,27 @@ function bindingsTab({ told, bindings }, screen) {
   if (bindings === null) return null;
   const then = () => screen.refresh();
   return [
-    el("div", { class: "toolbar" }, button("Add a binding", () => bind({ vhost: told.vhost, destination: told.name, then }))),
+    el("div", { class: "toolbar" }, button("Add binding", () => bind({ vhost: told.vhost, destination: told.name, then }))),
     bindingTable(bindings, "Bindings of the queue", then),
   ];
 }
 
 function consumersTab({ told }) {
-  if (told.consumer_details.length === 0) return emptyState("No consumers", "Nobody takes messages from this queue now.");
+  if (told.consumer_details.length === 0) return emptyState("No consumers", "Nothing is consuming from this queue.");
   return consumerTable(told.consumer_details);
 }
 
 function membersTab({ told, group }, screen) {
   if (group === null) return null;
   const cannot = needs(may("administrator"), "administrator");
-  const tools = told.type === "quorum" ? [button("Add a member", () => addMember(told, screen), { disabled: cannot })] : [];
+  const tools = told.type === "quorum" ? [button("Add member", () => addMember(told, screen), { disabled: cannot })] : [];
   return [
     el("div", { class: "stats" },
       stat("Leader", group.leader || "none"),
       stat("Term", count(group.term)),
       stat("Commit index", count(group.commit)),
-      stat("Needed for a majority", count(group.needed)),
-      stat("Log that is kept", bytes(group.open_bytes), { note: `${count(group.open_entries)} entries` })),
+      stat("Majority", count(group.needed)),
+      stat("Retained log", bytes(group.open_bytes), { note: `${count(group.open_entries)} entries` })),
     tools.length > 0 && el("div", { class: "toolbar" }, tools),
     memberTable(group, cannot, { lead: (member) => lead(told, member, screen), remove: told.type === "quorum" ? (member) => removeMember(told, member, screen) : null }),
   ];
@@ -228,7 +230,7 @@ function addMember(told, screen) {
     run: async ({ node }) => {
       await post(`${replicas(told)}/add`, { node });
       screen.refresh();
-      return `A member on ${node} is catching up; it votes once it has.`;
+      return `A member on ${node} is catching up; it becomes a voter when it has.`;
     },
   });
 }
@@ -236,12 +238,12 @@ function addMember(told, screen) {
 function removeMember(told, member, screen) {
   confirm({
     title: `Remove the member on ${member.node}`,
-    intro: el("p", {}, `${told.name} goes on with the other members. What this one has on disk is deleted.`),
+    intro: el("p", {}, `${told.name} goes on with the other members. The removed member's data is deleted from its disk.`),
     action: "Remove",
     typed: member.node,
     run: async () => {
       await remove(`${replicas(told)}/delete`, { node: member.node });
-      return `The member on ${member.node} leaves.`;
+      return `The member on ${member.node} is removed.`;
     },
     then: () => screen.refresh(),
   });
@@ -249,26 +251,26 @@ function removeMember(told, member, screen) {
 
 function lead(told, member, screen) {
   confirm({
-    title: `Let ${member.node} lead ${told.name}`,
-    intro: el("p", {}, "Clients wait for a moment while the leader changes. Nothing is lost."),
+    title: `Transfer leadership of ${told.name} to ${member.node}`,
+    intro: el("p", {}, "Clients of the queue pause briefly during the leader change. No messages are lost."),
     action: "Transfer",
     run: async () => {
       await put(path`leveret/queues/${told.vhost}/${told.name}/group/leader`, { node: member.node });
-      return `${member.node} leads.`;
+      return `${member.node} is the leader.`;
     },
     then: () => screen.refresh(),
   });
 }
 
-// Why messages that lie here died elsewhere
+// Why the messages in this queue were dead-lettered
 
 function causesTab({ told }, screen) {
   const state = (screen.state.causes ??= { found: null, error: "" });
   if (!state.begun) lookForCauses(told, state, screen);
   return [
     el("div", { class: "toolbar" },
-      button("Look again", () => lookForCauses(told, state, screen)),
-      el("span", { class: "quiet" }, state.found === null ? "Looking…" : `Of the first ${plural(state.found.length, "message")} of this queue. Nothing was taken.`)),
+      button("Refresh", () => lookForCauses(told, state, screen)),
+      el("span", { class: "quiet" }, state.found === null ? "Browsing…" : `Of the first ${plural(state.found.length, "message")} of this queue. Browsing is read-only.`)),
     state.error !== "" && el("p", { class: "notice bad", role: "alert" }, state.error),
     state.found !== null && causeTable(told.vhost, state.found),
   ];

@@ -54,18 +54,18 @@ function columns(withVhost) {
     { id: "vhost", title: "Virtual host", sort: "vhost", rank: 2, off: !withVhost, cell: (one) => one.vhost },
     { id: "type", title: "Type", sort: "type", cell: (one) => typeBadge(one.type) },
     { id: "features", title: "Features", rank: 2, cell: (one) => el("span", { class: "badges" }, features(one).map(([word, title]) => badge(word, "plain", title))) },
-    { id: "policy", title: "Policy", sort: "policy", rank: 3, cell: (one) => one.policy ?? "" },
+    { id: "policy", title: "Policy", sort: "policy", rank: 3, off: true, cell: (one) => one.policy ?? "" },
     { id: "state", title: "State", sort: "state", cell: (one) => stateBadge(one.state) },
     { id: "ready", title: "Ready", sort: "messages_ready", number: true, cell: (one) => figure(one.messages_ready) },
     { id: "unacked", title: "Unacked", menu: "Unacknowledged", sort: "messages_unacknowledged", number: true, cell: (one) => figure(one.messages_unacknowledged) },
     { id: "messages", title: "Total", sort: "messages", number: true, cell: (one) => withTrend(one, "messages", one.messages, count(one.messages), "series-blue") },
-    { id: "bytes", title: "Size", sort: "message_bytes", number: true, rank: 3, cell: (one) => bytes(one.message_bytes) },
+    { id: "bytes", title: "Size", sort: "message_bytes", number: true, rank: 3, off: true, cell: (one) => bytes(one.message_bytes) },
     { id: "in", title: "In", menu: "Rate in", sort: "message_stats.publish_details.rate", number: true, rank: 2, cell: (one) => flow(one, "publish", "series-teal") },
     { id: "out", title: "Out", menu: "Rate out", sort: "message_stats.deliver_get_details.rate", number: true, rank: 2, cell: (one) => flow(one, "deliver_get", "series-amber") },
     { id: "ack", title: "Ack", menu: "Rate of acknowledgements", sort: "message_stats.ack_details.rate", number: true, off: true, cell: (one) => flow(one, "ack", "series-violet") },
     { id: "consumers", title: "Consumers", sort: "consumers", number: true, rank: 2, cell: (one) => figure(one.consumers) },
     { id: "memory", title: "Memory", sort: "memory", number: true, off: true, cell: (one) => bytes(one.memory) },
-    { id: "node", title: "Node", sort: "node", rank: 3, cell: place },
+    { id: "node", title: "Node", sort: "node", rank: 3, class: "nowrap", cell: place },
   ];
 }
 

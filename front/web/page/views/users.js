@@ -1,4 +1,4 @@
-// Users: who may log in, as what, and what they may do where.
+// Users, their tags, permissions and limits.
 
 import { path, put, remove } from "../core/api.js";
 import { el } from "../core/dom.js";
@@ -13,10 +13,10 @@ import { badge, button, heading, panel } from "../parts/pieces.js";
 import { listing, listQuery } from "../parts/table.js";
 
 const TAGS = [
-  ["administrator", "administrator: everything"],
-  ["monitoring", "monitoring: sees everything"],
-  ["policymaker", "policymaker: policies where it has permissions"],
-  ["management", "management: this page, for its own things"],
+  ["administrator", "administrator: full access"],
+  ["monitoring", "monitoring: read access to everything"],
+  ["policymaker", "policymaker: policies in its virtual hosts"],
+  ["management", "management: this page, for its virtual hosts"],
 ];
 
 export const users = {
@@ -27,10 +27,10 @@ export const users = {
   render(page, place, screen) {
     const add = () => edit(null, () => screen.refresh());
     return [
-      heading("Users", { actions: [button("Add a user", add, { kind: "primary", icon: icon("plus") })] }),
+      heading("Users", { actions: [button("Add user", add, { kind: "primary", icon: icon("plus") })] }),
       listing({
         id: "users", columns: COLUMNS, page, place, label: "Users", key: (one) => one.name,
-        empty: { title: "No users", text: "Nobody can log in." },
+        empty: { title: "No users", text: "There are no users." },
       }),
     ];
   },
@@ -43,7 +43,7 @@ const COLUMNS = [
 ];
 
 function tagBadges(one) {
-  if (one.tags.length === 0) return el("span", { class: "quiet" }, "none: a program");
+  if (one.tags.length === 0) return el("span", { class: "quiet" }, "none");
   return el("span", { class: "badges" }, one.tags.map((tag) => badge(tag, tag === "administrator" ? "warn" : "plain")));
 }
 
@@ -63,19 +63,16 @@ export const user = {
     return [
       heading(told.name, {
         above: [el("a", { href: link(["users"]) }, "Users")],
-        badges: [tagBadges(told), told.name === me().name && badge("this is you", "info")].filter(Boolean),
+        badges: [tagBadges(told), told.name === me().name && badge("you", "info")].filter(Boolean),
         actions: [
-          button("Change", () => edit(told, then)),
+          button("Edit", () => edit(told, then)),
           button("Delete", () => deleteUser(told), { kind: "danger-quiet" }),
         ],
       }),
-      panel("Permissions",
-        el("p", { class: "quiet" }, "Regular expressions over names: what the user may declare and delete, publish to, and consume from."),
-        el("div", { class: "toolbar" }, button("Set permissions", () => setPermission({ user: told.name, vhosts, then }))),
+      panel(["Permissions", button("Set permissions", () => setPermission({ user: told.name, vhosts, then }))],
         permissionTable(permissions, { by: "vhost", then })),
       panel("Topic permissions", topicTable(topics, then)),
-      panel("Limits",
-        el("div", { class: "toolbar" }, button("Set a limit", () => setLimit("user", told.name, then))),
+      panel(["Limits", button("Set limit", () => setLimit("user", told.name, then))],
         limitTable("user", [{ user: told.name, value: told.limits }], then)),
     ];
   },
@@ -84,14 +81,14 @@ export const user = {
 function edit(told, then) {
   const isNew = told === null;
   openDialog({
-    title: isNew ? "Add a user" : `Change ${told.name}`,
+    title: isNew ? "Add user" : `Edit ${told.name}`,
     action: isNew ? "Add" : "Save",
     fields: [
       ...(isNew ? [{ name: "name", label: "Name", required: true }] : []),
-      { name: "password", label: "Password", kind: "password", required: true, hint: isNew ? null : "It is set anew: the one before holds no more." },
-      { name: "again", label: "The same once more", kind: "password", required: true },
+      { name: "password", label: "Password", kind: "password", required: true, hint: isNew ? null : "Replaces the current password." },
+      { name: "again", label: "Repeat password", kind: "password", required: true },
       ...TAGS.map(([tag, label]) => ({ name: `tag ${tag}`, label, kind: "check", value: told?.tags.includes(tag) })),
-      { name: "other", label: "Other tags", value: (told?.tags ?? []).filter((tag) => !TAGS.some(([known]) => known === tag)).join(","), hint: "With commas between them." },
+      { name: "other", label: "Other tags", value: (told?.tags ?? []).filter((tag) => !TAGS.some(([known]) => known === tag)).join(","), hint: "Comma-separated." },
     ],
     run: async (values) => {
       if (values.password !== values.again) throw new Error("The two passwords differ.");
@@ -99,7 +96,7 @@ function edit(told, then) {
       const tags = [...TAGS.map(([tag]) => tag).filter((tag) => values[`tag ${tag}`]), ...values.other.split(",").map((tag) => tag.trim()).filter(Boolean)];
       await put(path`users/${name}`, { password: values.password, tags });
       then();
-      return isNew ? `${name} may log in. Permissions come next.` : `${name} is changed.`;
+      return isNew ? `${name} is added. Grant permissions next.` : `${name} is updated.`;
     },
   });
 }
@@ -107,7 +104,7 @@ function edit(told, then) {
 function deleteUser(told) {
   confirm({
     title: `Delete ${told.name}`,
-    intro: el("p", {}, "Permissions and limits go with it, and connections of this user are closed."),
+    intro: el("p", {}, "Its permissions and limits are deleted, and its connections are closed."),
     action: "Delete",
     typed: told.name,
     run: async () => {

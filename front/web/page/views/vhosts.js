@@ -1,4 +1,4 @@
-// Virtual hosts: name spaces with queues, exchanges and permissions of their own.
+// Virtual hosts, their permissions and limits.
 
 import { path, post, put, remove } from "../core/api.js";
 import { el } from "../core/dom.js";
@@ -19,10 +19,10 @@ export const vhosts = {
   render(page, place, screen) {
     const add = () => edit(null, () => screen.refresh());
     return [
-      heading("Virtual hosts", { actions: [button("Add a virtual host", add, { kind: "primary", icon: icon("plus"), disabled: needs(may("administrator"), "administrator") })] }),
+      heading("Virtual hosts", { actions: [button("Add virtual host", add, { kind: "primary", icon: icon("plus"), disabled: needs(may("administrator"), "administrator") })] }),
       listing({
         id: "vhosts", columns: COLUMNS, page, place, label: "Virtual hosts", key: (one) => one.name,
-        empty: { title: "No virtual hosts", text: "There is none that this user may use." },
+        empty: { title: "No virtual hosts", text: "This user has no access to a virtual host." },
       }),
     ];
   },
@@ -32,7 +32,7 @@ const COLUMNS = [
   { id: "name", title: "Name", sort: "name", cell: (one) => (may("administrator") ? vhostLink(one.name) : one.name) },
   { id: "description", title: "Description", sort: "description", class: "wrap", cell: (one) => one.description },
   { id: "tags", title: "Tags", rank: 2, cell: (one) => el("span", { class: "badges" }, one.tags.map((tag) => badge(tag, "plain"))) },
-  { id: "type", title: "Queues are", cell: (one) => typeBadge(one.default_queue_type) },
+  { id: "type", title: "Default queue type", cell: (one) => typeBadge(one.default_queue_type) },
   { id: "protected", title: "Protected", rank: 2, cell: (one) => (one.protected_from_deletion ? badge("protected", "info") : "") },
   { id: "look", title: el("span", { class: "sr" }, "Look"), number: true, cell: (one) => el("a", { href: link(["queues"], { vhost: one.name }), "aria-label": `Queues of ${one.name}` }, "Queues") },
 ];
@@ -56,20 +56,19 @@ export const vhost = {
         badges: [told.protected_from_deletion && badge("protected", "info")].filter(Boolean),
         below: told.description || null,
         actions: [
-          button("Change", () => edit(told, then)),
-          button(told.protected_from_deletion ? "Take the protection away" : "Protect", () => protect(told, then)),
-          button("Delete", () => deleteVhost(told), { kind: "danger-quiet", disabled: told.protected_from_deletion ? "It is protected from deletion." : "" }),
+          button("Edit", () => edit(told, then)),
+          button(told.protected_from_deletion ? "Remove protection" : "Protect", () => protect(told, then)),
+          button("Delete", () => deleteVhost(told), { kind: "danger-quiet", disabled: told.protected_from_deletion ? "Protected from deletion." : "" }),
         ],
       }),
       panel("Details", facts([
-        ["Queues are, if not said", typeBadge(told.default_queue_type)],
+        ["Default queue type", typeBadge(told.default_queue_type)],
         ["Tags", told.tags.join(", ") || "none"],
-        ["Look at", el("span", {}, ["queues", "exchanges", "connections"].map((name, at) => [at > 0 && ", ", el("a", { href: link([name], { vhost: told.name }) }, name)]))],
+        ["Contents", el("span", {}, ["queues", "exchanges", "connections"].map((name, at) => [at > 0 && ", ", el("a", { href: link([name], { vhost: told.name }) }, name)]))],
       ])),
-      panel("Permissions",
-        el("div", { class: "toolbar" }, button("Set permissions", () => setPermission({ vhost: told.name, users, then }))),
+      panel(["Permissions", button("Set permissions", () => setPermission({ vhost: told.name, users, then }))],
         permissionTable(permissions, { by: "user", then })),
-      panel("Limits", el("div", { class: "toolbar" }, button("Set a limit", () => setLimit("vhost", told.name, then))), limitTable("vhost", limits, then)),
+      panel(["Limits", button("Set limit", () => setLimit("vhost", told.name, then))], limitTable("vhost", limits, then)),
     ];
   },
 };
@@ -77,19 +76,19 @@ export const vhost = {
 function edit(told, then) {
   const isNew = told === null;
   openDialog({
-    title: isNew ? "Add a virtual host" : `Change ${told.name}`,
+    title: isNew ? "Add virtual host" : `Edit ${told.name}`,
     action: isNew ? "Add" : "Save",
     fields: [
       ...(isNew ? [{ name: "name", label: "Name", required: true }] : []),
       { name: "description", label: "Description", value: told?.description ?? "" },
-      { name: "tags", label: "Tags", value: (told?.tags ?? []).join(","), hint: "With commas between them." },
-      { name: "type", label: "Queues are, if a client does not say", kind: "choice", options: ["classic", "quorum", "stream"].map((type) => [type, type]), value: told?.default_queue_type ?? "classic" },
+      { name: "tags", label: "Tags", value: (told?.tags ?? []).join(","), hint: "Comma-separated." },
+      { name: "type", label: "Default queue type", kind: "choice", options: ["classic", "quorum", "stream"].map((type) => [type, type]), value: told?.default_queue_type ?? "classic" },
     ],
     run: async ({ name, description, tags, type }) => {
       const whose = isNew ? name : told.name;
       await put(path`vhosts/${whose}`, { description, tags, default_queue_type: type, protected_from_deletion: Boolean(told?.protected_from_deletion) });
       then();
-      return isNew ? `${whose} is there.` : `${whose} is changed.`;
+      return isNew ? `${whose} is added.` : `${whose} is updated.`;
     },
   });
 }
@@ -97,9 +96,9 @@ function edit(told, then) {
 function protect(told, then) {
   const where = path`vhosts/${told.name}/deletion/protection`;
   confirm({
-    title: told.protected_from_deletion ? `Let ${told.name} be deleted` : `Protect ${told.name}`,
-    intro: el("p", {}, told.protected_from_deletion ? "Then administrators can delete it, with everything in it." : "Then nobody can delete it before the protection is taken away."),
-    action: told.protected_from_deletion ? "Take the protection away" : "Protect",
+    title: told.protected_from_deletion ? `Remove protection of ${told.name}` : `Protect ${told.name}`,
+    intro: el("p", {}, told.protected_from_deletion ? "Administrators will be able to delete it with everything in it." : "It cannot be deleted until the protection is removed."),
+    action: told.protected_from_deletion ? "Remove protection" : "Protect",
     run: async () => void (await (told.protected_from_deletion ? remove(where) : post(where))),
     then,
   });
@@ -108,7 +107,7 @@ function protect(told, then) {
 function deleteVhost(told) {
   confirm({
     title: `Delete ${told.name}`,
-    intro: el("p", {}, el("strong", {}, "All of its queues, with their messages, its exchanges, bindings, policies and permissions are lost."), " Its clients are disconnected."),
+    intro: el("p", {}, el("strong", {}, "All of its queues with their messages, exchanges, bindings, policies and permissions are deleted."), " Its clients are disconnected."),
     action: "Delete",
     typed: told.name,
     run: async () => {
