@@ -14,7 +14,7 @@ BUILD_TOOLS := pip setuptools wheel 'Cython>=3.1'
 EXTRAS := test,bench
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup lock run cluster format unit unit-times test test-containers test-spark check fuzz mutants sim sim-long chaos crash bench proto docs clean
+.PHONY: setup lock run cluster format unit unit-times test test-containers test-spark test-page check fuzz mutants sim sim-long chaos crash bench proto docs clean
 
 setup: $(STAMP)
 
@@ -66,6 +66,17 @@ test-spark: setup
 	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["analytics"], sep="\n")' | \
 		xargs -d '\n' $(BIN)/python $(PIP_INSTALL) --constraint constraints.txt
 	$(BIN)/python -m pytest tests/spark -q -m spark
+
+# The management page in a headless Chromium. Says what is missing: the browser, or npm for axe-core.
+AXE := axe-core-4.14.1
+test-page: setup
+	@command -v chromedriver >/dev/null || { echo "make test-page needs Chromium and its driver: apt-get install chromium chromium-driver"; exit 69; }
+	@command -v npm >/dev/null || { echo "make test-page fetches $(AXE) with npm: apt-get install npm"; exit 69; }
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["page"], sep="\n")' | \
+		xargs -d '\n' $(BIN)/python $(PIP_INSTALL)
+	mkdir -p build
+	[ -e build/$(AXE).tgz ] || (cd build && npm pack --silent $(subst core-,core@,$(AXE)))
+	$(BIN)/python -m pytest tests/page -q -m page
 
 format: setup
 	$(BIN)/ruff check --fix .
