@@ -28,7 +28,8 @@ OWN_SCHEMES = ("data", "blob", "about", "chrome")  # nothing is fetched for thes
 # Runs before any script of the page: what the browser refuses to load or to run, and what nobody caught.
 WITNESS = """
 window.__refused = [];
-document.addEventListener("securitypolicyviolation", (event) => __refused.push(`${event.violatedDirective} ${event.blockedURI}`));
+const refuse = ({violatedDirective, blockedURI}) => __refused.push(`${violatedDirective} ${blockedURI}`);
+document.addEventListener("securitypolicyviolation", refuse);
 window.__thrown = [];
 addEventListener("error", (event) => __thrown.push(String(event.message)));
 addEventListener("unhandledrejection", (event) => __thrown.push(String(event.reason)));

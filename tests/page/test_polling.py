@@ -24,7 +24,8 @@ TRIES = 3
 FIRST_ROWS = """
 const [route, done] = arguments, begun = performance.now();
 location.hash = route;
-const look = () => document.querySelector("main tbody tr")?.textContent.includes("queue-") ? done(performance.now() - begun) : requestAnimationFrame(look);
+const isThere = () => document.querySelector("main tbody tr")?.textContent.includes("queue-") ?? false;
+const look = () => isThere() ? done(performance.now() - begun) : requestAnimationFrame(look);
 requestAnimationFrame(() => requestAnimationFrame(look));
 """
 HIDE = """

@@ -362,7 +362,7 @@ def test_the_broker_is_told_where_the_peer_is(world: World) -> None:
 # Wrong requests.
 
 
-@pytest.mark.parametrize("path", ["/", "/api", "/api/nothing", "/api/vhosts/v/x/y", "/api/queues/v/orders/x"])
+@pytest.mark.parametrize("path", ["/page", "/api", "/api/nothing", "/api/vhosts/v/x/y", "/api/queues/v/orders/x"])
 def test_a_path_that_is_none_is_404(world: World, path: str) -> None:
     error = world.refused("GET", path)
     assert (error.status, error.error) == (404, "Object Not Found")
