@@ -102,7 +102,10 @@ class PageBrowser:
 
     def themed(self, theme: str) -> None:
         """As the system would say: light or dark."""
-        features = [{"name": "prefers-color-scheme", "value": theme}]
+        features = [
+            {"name": "prefers-color-scheme", "value": theme},
+            {"name": "prefers-reduced-motion", "value": "reduce"},
+        ]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
     # what went wrong

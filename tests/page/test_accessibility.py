@@ -46,17 +46,16 @@ def test_every_stop_of_the_tab_key_can_be_seen(browser: PageBrowser) -> None:
     from selenium.webdriver.common.keys import Keys
 
     browser.open("/queues")
-    browser.driver.execute_script("document.activeElement.blur(); getSelection().removeAllRanges()")
-    seen = []
+    browser.driver.execute_script("arguments[0].focus()", browser.find(".skip"))
+    seen = [browser.driver.execute_script(FOCUSED)]
     for _ in range(STOPS_MAX):
         browser.driver.switch_to.active_element.send_keys(Keys.TAB)
         stop = browser.driver.execute_script(FOCUSED)
-        if stop["tag"] == "body" or (seen and stop["text"] == "Skip to content"):
+        if stop["tag"] == "body" or stop["text"] == "Skip to content":
             break
         seen.append(stop)
     assert [one for one in seen if one["outline"] == "none" or one["size"] == 0] == []
     said = [one["text"] for one in seen]
-    assert said[0] == "Skip to content"
     for wanted in ("Queues and streams", "Declare", "Name", NAMES[2]):
         assert any(wanted in text for text in said), f"{wanted} in {said}"
 

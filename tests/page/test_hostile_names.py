@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pika
 import pytest
 
-from tests.page.hostile_node import NAMES, api_of
+from tests.page.hostile_node import NAMES, api_of, parts
 from tests.page.views import LISTS, details_of
 from tests.running_node import RunningNode
 
@@ -52,6 +53,17 @@ def test_connections_and_channels_lead_to_what_they_are(browser: PageBrowser, ho
         for one in api.call("GET", kind):
             browser.open(f"/{kind}/{one['name'].replace(' ', '%20').replace('>', '%3E')}")
             assert browser.find("main dl"), one["name"]
+    assert browser.faults() == []
+
+
+def test_a_name_that_no_browser_can_ask_for_is_listed_and_said(browser: PageBrowser, hostile: RunningNode) -> None:
+    connection = pika.BlockingConnection(pika.ConnectionParameters(*hostile.amqp))
+    connection.channel().queue_declare("..")
+    connection.close()
+    browser.open("/queues?name=..")
+    assert [one.text for one in browser.all("main tbody th .name")] == [".."]
+    browser.open(f"/queues/{parts('/', '..')}")
+    assert "use leveretctl" in browser.text("main")
     assert browser.faults() == []
 
 

@@ -36,7 +36,7 @@ function samePlace(one, other) {
 
 function show(shown) {
   if (shown !== screen) return;
-  if (shown.error?.status === 401 && shown.data === null && !isSignedIn()) return askForLogin();
+  if (shown.error?.isLoginRefused) return leave("The login is no longer accepted. Log in again.");
   document.title = `${shown.view.title(shown.place)} · Leveret`;
   root.className = "with-menu";
   morph(root, ...shell(shown, user(), leave));

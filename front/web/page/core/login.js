@@ -1,4 +1,4 @@
-// Who is logged in. This is the one module that knows how: what the others need is `signIn`, `signOut`, `authorize` and `user`.
+// Who is logged in, and how requests prove it. No other module knows how.
 //
 // Name and password stay in the memory of this tab: they are in no storage and no cookie, and a reload asks again.
 
@@ -9,12 +9,13 @@ export const user = () => known;
 
 export const isSignedIn = () => known !== null;
 
-// The headers of a request, with what says who asks.
-export function authorize(headers) {
-  return authorization === null ? headers : { ...headers, Authorization: authorization };
+// The options of a request, with what proves who asks. Without cookies the browser never asks for a password by itself.
+export function authorized(options) {
+  const headers = authorization === null ? options.headers : { ...options.headers, Authorization: authorization };
+  return { ...options, headers, credentials: "omit" };
 }
 
-// `who` is asked for the user behind the login, and throws where there is none.
+// `who` asks the node for the user behind the login, and throws if the login is refused.
 export async function signIn(name, password, who) {
   authorization = `Basic ${base64(`${name}:${password}`)}`;
   try {
@@ -36,7 +37,7 @@ const TAGS = {
   administrator: ["administrator"],
 };
 
-// Whether the user has a tag that stands for this right. The node decides; the page only does not offer in vain.
+// Whether the user has a tag with this right. The node decides; this is for what the page offers.
 export function may(right) {
   return (known?.tags ?? []).some((tag) => TAGS[right].includes(tag));
 }
