@@ -7,7 +7,7 @@ const ANSWER_MS = 4000;
 const CHANGE_MS = 35000; // a publish waits for its confirm for 30 s
 
 // The node's own reason, or why there was no answer; then `status` is 0.
-export class ApiError extends Error {
+class ApiError extends Error {
   constructor(status, reason, word = "") {
     super(reason);
     this.status = status;
@@ -69,16 +69,22 @@ async function sent(method, where, body, limit, signal, more = {}) {
   const headers = { Accept: "application/json", "X-Requested-With": "XMLHttpRequest", ...more };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   try {
-    return await fetch(`api/${where}`, authorized({
-      method,
-      headers,
-      body: body === undefined ? undefined : JSON.stringify(body),
-      cache: "no-store",
-      signal: signal === null ? timeout : AbortSignal.any([timeout, signal]),
-    }));
+    return await fetch(
+      `api/${where}`,
+      authorized({
+        method,
+        headers,
+        body: body === undefined ? undefined : JSON.stringify(body),
+        cache: "no-store",
+        signal: signal === null ? timeout : AbortSignal.any([timeout, signal]),
+      }),
+    );
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new ApiError(0, timeout.aborted ? `The node did not answer within ${limit / 1000} s.` : "The node cannot be reached.");
+    throw new ApiError(
+      0,
+      timeout.aborted ? `The node did not answer within ${limit / 1000} s.` : "The node cannot be reached.",
+    );
   }
 }
 

@@ -23,7 +23,14 @@ const OF_ALL = [
   ["x-message-ttl", "Time to live (ms)", "number", "Messages that wait longer expire."],
   ["x-max-length", "Max length", "number"],
   ["x-max-length-bytes", "Max length in bytes", "number"],
-  ["x-overflow", "Overflow behaviour", [["", "drop head"], ["reject-publish", "reject publish"]]],
+  [
+    "x-overflow",
+    "Overflow behaviour",
+    [
+      ["", "drop head"],
+      ["reject-publish", "reject publish"],
+    ],
+  ],
   ["x-dead-letter-exchange", "Dead letter exchange", "text", "Rejected and expired messages are republished to it."],
   ["x-dead-letter-routing-key", "Dead letter routing key", "text", "Replaces the message's own routing key."],
   ["x-expires", "Expires after (ms)", "number", "The queue is deleted when unused for this long."],
@@ -42,7 +49,14 @@ export const QUEUE_ARGUMENTS = {
     ...OF_ALL,
     ["x-delivery-limit", "Delivery limit", "number", "A message returned this often is dead-lettered."],
     ["x-quorum-initial-group-size", "Initial members", "number"],
-    ["x-dead-letter-strategy", "Dead letter strategy", [["", "at most once"], ["at-least-once", "at least once"]]],
+    [
+      "x-dead-letter-strategy",
+      "Dead letter strategy",
+      [
+        ["", "at most once"],
+        ["at-least-once", "at least once"],
+      ],
+    ],
   ],
   stream: OF_STREAMS,
 };

@@ -30,10 +30,19 @@ export function bytes(value) {
 export function duration(ms) {
   if (!Number.isFinite(ms)) return NONE;
   const seconds = Math.floor(ms / 1000);
-  const parts = [[Math.floor(seconds / 86400), "d"], [Math.floor(seconds / 3600) % 24, "h"], [Math.floor(seconds / 60) % 60, "min"], [seconds % 60, "s"]];
+  const parts = [
+    [Math.floor(seconds / 86400), "d"],
+    [Math.floor(seconds / 3600) % 24, "h"],
+    [Math.floor(seconds / 60) % 60, "min"],
+    [seconds % 60, "s"],
+  ];
   const first = parts.findIndex(([number]) => number > 0);
   if (first < 0) return "0 s";
-  return parts.slice(first, first + 2).filter(([number]) => number > 0).map(([number, unit]) => `${number} ${unit}`).join(" ");
+  return parts
+    .slice(first, first + 2)
+    .filter(([number]) => number > 0)
+    .map(([number, unit]) => `${number} ${unit}`)
+    .join(" ");
 }
 
 export const ago = (ms) => (ms > 0 ? `${duration(Date.now() - ms)} ago` : NONE);

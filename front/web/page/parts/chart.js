@@ -71,8 +71,20 @@ class Chart extends HTMLElement {
       hooks: { setCursor: [(plot) => this.#tell(plot.cursor.idx)] },
       scales: { y: { range: (plot, least, most) => [0, Math.max(1, most ?? 1) * 1.1] } },
       axes: [
-        { ...axis, grid: { show: false }, size: 26, space: 80, values: (plot, times) => times.map((time) => timeOfDay(time * 1000)) },
-        { ...axis, size: 62, space: 30, incrs: STEPS, values: (plot, values) => values.map((value) => this.#data.format(value)) },
+        {
+          ...axis,
+          grid: { show: false },
+          size: 26,
+          space: 80,
+          values: (plot, times) => times.map((time) => timeOfDay(time * 1000)),
+        },
+        {
+          ...axis,
+          size: 62,
+          space: 30,
+          incrs: STEPS,
+          values: (plot, values) => values.map((value) => this.#data.format(value)),
+        },
       ],
       series: [{}, ...this.#data.series.map((one, at) => this.#line(one, at))],
     };
@@ -100,8 +112,19 @@ class Chart extends HTMLElement {
   #tell(at) {
     const { series, times, format } = this.#data ?? { series: [], times: [] };
     const place = at ?? times.length - 1;
-    morph(this.#legend, series.map(({ label, colour, values }) =>
-      el("li", {}, el("i", { class: `swatch ${colour}`, "aria-hidden": "true" }), label, " ", el("strong", {}, format(values[place])))));
+    morph(
+      this.#legend,
+      series.map(({ label, colour, values }) =>
+        el(
+          "li",
+          {},
+          el("i", { class: `swatch ${colour}`, "aria-hidden": "true" }),
+          label,
+          " ",
+          el("strong", {}, format(values[place])),
+        ),
+      ),
+    );
   }
 }
 

@@ -11,7 +11,13 @@ export const CONSUMER_COLUMNS = [
   { id: "user", title: "User", sort: "channel_details.user", rank: 3, cell: (one) => one.channel_details.user },
   { id: "state", title: "State", sort: "activity_status", cell: (one) => stateBadge(one.activity_status) },
   { id: "acks", title: "Acks", rank: 2, cell: (one) => (one.ack_required ? "manual" : "automatic") },
-  { id: "prefetch", title: "Prefetch", sort: "prefetch_count", number: true, cell: (one) => (one.prefetch_count === 0 ? "unlimited" : count(one.prefetch_count)) },
+  {
+    id: "prefetch",
+    title: "Prefetch",
+    sort: "prefetch_count",
+    number: true,
+    cell: (one) => (one.prefetch_count === 0 ? "unlimited" : count(one.prefetch_count)),
+  },
   { id: "exclusive", title: "Exclusive", rank: 3, cell: (one) => (one.exclusive ? badge("exclusive", "plain") : "") },
   { id: "arguments", title: "Arguments", rank: 3, class: "wrap", cell: (one) => pairsOf(one.arguments) },
 ];

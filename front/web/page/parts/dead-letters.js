@@ -31,11 +31,30 @@ export function causeTable(vhost, messages) {
   const found = causes(messages);
   if (found.length === 0) return emptyState("No dead letters", "None of the browsed messages has an x-death header.");
   const columns = [
-    { id: "reason", title: "Reason", cell: ({ death }) => [badge(String(death.reason), REASONS[death.reason]?.[0] ?? ""), " ", el("span", { class: "quiet" }, REASONS[death.reason]?.[1] ?? "")] },
+    {
+      id: "reason",
+      title: "Reason",
+      cell: ({ death }) => [
+        badge(String(death.reason), REASONS[death.reason]?.[0] ?? ""),
+        " ",
+        el("span", { class: "quiet" }, REASONS[death.reason]?.[1] ?? ""),
+      ],
+    },
     { id: "queue", title: "Queue", cell: ({ death }) => queueLink(vhost, String(death.queue)) },
     { id: "exchange", title: "Exchange", rank: 2, cell: ({ death }) => exchangeLink(vhost, String(death.exchange ?? "")) },
-    { id: "keys", title: "Routing keys", rank: 2, class: "wrap", cell: ({ death }) => el("code", {}, [death["routing-keys"] ?? []].flat().join(", ")) },
-    { id: "last", title: "Latest", rank: 3, cell: ({ death }) => (Number(death.time) ? moment(Number(death.time) * 1000) : "–") },
+    {
+      id: "keys",
+      title: "Routing keys",
+      rank: 2,
+      class: "wrap",
+      cell: ({ death }) => el("code", {}, [death["routing-keys"] ?? []].flat().join(", ")),
+    },
+    {
+      id: "last",
+      title: "Latest",
+      rank: 3,
+      cell: ({ death }) => (Number(death.time) ? moment(Number(death.time) * 1000) : "–"),
+    },
     { id: "messages", title: "Messages", number: true, cell: (one) => count(one.messages) },
     { id: "times", title: "Times", number: true, cell: (one) => count(one.times) },
   ];

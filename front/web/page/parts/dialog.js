@@ -11,7 +11,12 @@ let open = null;
 export function openDialog(options) {
   closeDialogs();
   const opener = document.activeElement;
-  const dialog = el("dialog", { class: options.danger ? "danger" : "", "aria-labelledby": "dialog-title", "data-key": "dialog", onclose: () => closed(dialog, opener) });
+  const dialog = el("dialog", {
+    class: options.danger ? "danger" : "",
+    "aria-labelledby": "dialog-title",
+    "data-key": "dialog",
+    onclose: () => closed(dialog, opener),
+  });
   open = dialog;
   dialog.append(dialogForm(dialog, options));
   document.body.append(dialog);
@@ -57,38 +62,89 @@ function dialogForm(dialog, { title, intro = null, fields = [], action, danger =
       submit.disabled = false;
     }
   };
-  const form = el("form", { onsubmit: send, oninput: shown, method: "dialog" },
+  const form = el(
+    "form",
+    { onsubmit: send, oninput: shown, method: "dialog" },
     el("h2", { id: "dialog-title" }, title),
     intro && el("div", { class: "dialog-intro" }, intro),
-    el("div", { class: "fields" }, all.map((field) => fieldRow(field, controls.get(field.name)))),
-    said, done,
-    el("div", { class: "dialog-end" },
-      el("button", { type: "button", class: "cancel", onclick: () => dialog.close() }, keep ? "Close" : "Cancel"), submit));
+    el(
+      "div",
+      { class: "fields" },
+      all.map((field) => fieldRow(field, controls.get(field.name))),
+    ),
+    said,
+    done,
+    el(
+      "div",
+      { class: "dialog-end" },
+      el("button", { type: "button", class: "cancel", onclick: () => dialog.close() }, keep ? "Close" : "Cancel"),
+      submit,
+    ),
+  );
   shown();
   return form;
 }
 
-// Fields: {name, label, kind, value, options, hint, required, placeholder, half, when(values)}; two that are `half` share a row.
+// Fields: {name, label, kind, value, options, hint, required, placeholder, half, when(values)}. Two that are `half` share a
+// row.
 
-function control({ name, kind = "text", value = "", options = [], required = false, placeholder = null, min = null, max = null }) {
+function control({
+  name,
+  kind = "text",
+  value = "",
+  options = [],
+  required = false,
+  placeholder = null,
+  min = null,
+  max = null,
+}) {
   const id = `field-${name}`;
   if (kind === "choice") {
-    return el("select", { id, name }, options.map(([given, label]) => el("option", { value: given, selected: given === value }, label)));
+    return el(
+      "select",
+      { id, name },
+      options.map(([given, label]) => el("option", { value: given, selected: given === value }, label)),
+    );
   }
   if (kind === "check") return el("input", { id, name, type: "checkbox", checked: Boolean(value) });
   if (kind === "long" || kind === "json" || kind === "pairs") {
-    return el("textarea", { id, name, rows: kind === "long" ? 6 : 4, value, placeholder, required, spellcheck: "false", class: "mono" });
+    return el("textarea", {
+      id,
+      name,
+      rows: kind === "long" ? 6 : 4,
+      value,
+      placeholder,
+      required,
+      spellcheck: "false",
+      class: "mono",
+    });
   }
   if (kind === "file") return el("input", { id, name, type: "file", accept: ".json,application/json", required });
   const type = { number: "number", password: "password" }[kind] ?? "text";
-  return el("input", { id, name, type, value, required, placeholder, min, max, autocomplete: type === "password" ? "new-password" : "off", spellcheck: "false" });
+  return el("input", {
+    id,
+    name,
+    type,
+    value,
+    required,
+    placeholder,
+    min,
+    max,
+    autocomplete: type === "password" ? "new-password" : "off",
+    spellcheck: "false",
+  });
 }
 
 function fieldRow(field, node) {
   const hint = field.hint && el("small", { id: `hint-${field.name}`, class: "quiet" }, field.hint);
   if (hint) node.setAttribute("aria-describedby", hint.id);
   const label = el("label", { for: node.id }, field.label);
-  return el("div", { class: `field ${field.kind === "check" ? "field-check" : ""} ${field.half ? "half" : ""}` }, field.kind === "check" ? [node, label] : [label, node], hint);
+  return el(
+    "div",
+    { class: `field ${field.kind === "check" ? "field-check" : ""} ${field.half ? "half" : ""}` },
+    field.kind === "check" ? [node, label] : [label, node],
+    hint,
+  );
 }
 
 function toggle(field, node, values) {
@@ -117,7 +173,10 @@ export function numberIn(text, label) {
 // `key = value` lines: values are JSON where they can be read as such, texts where they cannot.
 export function pairsIn(text) {
   const pairs = {};
-  for (const line of (text ?? "").split("\n").map((one) => one.trim()).filter(Boolean)) {
+  for (const line of (text ?? "")
+    .split("\n")
+    .map((one) => one.trim())
+    .filter(Boolean)) {
     const at = line.indexOf("=");
     if (at < 1) throw new Error(`"${line}" is not of the form  key = value.`);
     pairs[line.slice(0, at).trim()] = jsonOrText(line.slice(at + 1).trim());
@@ -126,7 +185,9 @@ export function pairsIn(text) {
 }
 
 export function pairsText(object) {
-  return Object.entries(object ?? {}).map(([key, value]) => `${key} = ${JSON.stringify(value)}`).join("\n");
+  return Object.entries(object ?? {})
+    .map(([key, value]) => `${key} = ${JSON.stringify(value)}`)
+    .join("\n");
 }
 
 export function jsonIn(text, label) {
@@ -147,15 +208,29 @@ function jsonOrText(text) {
 
 // Does something, and asks before: {title, intro, action, typed, run, then}.
 export function confirm({ title, intro, action, typed = null, run, then = () => {} }) {
-  openDialog({ title, intro, action, typed, danger: true, run: async () => {
-    const message = await run();
-    then();
-    return message;
-  } });
+  openDialog({
+    title,
+    intro,
+    action,
+    typed,
+    danger: true,
+    run: async () => {
+      const message = await run();
+      then();
+      return message;
+    },
+  });
 }
 
 export const lostMessages = (number) =>
-  number > 0 ? el("p", {}, el("strong", {}, `${count(number)} ${number === 1 ? "message" : "messages"} will be deleted.`), " This cannot be undone.") : el("p", {}, "It is empty.");
+  number > 0
+    ? el(
+        "p",
+        {},
+        el("strong", {}, `${count(number)} ${number === 1 ? "message" : "messages"} will be deleted.`),
+        " This cannot be undone.",
+      )
+    : el("p", {}, "It is empty.");
 
 const TOAST_MS = 5000;
 
@@ -165,4 +240,3 @@ export function toast(text) {
   place?.append(one);
   setTimeout(() => one.remove(), TOAST_MS);
 }
-

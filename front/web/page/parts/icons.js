@@ -37,14 +37,21 @@ export function icon(name) {
   return svg(
     "svg",
     { viewBox: "0 0 24 24", width: 16, height: 16, class: "icon", "aria-hidden": "true" },
-    svg("path", { d: SHAPES[name], fill: "none", stroke: "currentColor", "stroke-width": 1.8, "stroke-linecap": "round", "stroke-linejoin": "round" }),
+    svg("path", {
+      d: SHAPES[name],
+      fill: "none",
+      stroke: "currentColor",
+      "stroke-width": 1.8,
+      "stroke-linecap": "round",
+      "stroke-linejoin": "round",
+    }),
   );
 }
 
 const HARE = [
-  "M12.900 16.200C10.200 12.600 9 7.600 10.200 5.200c.5-.9 1.600-.9 2.200 0 1.600 2.300 2.700 6.500 2.900 10z",
-  "M17.300 15.200C17 11.500 17.700 7 19.500 4.900c.7-.8 1.800-.6 2.100.4.900 2.800-.3 7.600-2.300 10.700z",
-  "M16.200 14.600c4.700 0 7.800 2.900 7.800 6.800 0 3.600-3.200 6-7.800 6s-8.200-2.300-8.200-5.800c0-4 3.500-7 8.200-7z",
+  "M12.9 16.2C10.2 12.6 9 7.6 10.2 5.2c.5-.9 1.6-.9 2.2 0 1.6 2.3 2.7 6.5 2.9 10z",
+  "M17.3 15.2C17 11.5 17.7 7 19.5 4.900c.7-.8 1.8-.6 2.1.4.900 2.8-.3 7.6-2.3 10.7z",
+  "M16.2 14.6c4.7 0 7.8 2.9 7.8 6.8 0 3.6-3.200 6-7.8 6s-8.2-2.3-8.2-5.8c0-4 3.5-7 8.2-7z",
 ];
 
 export function logo() {

@@ -8,8 +8,14 @@ import { button, emptyState } from "./pieces.js";
 import { table } from "./table.js";
 
 const KNOWN = {
-  vhost: [["max-connections", "connections"], ["max-queues", "queues"]],
-  user: [["max-connections", "connections"], ["max-channels", "channels"]],
+  vhost: [
+    ["max-connections", "connections"],
+    ["max-queues", "queues"],
+  ],
+  user: [
+    ["max-connections", "connections"],
+    ["max-channels", "channels"],
+  ],
 };
 
 export function setLimit(kind, name, then, names = []) {
@@ -17,7 +23,16 @@ export function setLimit(kind, name, then, names = []) {
     title: name === null ? `Limit a ${kind === "user" ? "user" : "virtual host"}` : `Limit ${name}`,
     action: "Set",
     fields: [
-      ...(name === null ? [{ name: "whose", label: kind === "user" ? "User" : "Virtual host", kind: "choice", options: names.map((one) => [one, one]) }] : []),
+      ...(name === null
+        ? [
+            {
+              name: "whose",
+              label: kind === "user" ? "User" : "Virtual host",
+              kind: "choice",
+              options: names.map((one) => [one, one]),
+            },
+          ]
+        : []),
       { name: "limit", label: "Limit", kind: "choice", options: KNOWN[kind].map(([limit, label]) => [limit, label]) },
       { name: "value", label: "Number", kind: "number", required: true, hint: "-1 means unlimited." },
     ],
@@ -32,12 +47,23 @@ export function setLimit(kind, name, then, names = []) {
 // `limited`: as the node lists them, a name and its limits each.
 export function limitTable(kind, limited, then) {
   const rows = limited.flatMap((one) => Object.entries(one.value).map(([limit, value]) => ({ name: one[kind], limit, value })));
-  if (rows.length === 0) return emptyState("No limits", kind === "user" ? "Users may open as many connections and channels as the node allows." : "Virtual hosts may have as many connections and queues as the node allows.");
+  if (rows.length === 0)
+    return emptyState(
+      "No limits",
+      kind === "user"
+        ? "Users may open as many connections and channels as the node allows."
+        : "Virtual hosts may have as many connections and queues as the node allows.",
+    );
   const columns = [
     { id: "name", title: kind === "user" ? "User" : "Virtual host", cell: (one) => one.name },
     { id: "limit", title: "Limit", cell: (one) => one.limit },
     { id: "value", title: "Value", number: true, cell: (one) => count(one.value) },
-    { id: "clear", title: el("span", { class: "sr" }, "Actions"), number: true, cell: (one) => button("Clear", () => clear(kind, one, then), { kind: "link" }) },
+    {
+      id: "clear",
+      title: el("span", { class: "sr" }, "Actions"),
+      number: true,
+      cell: (one) => button("Clear", () => clear(kind, one, then), { kind: "link" }),
+    },
   ];
   return table(columns, rows, { key: (one) => `${one.name}\n${one.limit}`, label: "Limits" });
 }

@@ -4,7 +4,14 @@ import { el } from "../core/dom.js";
 import { logo } from "./icons.js";
 
 export function loginForm(notice, enter) {
-  const name = el("input", { name: "username", id: "username", autocomplete: "username", required: true, spellcheck: "false", autocapitalize: "none" });
+  const name = el("input", {
+    name: "username",
+    id: "username",
+    autocomplete: "username",
+    required: true,
+    spellcheck: "false",
+    autocapitalize: "none",
+  });
   const password = el("input", { name: "password", id: "password", type: "password", autocomplete: "current-password" });
   const said = el("p", { class: "error", role: "alert", hidden: notice === "" }, notice);
   const button = el("button", { class: "primary", type: "submit" }, "Log in");
@@ -25,12 +32,17 @@ export function loginForm(notice, enter) {
   return el(
     "main",
     { class: "login", "data-fixed": "", "data-key": "login" },
-    el("form", { onsubmit: submit },
+    el(
+      "form",
+      { onsubmit: submit },
       el("div", { class: "brand" }, logo(), el("h1", {}, "Leveret")),
       el("p", { class: "quiet" }, "Log in as a broker user with a management tag."),
       said,
-      el("label", { for: "username" }, "User"), name,
-      el("label", { for: "password" }, "Password"), password,
-      button),
+      el("label", { for: "username" }, "User"),
+      name,
+      el("label", { for: "password" }, "Password"),
+      password,
+      button,
+    ),
   );
 }

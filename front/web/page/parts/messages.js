@@ -8,37 +8,67 @@ const SHOWN_BYTES = 4096;
 
 export function messageList(messages, filter = "") {
   const wanted = filter.toLowerCase();
-  const shown = messages.map((message, at) => ({ message, at })).filter(({ message }) => wanted === "" || textOf(message).includes(wanted));
+  const shown = messages
+    .map((message, at) => ({ message, at }))
+    .filter(({ message }) => wanted === "" || textOf(message).includes(wanted));
   if (messages.length === 0) return emptyState("No messages", "There are no messages at this position.");
-  if (shown.length === 0) return emptyState("No message contains that", `None of the ${plural(messages.length, "fetched message")} matches.`);
-  return el("ol", { class: "messages" }, shown.map(({ message, at }) => oneMessage(message, at)));
+  if (shown.length === 0)
+    return emptyState("No message contains that", `None of the ${plural(messages.length, "fetched message")} matches.`);
+  return el(
+    "ol",
+    { class: "messages" },
+    shown.map(({ message, at }) => oneMessage(message, at)),
+  );
 }
 
-const textOf = (message) => `${message.exchange} ${message.routing_key} ${JSON.stringify(message.properties)} ${message.payload}`.toLowerCase();
+const textOf = (message) =>
+  `${message.exchange} ${message.routing_key} ${JSON.stringify(message.properties)} ${message.payload}`.toLowerCase();
 
 function oneMessage(message, at) {
   const { headers = {}, ...properties } = message.properties;
-  return el("li", { "data-key": `message ${message.offset ?? at}` },
-    el("details", {},
-      el("summary", {},
-        el("span", { class: "place" }, message.offset === null || message.offset === undefined ? `#${at + 1}` : `offset ${count(message.offset)}`),
+  return el(
+    "li",
+    { "data-key": `message ${message.offset ?? at}` },
+    el(
+      "details",
+      {},
+      el(
+        "summary",
+        {},
+        el(
+          "span",
+          { class: "place" },
+          message.offset === null || message.offset === undefined ? `#${at + 1}` : `offset ${count(message.offset)}`,
+        ),
         el("code", { class: "preview" }, preview(message)),
-        el("span", { class: "badges" },
+        el(
+          "span",
+          { class: "badges" },
           message.redelivered && badge("redelivered", "warn"),
           headers["x-death"] && badge("dead-lettered", "bad"),
           badge(message.routing_key || "no key", "plain", "routing key"),
-          badge(bytes(message.payload_bytes), "plain"))),
-      el("div", { class: "message" },
+          badge(bytes(message.payload_bytes), "plain"),
+        ),
+      ),
+      el(
+        "div",
+        { class: "message" },
         facts([
           ["Exchange", message.exchange || "(default)"],
           ["Routing key", el("code", {}, message.routing_key)],
           ["Failed deliveries", message.delivery_count || null],
           ["Deliveries", message.acquired_count || null],
-          ...Object.entries(properties).map(([name, value]) => [name, name === "timestamp" ? moment(value * 1000) : el("code", {}, plain(value))]),
+          ...Object.entries(properties).map(([name, value]) => [
+            name,
+            name === "timestamp" ? moment(value * 1000) : el("code", {}, plain(value)),
+          ]),
         ]),
         Object.keys(headers).length > 0 && [el("h3", {}, "Headers"), pairsOf(headers)],
         el("h3", {}, "Body"),
-        body(message))));
+        body(message),
+      ),
+    ),
+  );
 }
 
 function preview(message) {
@@ -47,7 +77,8 @@ function preview(message) {
 }
 
 function body(message) {
-  const isCut = message.payload_encoding === "string" ? new TextEncoder().encode(message.payload).length < message.payload_bytes : false;
+  const isCut =
+    message.payload_encoding === "string" ? new TextEncoder().encode(message.payload).length < message.payload_bytes : false;
   return [
     el("pre", { tabindex: "0" }, message.payload_encoding === "base64" ? hexLines(message.payload) : pretty(message.payload)),
     isCut && el("p", { class: "quiet" }, `Truncated: the body has ${bytes(message.payload_bytes)}.`),

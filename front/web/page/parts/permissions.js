@@ -7,7 +7,7 @@ import { confirm, openDialog } from "./dialog.js";
 import { button, emptyState } from "./pieces.js";
 import { table } from "./table.js";
 
-export const userLink = (name) => el("a", { class: "name", href: link(["users", name]) }, name);
+const userLink = (name) => el("a", { class: "name", href: link(["users", name]) }, name);
 export const vhostLink = (name) => el("a", { class: "name", href: link(["vhosts", name]) }, name);
 
 const pattern = (text) => (text === "" ? el("span", { class: "quiet" }, "none") : el("code", {}, text));
@@ -20,7 +20,12 @@ export function permissionColumns(by, then) {
     { id: "configure", title: "Configure", sort: "configure", class: "wrap", cell: (one) => pattern(one.configure) },
     { id: "write", title: "Write", sort: "write", class: "wrap", cell: (one) => pattern(one.write) },
     { id: "read", title: "Read", sort: "read", class: "wrap", cell: (one) => pattern(one.read) },
-    { id: "clear", title: el("span", { class: "sr" }, "Actions"), number: true, cell: (one) => button("Clear", () => clear(one, then), { kind: "link" }) },
+    {
+      id: "clear",
+      title: el("span", { class: "sr" }, "Actions"),
+      number: true,
+      cell: (one) => button("Clear", () => clear(one, then), { kind: "link" }),
+    },
   ];
 }
 
@@ -28,7 +33,11 @@ export const permissionKey = (one) => `${one.vhost}\n${one.user}`;
 
 // `by`: what differs in the list, the user or the vhost.
 export function permissionTable(permissions, { by, then }) {
-  if (permissions.length === 0) return emptyState("No permissions", by === "vhost" ? "This user has no access to any virtual host." : "No user has access to this virtual host.");
+  if (permissions.length === 0)
+    return emptyState(
+      "No permissions",
+      by === "vhost" ? "This user has no access to any virtual host." : "No user has access to this virtual host.",
+    );
   return table(permissionColumns(by, then), permissions, { key: permissionKey, label: "Permissions" });
 }
 
@@ -50,7 +59,11 @@ const choice = (names) => names.map((name) => [name, name]);
 export function setPermission({ user = null, vhost = null, users = [], vhosts = [], then }) {
   openDialog({
     title: "Set permissions",
-    intro: el("p", { class: "quiet" }, "Regular expressions matched against names; .* allows everything, an empty one nothing."),
+    intro: el(
+      "p",
+      { class: "quiet" },
+      "Regular expressions matched against names; .* allows everything, an empty one nothing.",
+    ),
     action: "Set",
     fields: [
       ...(user === null ? [{ name: "user", label: "User", kind: "choice", options: choice(users) }] : []),
@@ -69,13 +82,22 @@ export function setPermission({ user = null, vhost = null, users = [], vhosts = 
 }
 
 export function topicTable(topics, then) {
-  if (topics.length === 0) return emptyState("No topic permissions", "Topic permissions restrict the routing keys a user may use with a topic exchange.");
+  if (topics.length === 0)
+    return emptyState(
+      "No topic permissions",
+      "Topic permissions restrict the routing keys a user may use with a topic exchange.",
+    );
   const columns = [
     { id: "exchange", title: "Exchange", cell: (one) => one.exchange || "(default)" },
     { id: "vhost", title: "Virtual host", cell: (one) => vhostLink(one.vhost) },
     { id: "write", title: "Write", class: "wrap", cell: (one) => pattern(one.write) },
     { id: "read", title: "Read", class: "wrap", cell: (one) => pattern(one.read) },
-    { id: "clear", title: el("span", { class: "sr" }, "Actions"), number: true, cell: (one) => button("Clear", () => clearTopic(one, then), { kind: "link" }) },
+    {
+      id: "clear",
+      title: el("span", { class: "sr" }, "Actions"),
+      number: true,
+      cell: (one) => button("Clear", () => clearTopic(one, then), { kind: "link" }),
+    },
   ];
   return table(columns, topics, { key: (one) => `${one.vhost}\n${one.exchange}`, label: "Topic permissions" });
 }

@@ -33,7 +33,8 @@ function content(screen) {
   if (screen.data !== null) return screen.view.render(screen.data, screen.place, screen);
   if (screen.error === null) return el("div", { class: "loading", role: "status" }, "Loading…");
   if (screen.error.status === 404) return emptyState("Not found", screen.error.message);
-  if (screen.error.status === 401) return emptyState("Not allowed", `This user has no access to this view: ${screen.error.message}`);
+  if (screen.error.status === 401)
+    return emptyState("Not allowed", `This user has no access to this view: ${screen.error.message}`);
   return emptyState("The node is unavailable", screen.error.message);
 }
 
@@ -44,10 +45,22 @@ function menu(screen, user, leave) {
   return el(
     "header",
     { class: "side", "data-key": "side" },
-    el("div", { class: "side-top" },
+    el(
+      "div",
+      { class: "side-top" },
       el("a", { class: "brand", href: "#/" }, logo(), el("span", {}, "Leveret")),
-      el("button", { class: "icon-button menu-button", "aria-expanded": String(isOpen), "aria-controls": "menu", onclick: toggleMenu }, icon("menu"), el("span", {}, "Menu"))),
-    el("nav", { id: "menu", "aria-label": "Views" }, MENU.map((group) => menuGroup(group, screen))),
+      el(
+        "button",
+        { class: "icon-button menu-button", "aria-expanded": String(isOpen), "aria-controls": "menu", onclick: toggleMenu },
+        icon("menu"),
+        el("span", {}, "Menu"),
+      ),
+    ),
+    el(
+      "nav",
+      { id: "menu", "aria-label": "Views" },
+      MENU.map((group) => menuGroup(group, screen)),
+    ),
     el("div", { class: "side-end" }, themeSwitch(), whoIsThere(user, leave)),
   );
 }
@@ -55,13 +68,30 @@ function menu(screen, user, leave) {
 function menuGroup({ title, views }, screen) {
   const shown = views.filter((view) => !view.right || may(view.right));
   if (shown.length === 0) return null;
-  return el("section", {}, title && el("h2", {}, title), el("ul", {}, shown.map((view) => menuEntry(view, screen))));
+  return el(
+    "section",
+    {},
+    title && el("h2", {}, title),
+    el(
+      "ul",
+      {},
+      shown.map((view) => menuEntry(view, screen)),
+    ),
+  );
 }
 
 function menuEntry(view, screen) {
   const isHere = view.name === (screen.place.parts[0] || "overview");
-  return el("li", {},
-    el("a", { href: link([view.name]), "aria-current": isHere ? "page" : null, onclick: closeMenu }, icon(view.icon), el("span", {}, view.label)));
+  return el(
+    "li",
+    {},
+    el(
+      "a",
+      { href: link([view.name]), "aria-current": isHere ? "page" : null, onclick: closeMenu },
+      icon(view.icon),
+      el("span", {}, view.label),
+    ),
+  );
 }
 
 function toggleMenu(event) {
@@ -77,23 +107,40 @@ function closeMenu() {
 
 function themeSwitch() {
   const now = chosen("theme", "system");
-  return el("div", { class: "segmented", role: "group", "aria-label": "Theme" },
+  return el(
+    "div",
+    { class: "segmented", role: "group", "aria-label": "Theme" },
     ["light", "dark", "system"].map((theme) =>
-      el("button", { "aria-pressed": String(theme === now), onclick: (event) => setTheme(theme, event) }, theme === "system" ? "Auto" : theme === "light" ? "Light" : "Dark")));
+      el(
+        "button",
+        { "aria-pressed": String(theme === now), onclick: (event) => setTheme(theme, event) },
+        theme === "system" ? "Auto" : theme === "light" ? "Light" : "Dark",
+      ),
+    ),
+  );
 }
 
 function setTheme(theme, event) {
   choose("theme", theme === "system" ? null : theme);
   if (theme === "system") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
-  for (const one of event.currentTarget.parentNode.children) one.setAttribute("aria-pressed", String(one === event.currentTarget));
+  for (const one of event.currentTarget.parentNode.children)
+    one.setAttribute("aria-pressed", String(one === event.currentTarget));
   dispatchEvent(new Event("theme"));
 }
 
 function whoIsThere(user, leave) {
-  return el("div", { class: "user" },
+  return el(
+    "div",
+    { class: "user" },
     el("div", {}, el("strong", {}, user.name), el("small", {}, user.tags.join(", ") || "no tags")),
-    el("button", { class: "icon-button", title: "Log out", onclick: () => leave() }, icon("leave"), el("span", { class: "sr" }, "Log out")));
+    el(
+      "button",
+      { class: "icon-button", title: "Log out", onclick: () => leave() },
+      icon("leave"),
+      el("span", { class: "sr" }, "Log out"),
+    ),
+  );
 }
 
 // Freshness of the data
@@ -102,21 +149,44 @@ function bar(screen) {
   const { error, loadedAt, paused } = screen;
   const state = error !== null && loadedAt ? "lost" : paused ? "paused" : "live";
   const said = loadedAt === 0 ? "No data yet" : `Updated ${timeOfDay(loadedAt)}`;
-  return el("div", { class: "bar" },
-    el("div", { class: `freshness ${state}` },
+  return el(
+    "div",
+    { class: "bar" },
+    el(
+      "div",
+      { class: `freshness ${state}` },
       el("span", { class: "dot", "aria-hidden": "true" }),
       el("span", {}, said),
-      el("span", { class: "quiet" }, { live: "every 5 s", paused: "paused", lost: "no answer" }[state])),
-    el("button", { class: "quiet-button", "aria-pressed": String(paused), onclick: () => screen.pause(!paused) }, icon(paused ? "play" : "pause"), paused ? "Resume" : "Pause"));
+      el("span", { class: "quiet" }, { live: "every 5 s", paused: "paused", lost: "no answer" }[state]),
+    ),
+    el(
+      "button",
+      { class: "quiet-button", "aria-pressed": String(paused), onclick: () => screen.pause(!paused) },
+      icon(paused ? "play" : "pause"),
+      paused ? "Resume" : "Pause",
+    ),
+  );
 }
 
 function notices(screen) {
   const { error, loadedAt, missing } = screen;
-  return el("div", { class: "notices", role: "alert" },
-    error !== null && loadedAt > 0 && el("p", { class: "notice bad" },
-      el("strong", {}, error.status === 0 ? "Connection lost. " : "The node refused the request. "),
-      `${error.message} Showing data of ${timeOfDay(loadedAt)}; retrying.`),
-    missing.length > 0 && el("p", { class: "notice warn" },
-      el("strong", {}, "Incomplete data. "),
-      `${names(missing)} did not answer in time; their objects are missing here.`));
+  return el(
+    "div",
+    { class: "notices", role: "alert" },
+    error !== null &&
+      loadedAt > 0 &&
+      el(
+        "p",
+        { class: "notice bad" },
+        el("strong", {}, error.status === 0 ? "Connection lost. " : "The node refused the request. "),
+        `${error.message} Showing data of ${timeOfDay(loadedAt)}; retrying.`,
+      ),
+    missing.length > 0 &&
+      el(
+        "p",
+        { class: "notice warn" },
+        el("strong", {}, "Incomplete data. "),
+        `${names(missing)} did not answer in time; their objects are missing here.`,
+      ),
+  );
 }

@@ -24,18 +24,58 @@ export const alarms = {
       may("monitoring") ? ask("nodes") : [],
     ]);
     const heldUp = connections.items.filter((one) => HELD_UP.has(one.state));
-    return { raised: told.alarms ?? [], leaderless: leaders.queues ?? [], critical, heldUp, connected: connections.total_count, nodes };
+    return {
+      raised: told.alarms ?? [],
+      leaderless: leaders.queues ?? [],
+      critical,
+      heldUp,
+      connected: connections.total_count,
+      nodes,
+    };
   },
 
   render({ raised, leaderless, critical, heldUp, connected, nodes }) {
     const isWell = raised.length + leaderless.length + heldUp.length === 0 && critical.status === "ok";
     return [
       heading("Alarms and blocking"),
-      isWell && el("p", { class: "notice good" }, el("strong", {}, "All clear. "), `No active alarms, all quorum queues have leaders, and none of ${plural(connected, "connection")} is blocked.`),
-      panel("Active alarms", raised.length === 0 ? emptyState("No alarms", "A node raises an alarm when it runs low on memory or disk. While it is active, publishers are blocked on all nodes; consumers continue.") : alarmTable(raised, nodes)),
-      panel("Blocked connections", heldUp.length === 0 ? emptyState("No blocked connections", "Connections appear here while an alarm or flow control holds them back.") : blockedTable(heldUp, raised)),
-      panel("Queues without a leader", leaderless.length === 0 ? emptyState("All quorum queues have leaders", "A queue without a leader is unavailable until a majority of its members is online.") : leaderTable(leaderless)),
-      critical.status !== "ok" && panel("Quorum-critical node", el("p", {}, "Stopping the node that serves this page would leave groups without a majority:"), el("p", {}, critical.reason)),
+      isWell &&
+        el(
+          "p",
+          { class: "notice good" },
+          el("strong", {}, "All clear. "),
+          `No active alarms, all quorum queues have leaders, and none of ${plural(connected, "connection")} is blocked.`,
+        ),
+      panel(
+        "Active alarms",
+        raised.length === 0
+          ? emptyState(
+              "No alarms",
+              "A node raises an alarm when it runs low on memory or disk. " +
+                "While it is active, publishers are blocked on all nodes; consumers continue.",
+            )
+          : alarmTable(raised, nodes),
+      ),
+      panel(
+        "Blocked connections",
+        heldUp.length === 0
+          ? emptyState("No blocked connections", "Connections appear here while an alarm or flow control holds them back.")
+          : blockedTable(heldUp, raised),
+      ),
+      panel(
+        "Queues without a leader",
+        leaderless.length === 0
+          ? emptyState(
+              "All quorum queues have leaders",
+              "A queue without a leader is unavailable until a majority of its members is online.",
+            )
+          : leaderTable(leaderless),
+      ),
+      critical.status !== "ok" &&
+        panel(
+          "Quorum-critical node",
+          el("p", {}, "Stopping the node that serves this page would leave groups without a majority:"),
+          el("p", {}, critical.reason),
+        ),
       nodes.length > 0 && panel("Resource headroom", pressureTable(nodes)),
     ];
   },
@@ -54,15 +94,30 @@ function alarmTable(raised, nodes) {
 
 function now(alarm, node) {
   if (node === undefined) return "–";
-  return alarm.resource === "memory" ? `${bytes(node.mem_used)} of ${bytes(node.mem_limit)}` : `${bytes(node.disk_free)} free, ${bytes(node.disk_free_limit)} required`;
+  return alarm.resource === "memory"
+    ? `${bytes(node.mem_used)} of ${bytes(node.mem_limit)}`
+    : `${bytes(node.disk_free)} free, ${bytes(node.disk_free_limit)} required`;
 }
 
 function blockedTable(heldUp, raised) {
   const by = raised.map((one) => `${one.resource} of ${one.node}`).join(", ");
   const columns = [
-    { id: "name", title: "Connection", cell: (one) => [connectionLink(one.name), one.user_provided_name && el("small", { class: "quiet second-line" }, String(one.user_provided_name))] },
+    {
+      id: "name",
+      title: "Connection",
+      cell: (one) => [
+        connectionLink(one.name),
+        one.user_provided_name && el("small", { class: "quiet second-line" }, String(one.user_provided_name)),
+      ],
+    },
     { id: "state", title: "State", cell: (one) => stateBadge(one.state) },
-    { id: "by", title: "Blocked by", class: "wrap", cell: (one) => (one.state === "flow" ? "flow control: its queues cannot keep up" : by || "an alarm that has just cleared") },
+    {
+      id: "by",
+      title: "Blocked by",
+      class: "wrap",
+      cell: (one) =>
+        one.state === "flow" ? "flow control: its queues cannot keep up" : by || "an alarm that has just cleared",
+    },
     { id: "user", title: "User", rank: 2, cell: (one) => one.user },
     { id: "vhost", title: "Virtual host", rank: 2, cell: (one) => one.vhost },
     { id: "channels", title: "Channels", number: true, rank: 3, cell: (one) => count(one.channels) },
@@ -83,9 +138,33 @@ function leaderTable(leaderless) {
 function pressureTable(nodes) {
   const columns = [
     { id: "node", title: "Node", cell: (one) => nodeLink(one.name) },
-    { id: "memory", title: "Memory used of alarm threshold", cell: (one) => meter(one.mem_used, one.mem_limit, `${percent(one.mem_limit > 0 ? one.mem_used / one.mem_limit : Number.NaN)} of ${bytes(one.mem_limit)}`) },
-    { id: "disk", title: "Disk free", cell: (one) => meter(one.disk_free_limit, one.disk_free, `${bytes(one.disk_free)} free, alarm below ${bytes(one.disk_free_limit)}`, one.disk_free_alarm ? "bad" : "") },
-    { id: "files", title: "Open files", rank: 2, cell: (one) => meter(one.fd_used, one.fd_total, `${count(one.fd_used)} of ${count(one.fd_total)}`) },
+    {
+      id: "memory",
+      title: "Memory used of alarm threshold",
+      cell: (one) =>
+        meter(
+          one.mem_used,
+          one.mem_limit,
+          `${percent(one.mem_limit > 0 ? one.mem_used / one.mem_limit : Number.NaN)} of ${bytes(one.mem_limit)}`,
+        ),
+    },
+    {
+      id: "disk",
+      title: "Disk free",
+      cell: (one) =>
+        meter(
+          one.disk_free_limit,
+          one.disk_free,
+          `${bytes(one.disk_free)} free, alarm below ${bytes(one.disk_free_limit)}`,
+          one.disk_free_alarm ? "bad" : "",
+        ),
+    },
+    {
+      id: "files",
+      title: "Open files",
+      rank: 2,
+      cell: (one) => meter(one.fd_used, one.fd_total, `${count(one.fd_used)} of ${count(one.fd_total)}`),
+    },
   ];
   return table(columns, nodes, { key: (one) => one.name, label: "Resource headroom" });
 }

@@ -25,14 +25,28 @@ export const channels = {
     return [
       heading("Channels"),
       listing({
-        id: "channels", columns: channelColumns(true), page, place, vhosts, label: "Channels", key: (one) => `${one.node} ${one.name}`,
-        empty: { title: "No channels", text: "AMQP clients open channels to publish and to consume. Stream protocol clients have none." },
+        id: "channels",
+        columns: channelColumns(true),
+        page,
+        place,
+        vhosts,
+        label: "Channels",
+        key: (one) => `${one.node} ${one.name}`,
+        empty: {
+          title: "No channels",
+          text: "AMQP clients open channels to publish and to consume. Stream protocol clients have none.",
+        },
       }),
     ];
   },
 };
 
-const FLOWS = [["publish", "Published", "series-blue"], ["confirm", "Confirmed", "series-teal"], ["deliver_get", "Delivered", "series-amber"], ["ack", "Acknowledged", "series-violet"]];
+const FLOWS = [
+  ["publish", "Published", "series-blue"],
+  ["confirm", "Confirmed", "series-teal"],
+  ["deliver_get", "Delivered", "series-amber"],
+  ["ack", "Acknowledged", "series-violet"],
+];
 
 export const channel = {
   title: ({ parts }) => parts[1],
@@ -41,25 +55,44 @@ export const channel = {
 
   render(told) {
     const times = [...trend(`channel times ${told.name}`, Date.now() / 1000)];
-    const series = FLOWS.map(([name, label, colour]) => ({ label, colour, values: [...trend(`channel ${told.name} ${name}`, rateOf(told, name))] }));
+    const series = FLOWS.map(([name, label, colour]) => ({
+      label,
+      colour,
+      values: [...trend(`channel ${told.name} ${name}`, rateOf(told, name))],
+    }));
     return [
       heading(`Channel ${told.number}`, {
         above: [el("a", { href: link(["channels"]) }, "Channels"), " of ", connectionLink(told.connection_details.name)],
-        badges: [told.confirm && badge("confirms", "plain"), told.transactional && badge("transactions", "plain")].filter(Boolean),
+        badges: [told.confirm && badge("confirms", "plain"), told.transactional && badge("transactions", "plain")].filter(
+          Boolean,
+        ),
       }),
-      el("div", { class: "stats" },
+      el(
+        "div",
+        { class: "stats" },
         stat("Unacknowledged", count(told.messages_unacknowledged)),
         stat("Unconfirmed", count(told.messages_unconfirmed)),
         stat("Uncommitted", count(told.messages_uncommitted)),
-        stat("Prefetch", told.prefetch_count === 0 ? "unlimited" : count(told.prefetch_count))),
+        stat("Prefetch", told.prefetch_count === 0 ? "unlimited" : count(told.prefetch_count)),
+      ),
       panel("", chart({ title: "Message rates", times, format: rate, series })),
-      panel("Details", facts([
-        ["User", told.user], ["Virtual host", told.vhost], ["Node", nodeLink(told.node)],
-        ...FLOWS.map(([name, label]) => [`${label} total`, count(told.message_stats[name])]),
-        ["Returned as unroutable", count(told.message_stats.return_unroutable)],
-        ["Dropped as unroutable", count(told.message_stats.drop_unroutable)],
-      ])),
-      panel("Consumers", told.consumer_details.length === 0 ? emptyState("No consumers", "This channel has no consumers.") : consumerTable(told.consumer_details)),
+      panel(
+        "Details",
+        facts([
+          ["User", told.user],
+          ["Virtual host", told.vhost],
+          ["Node", nodeLink(told.node)],
+          ...FLOWS.map(([name, label]) => [`${label} total`, count(told.message_stats[name])]),
+          ["Returned as unroutable", count(told.message_stats.return_unroutable)],
+          ["Dropped as unroutable", count(told.message_stats.drop_unroutable)],
+        ]),
+      ),
+      panel(
+        "Consumers",
+        told.consumer_details.length === 0
+          ? emptyState("No consumers", "This channel has no consumers.")
+          : consumerTable(told.consumer_details),
+      ),
     ];
   },
 };

@@ -18,16 +18,36 @@ export const cluster = {
 
   render({ told, nodes }, place, screen) {
     return [
-      heading("Cluster map", { above: `Cluster ${told.cluster_name}, as seen by ${told.seen_by}`, actions: actions(told, nodes, screen) }),
-      told.problems.length > 0 && el("ul", { class: "attention" }, told.problems.map((one) => el("li", { class: "notice warn" }, one))),
-      el("div", { class: "stats" },
+      heading("Cluster map", {
+        above: `Cluster ${told.cluster_name}, as seen by ${told.seen_by}`,
+        actions: actions(told, nodes, screen),
+      }),
+      told.problems.length > 0 &&
+        el(
+          "ul",
+          { class: "attention" },
+          told.problems.map((one) => el("li", { class: "notice warn" }, one)),
+        ),
+      el(
+        "div",
+        { class: "stats" },
         stat("Nodes up", `${count(nodes.filter((one) => one.up).length)} of ${count(nodes.length)}`),
-        stat("Metadata", told.metadata_leader ? "writable" : "read-only", { note: told.metadata_leader ? `leader ${told.metadata_leader}` : `missing: ${names(told.missing)}` }),
+        stat("Metadata", told.metadata_leader ? "writable" : "read-only", {
+          note: told.metadata_leader ? `leader ${told.metadata_leader}` : `missing: ${names(told.missing)}`,
+        }),
         stat("Metadata term", count(told.metadata_term)),
-        stat("Metadata voters", count(told.metadata_voters.length), { note: names(told.metadata_voters, 3) })),
-      el("div", { class: "cluster" },
+        stat("Metadata voters", count(told.metadata_voters.length), { note: names(told.metadata_voters, 3) }),
+      ),
+      el(
+        "div",
+        { class: "cluster" },
         panel("Links", nodes.length < 2 ? emptyState("Single node", "Add nodes with leveret serve --join.") : map(nodes, told)),
-        el("div", { class: "cards" }, nodes.map((one) => card(one, told, screen)))),
+        el(
+          "div",
+          { class: "cards" },
+          nodes.map((one) => card(one, told, screen)),
+        ),
+      ),
     ];
   },
 };
@@ -54,10 +74,16 @@ function map(nodes, told) {
     const angle = (place / nodes.length) * 2 * Math.PI - Math.PI / 2;
     return [middle + RADIUS * Math.cos(angle), middle + RADIUS * Math.sin(angle)];
   });
-  const links = nodes.flatMap((one, first) => nodes.slice(first + 1).map((other, rest) => linkLine(at[first], at[first + 1 + rest], one.up && other.up)));
+  const links = nodes.flatMap((one, first) =>
+    nodes.slice(first + 1).map((other, rest) => linkLine(at[first], at[first + 1 + rest], one.up && other.up)),
+  );
   const said = nodes.map((one) => `${one.name} is ${one.up ? "up" : "down"}`).join(", ");
-  return svg("svg", { viewBox: `0 0 ${SIZE} ${SIZE}`, class: "cluster-map", role: "img", "aria-label": said },
-    links, nodes.map((one, place) => mark(one, at[place], told)));
+  return svg(
+    "svg",
+    { viewBox: `0 0 ${SIZE} ${SIZE}`, class: "cluster-map", role: "img", "aria-label": said },
+    links,
+    nodes.map((one, place) => mark(one, at[place], told)),
+  );
 }
 
 function linkLine([x1, y1], [x2, y2], isUp) {
@@ -66,11 +92,14 @@ function linkLine([x1, y1], [x2, y2], isUp) {
 
 function mark(one, [x, y], told) {
   const kind = !one.up ? "down" : one.draining ? "draining" : "up";
-  return svg("g", { class: `mark ${kind}` },
+  return svg(
+    "g",
+    { class: `mark ${kind}` },
     svg("circle", { cx: x, cy: y, r: 20 }),
     one.name === told.metadata_leader && svg("circle", { cx: x, cy: y, r: 25, class: "leads" }),
     svg("text", { x, y: y + 4, class: "mark-number" }, String(one.number)),
-    svg("text", { x, y: y > SIZE / 2 ? y + 40 : y - 31, class: "mark-name" }, short(one.name)));
+    svg("text", { x, y: y > SIZE / 2 ? y + 40 : y - 31, class: "mark-name" }, short(one.name)),
+  );
 }
 
 const short = (name) => (name.length > 18 ? `${name.slice(0, 17)}…` : name);
@@ -78,30 +107,71 @@ const short = (name) => (name.length > 18 ? `${name.slice(0, 17)}…` : name);
 function card(one, told, screen) {
   const { facts: known, load } = one;
   const since = one.since_ms > 0 ? ago(one.since_ms) : null;
-  return panel("",
-    el("div", { class: "card-head" }, el("h2", {}, nodeLink(one.name)),
-      el("span", { class: "badges" },
+  return panel(
+    "",
+    el(
+      "div",
+      { class: "card-head" },
+      el("h2", {}, nodeLink(one.name)),
+      el(
+        "span",
+        { class: "badges" },
         stateBadge(one.up ? "up" : "down"),
         one.draining && badge("draining", "warn"),
         one.name === told.metadata_leader && badge("metadata leader", "info"),
-        one.alarms.map((alarm) => badge(`${alarm.kind} alarm`, "bad", alarm.reason)))),
+        one.alarms.map((alarm) => badge(`${alarm.kind} alarm`, "bad", alarm.reason)),
+      ),
+    ),
     one.notices.map((notice) => el("p", { class: "notice warn" }, `${one.name} ${notice}`)),
-    known?.running && el("div", { class: "card-meters" },
-      el("span", {}, el("small", { class: "quiet" }, "Memory"), meter(known.mem_used, known.mem_limit, `${bytes(known.mem_used)} of ${bytes(known.mem_limit)}`)),
-      el("span", {}, el("small", { class: "quiet" }, "Disk free"), meter(known.disk_free_limit, known.disk_free, `${bytes(known.disk_free)}, alarm below ${bytes(known.disk_free_limit)}`))),
+    known?.running &&
+      el(
+        "div",
+        { class: "card-meters" },
+        el(
+          "span",
+          {},
+          el("small", { class: "quiet" }, "Memory"),
+          meter(known.mem_used, known.mem_limit, `${bytes(known.mem_used)} of ${bytes(known.mem_limit)}`),
+        ),
+        el(
+          "span",
+          {},
+          el("small", { class: "quiet" }, "Disk free"),
+          meter(
+            known.disk_free_limit,
+            known.disk_free,
+            `${bytes(known.disk_free)}, alarm below ${bytes(known.disk_free_limit)}`,
+          ),
+        ),
+      ),
     facts([
-      ["Leaders", count(load?.leaders ?? 0)], ["Members", count(load?.members ?? 0)], ["Classic queues", count(load?.homes ?? 0)],
-      ["Kind", one.kind === "ram" ? "RAM" : "disk"], ["Zone", one.zone || null], ["Peer address", one.address ? el("code", {}, one.address) : null],
+      ["Leaders", count(load?.leaders ?? 0)],
+      ["Members", count(load?.members ?? 0)],
+      ["Classic queues", count(load?.homes ?? 0)],
+      ["Kind", one.kind === "ram" ? "RAM" : "disk"],
+      ["Zone", one.zone || null],
+      ["Peer address", one.address ? el("code", {}, one.address) : null],
       ["Version", one.version || null],
-      [one.up ? "Up since" : "Down since", since], ["Up for", known?.running ? duration(known.uptime) : null],
+      [one.up ? "Up since" : "Down since", since],
+      ["Up for", known?.running ? duration(known.uptime) : null],
     ]),
-    !one.up && button(`Forget ${one.name}`, () => forget(one.name, () => screen.refresh()), { kind: "danger-quiet", disabled: needs(may("administrator"), "administrator") }));
+    !one.up &&
+      button(`Forget ${one.name}`, () => forget(one.name, () => screen.refresh()), {
+        kind: "danger-quiet",
+        disabled: needs(may("administrator"), "administrator"),
+      }),
+  );
 }
 
 function drain(name, then) {
   confirm({
     title: `Drain ${name}`,
-    intro: el("p", {}, "It transfers leadership away, closes client connections and accepts no new ones until it is revived. This page, which it serves, keeps working."),
+    intro: el(
+      "p",
+      {},
+      "It transfers leadership away, closes client connections and accepts no new ones until it is revived. " +
+        "This page, which it serves, keeps working.",
+    ),
     action: "Drain",
     run: async () => {
       await post("leveret/cluster/drain", {});
@@ -127,7 +197,12 @@ function revive(name, then) {
 function rebalance(then) {
   confirm({
     title: "Rebalance leaders",
-    intro: el("p", {}, "Spreads the leaders of quorum queues and streams evenly over the nodes. Clients of a queue pause briefly while its leader moves."),
+    intro: el(
+      "p",
+      {},
+      "Spreads the leaders of quorum queues and streams evenly over the nodes. " +
+        "Clients of a queue pause briefly while its leader moves.",
+    ),
     action: "Rebalance",
     run: async () => {
       await post("rebalance/queues", {});
@@ -140,7 +215,15 @@ function rebalance(then) {
 function forget(name, then) {
   confirm({
     title: `Forget ${name}`,
-    intro: [el("p", {}, el("strong", {}, "This is permanent."), " Its queue members are removed, and data that only this node has is lost."), el("p", {}, "Refused if a queue would lose all of its members.")],
+    intro: [
+      el(
+        "p",
+        {},
+        el("strong", {}, "This is permanent."),
+        " Its queue members are removed, and data that only this node has is lost.",
+      ),
+      el("p", {}, "Refused if a queue would lose all of its members."),
+    ],
     action: "Forget",
     typed: name,
     run: async () => {

@@ -7,11 +7,26 @@ import { ago, bytes, count, moment, plain } from "../core/format.js";
 import { go, link } from "../core/routes.js";
 import { trend } from "../core/trend.js";
 import { openDialog } from "../parts/dialog.js";
-import { badge, button, connectionLink, emptyState, facts, heading, nodeLink, pairsOf, panel, sparkline, stat, stateBadge } from "../parts/pieces.js";
+import {
+  badge,
+  button,
+  connectionLink,
+  emptyState,
+  facts,
+  heading,
+  nodeLink,
+  pairsOf,
+  panel,
+  sparkline,
+  stat,
+  stateBadge,
+} from "../parts/pieces.js";
 import { channelColumns } from "../parts/channel-columns.js";
 import { listing, listQuery, table } from "../parts/table.js";
 
-const FIELDS = "name,node,protocol,user,vhost,state,channels,ssl,client_properties,user_provided_name,connected_at,peer_host,peer_port,recv_oct,send_oct,recv_oct_details,send_oct_details,send_pend";
+const FIELDS =
+  "name,node,protocol,user,vhost,state,channels,ssl,client_properties,user_provided_name,connected_at," +
+  "recv_oct_details,send_oct_details";
 
 export const connections = {
   title: () => "Connections",
@@ -26,7 +41,13 @@ export const connections = {
     return [
       heading("Connections"),
       listing({
-        id: "connections", columns: columns(vhosts.length > 1), page, place, vhosts, label: "Connections", key: (one) => `${one.node} ${one.name}`,
+        id: "connections",
+        columns: columns(vhosts.length > 1),
+        page,
+        place,
+        vhosts,
+        label: "Connections",
+        key: (one) => `${one.node} ${one.name}`,
         empty: { title: "No connections", text: "Clients of AMQP and of the stream protocol appear here while connected." },
       }),
     ];
@@ -35,15 +56,44 @@ export const connections = {
 
 function columns(withVhost) {
   return [
-    { id: "name", title: "Name", sort: "name", cell: (one) => [connectionLink(one.name), one.user_provided_name && el("small", { class: "quiet second-line" }, String(one.user_provided_name))] },
+    {
+      id: "name",
+      title: "Name",
+      sort: "name",
+      cell: (one) => [
+        connectionLink(one.name),
+        one.user_provided_name && el("small", { class: "quiet second-line" }, String(one.user_provided_name)),
+      ],
+    },
     { id: "vhost", title: "Virtual host", sort: "vhost", rank: 2, off: !withVhost, cell: (one) => one.vhost },
     { id: "user", title: "User", sort: "user", cell: (one) => one.user },
     { id: "state", title: "State", sort: "state", cell: (one) => stateBadge(one.state) },
     { id: "client", title: "Client", rank: 2, cell: client },
-    { id: "protocol", title: "Protocol", sort: "protocol", rank: 3, class: "nowrap", cell: (one) => [one.protocol, " ", one.ssl && badge("TLS", "plain")] },
+    {
+      id: "protocol",
+      title: "Protocol",
+      sort: "protocol",
+      rank: 3,
+      class: "nowrap",
+      cell: (one) => [one.protocol, " ", one.ssl && badge("TLS", "plain")],
+    },
     { id: "channels", title: "Channels", sort: "channels", number: true, cell: (one) => count(one.channels) },
-    { id: "in", title: "From client", sort: "recv_oct_details.rate", number: true, rank: 2, cell: (one) => flow(one, "recv_oct", "series-teal") },
-    { id: "out", title: "To client", sort: "send_oct_details.rate", number: true, rank: 2, cell: (one) => flow(one, "send_oct", "series-amber") },
+    {
+      id: "in",
+      title: "From client",
+      sort: "recv_oct_details.rate",
+      number: true,
+      rank: 2,
+      cell: (one) => flow(one, "recv_oct", "series-teal"),
+    },
+    {
+      id: "out",
+      title: "To client",
+      sort: "send_oct_details.rate",
+      number: true,
+      rank: 2,
+      cell: (one) => flow(one, "send_oct", "series-amber"),
+    },
     { id: "node", title: "Node", sort: "node", rank: 3, cell: (one) => nodeLink(one.node) },
     { id: "since", title: "Since", sort: "connected_at", number: true, rank: 3, cell: (one) => ago(one.connected_at) },
   ];
@@ -51,12 +101,21 @@ function columns(withVhost) {
 
 function client(one) {
   const { product, version, platform } = one.client_properties;
-  return [product && plain(product), version && ` ${plain(version)}`, platform && el("small", { class: "quiet second-line" }, plain(platform))];
+  return [
+    product && plain(product),
+    version && ` ${plain(version)}`,
+    platform && el("small", { class: "quiet second-line" }, plain(platform)),
+  ];
 }
 
 function flow(one, what, colour) {
   const now = one[`${what}_details`]?.rate ?? 0;
-  return el("span", { class: "with-line" }, sparkline(trend(`connection ${one.name} ${what}`, now), colour), el("span", { class: now === 0 ? "zero" : "" }, `${bytes(now)}/s`));
+  return el(
+    "span",
+    { class: "with-line" },
+    sparkline(trend(`connection ${one.name} ${what}`, now), colour),
+    el("span", { class: now === 0 ? "zero" : "" }, `${bytes(now)}/s`),
+  );
 }
 
 export const connection = {
@@ -76,20 +135,47 @@ export const connection = {
         below: told.user_provided_name ? String(told.user_provided_name) : null,
         actions: [button("Close", () => closeConnection(told), { kind: "danger-quiet" })],
       }),
-      el("div", { class: "stats" },
-        stat("From client", `${bytes(told.recv_oct_details.rate)}/s`, { note: `${bytes(told.recv_oct)} total`, samples: trend(`connection ${told.name} recv_oct`, told.recv_oct_details.rate), colour: "series-teal" }),
-        stat("To client", `${bytes(told.send_oct_details.rate)}/s`, { note: `${bytes(told.send_oct)} total`, samples: trend(`connection ${told.name} send_oct`, told.send_oct_details.rate), colour: "series-amber" }),
+      el(
+        "div",
+        { class: "stats" },
+        stat("From client", `${bytes(told.recv_oct_details.rate)}/s`, {
+          note: `${bytes(told.recv_oct)} total`,
+          samples: trend(`connection ${told.name} recv_oct`, told.recv_oct_details.rate),
+          colour: "series-teal",
+        }),
+        stat("To client", `${bytes(told.send_oct_details.rate)}/s`, {
+          note: `${bytes(told.send_oct)} total`,
+          samples: trend(`connection ${told.name} send_oct`, told.send_oct_details.rate),
+          colour: "series-amber",
+        }),
         stat("Send backlog", bytes(told.send_pend)),
-        stat("Channels", count(told.channels))),
-      el("div", { class: "columns" },
-        panel("Details", facts([
-          ["User", told.user], ["Virtual host", told.vhost], ["Node", nodeLink(told.node)], ["Protocol", told.protocol],
-          ["Connected", moment(told.connected_at)], ["Heartbeat", told.timeout === undefined ? null : `${told.timeout} s`],
-          ["Max frame size", told.frame_max && bytes(told.frame_max)], ["Max channels", told.channel_max && count(told.channel_max)],
-          ["TLS", told.ssl ? [told.ssl_protocol, told.ssl_cipher].filter(Boolean).join(", ") : "no"],
-        ])),
-        panel("Client properties", pairsOf(told.client_properties))),
-      panel("Channels", channels.length === 0 ? emptyState("No channels", "The client has not opened a channel.") : table(channelColumns(false), channels, { key: (one) => one.name, label: "Channels" })),
+        stat("Channels", count(told.channels)),
+      ),
+      el(
+        "div",
+        { class: "columns" },
+        panel(
+          "Details",
+          facts([
+            ["User", told.user],
+            ["Virtual host", told.vhost],
+            ["Node", nodeLink(told.node)],
+            ["Protocol", told.protocol],
+            ["Connected", moment(told.connected_at)],
+            ["Heartbeat", told.timeout === undefined ? null : `${told.timeout} s`],
+            ["Max frame size", told.frame_max && bytes(told.frame_max)],
+            ["Max channels", told.channel_max && count(told.channel_max)],
+            ["TLS", told.ssl ? [told.ssl_protocol, told.ssl_cipher].filter(Boolean).join(", ") : "no"],
+          ]),
+        ),
+        panel("Client properties", pairsOf(told.client_properties)),
+      ),
+      panel(
+        "Channels",
+        channels.length === 0
+          ? emptyState("No channels", "The client has not opened a channel.")
+          : table(channelColumns(false), channels, { key: (one) => one.name, label: "Channels" }),
+      ),
     ];
   },
 };
@@ -97,7 +183,11 @@ export const connection = {
 function closeConnection(told) {
   openDialog({
     title: `Close ${told.name}`,
-    intro: el("p", {}, "Its channels and consumers are closed, and unacknowledged messages are requeued. Most clients reconnect on their own."),
+    intro: el(
+      "p",
+      {},
+      "Its channels and consumers are closed, and unacknowledged messages are requeued. Most clients reconnect on their own.",
+    ),
     action: "Close",
     danger: true,
     fields: [{ name: "reason", label: "Reason sent to the client", value: "Closed via management page" }],

@@ -17,7 +17,13 @@ export const consumers = {
     return [
       heading("Consumers"),
       listing({
-        id: "consumers", columns: CONSUMER_COLUMNS, page, place, vhosts, label: "Consumers", key: consumerKey,
+        id: "consumers",
+        columns: CONSUMER_COLUMNS,
+        page,
+        place,
+        vhosts,
+        label: "Consumers",
+        key: consumerKey,
         empty: { title: "No consumers", text: "Nothing is consuming from any queue." },
       }),
     ];

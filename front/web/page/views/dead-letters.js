@@ -25,11 +25,21 @@ export const deadLetters = {
   render({ page, vhosts, shown }) {
     return [
       heading("Dead letters", {
-        below: "Messages are dead-lettered when they are rejected, expire, exceed the delivery limit, or are dropped from a full queue. Open a queue to see the causes, read from the x-death headers. The filter matches the usual names; change it if yours differ.",
+        below:
+          "Messages are dead-lettered when they are rejected, expire, exceed the delivery limit, or are dropped from a full " +
+          "queue. Open a queue to see the causes, read from the x-death headers. The filter matches the usual names; " +
+          "change it if yours differ.",
       }),
       listing({
-        id: "dead-letters", columns: COLUMNS, page, place: shown, vhosts, label: "Queues for dead letters", key: (one) => `${one.vhost}\n${one.name}`,
-        sort: "messages", reverse: true,
+        id: "dead-letters",
+        columns: COLUMNS,
+        page,
+        place: shown,
+        vhosts,
+        label: "Queues for dead letters",
+        key: (one) => `${one.vhost}\n${one.name}`,
+        sort: "messages",
+        reverse: true,
         empty: { title: "No queues yet", text: "Dead letter queues appear here." },
       }),
     ];
@@ -41,5 +51,15 @@ const COLUMNS = [
   { id: "vhost", title: "Virtual host", sort: "vhost", rank: 2, cell: (one) => one.vhost },
   { id: "type", title: "Type", sort: "type", cell: (one) => typeBadge(one.type) },
   { id: "messages", title: "Messages", sort: "messages", number: true, cell: (one) => count(one.messages) },
-  { id: "causes", title: el("span", { class: "sr" }, "Causes"), number: true, cell: (one) => el("a", { href: link(["queues", one.vhost, one.name], { tab: "causes" }), "aria-label": `Dead-letter causes in ${one.name}` }, "Causes") },
+  {
+    id: "causes",
+    title: el("span", { class: "sr" }, "Causes"),
+    number: true,
+    cell: (one) =>
+      el(
+        "a",
+        { href: link(["queues", one.vhost, one.name], { tab: "causes" }), "aria-label": `Dead-letter causes in ${one.name}` },
+        "Causes",
+      ),
+  },
 ];

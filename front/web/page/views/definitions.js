@@ -16,15 +16,47 @@ export const definitions = {
   render(vhosts) {
     const all = vhosts.map((one) => one.name);
     return [
-      heading("Definitions", { below: "Users, virtual hosts, permissions, queues, exchanges, bindings, policies and parameters, in RabbitMQ's JSON format. Messages are not included." }),
-      el("div", { class: "columns" },
-        panel("Export", el("p", {}, "Download the definitions of the whole cluster or of one virtual host."), el("div", { class: "toolbar below" }, button("Export", () => exportThem(all), { kind: "primary" }))),
-        panel("Import", el("p", {}, "Adds everything in the file; nothing is removed. Users, policies and parameters of the same name are overwritten."), el("div", { class: "toolbar below" }, button("Import", () => importThem(all), { kind: "primary" })))),
+      heading("Definitions", {
+        below:
+          "Users, virtual hosts, permissions, queues, exchanges, bindings, policies and parameters, in RabbitMQ's JSON " +
+          "format. Messages are not included.",
+      }),
+      el(
+        "div",
+        { class: "columns" },
+        panel(
+          "Export",
+          el("p", {}, "Download the definitions of the whole cluster or of one virtual host."),
+          el(
+            "div",
+            { class: "toolbar below" },
+            button("Export", () => exportThem(all), { kind: "primary" }),
+          ),
+        ),
+        panel(
+          "Import",
+          el(
+            "p",
+            {},
+            "Adds everything in the file; nothing is removed. Users, policies and parameters of the same name are overwritten.",
+          ),
+          el(
+            "div",
+            { class: "toolbar below" },
+            button("Import", () => importThem(all), { kind: "primary" }),
+          ),
+        ),
+      ),
     ];
   },
 };
 
-const scope = (all, everything) => ({ name: "vhost", label: "Scope", kind: "choice", options: [["", everything], ...all.map((name) => [`v${name}`, name])] });
+const scope = (all, everything) => ({
+  name: "vhost",
+  label: "Scope",
+  kind: "choice",
+  options: [["", everything], ...all.map((name) => [`v${name}`, name])],
+});
 
 const where = (vhost) => (vhost === "" ? "definitions" : path`definitions/${vhost.slice(1)}`);
 
@@ -55,7 +87,11 @@ function importThem(all) {
     run: async ({ file, vhost }) => {
       const document = jsonIn(await file.text(), "The file");
       await post(where(vhost), document);
-      toast(KINDS.filter((kind) => Array.isArray(document[kind])).map((kind) => `${plural(document[kind].length, kind.replace(/s$/, ""), kind)}`).join(", "));
+      toast(
+        KINDS.filter((kind) => Array.isArray(document[kind]))
+          .map((kind) => `${plural(document[kind].length, kind.replace(/s$/, ""), kind)}`)
+          .join(", "),
+      );
       return "The definitions are imported.";
     },
   });

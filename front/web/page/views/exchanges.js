@@ -25,7 +25,10 @@ export const exchanges = {
   title: () => "Exchanges",
 
   async load(ask, place) {
-    const [page, vhosts] = await Promise.all([ask(inVhost("exchanges", place), listQuery(place, { fields: FIELDS })), vhostNames(ask)]);
+    const [page, vhosts] = await Promise.all([
+      ask(inVhost("exchanges", place), listQuery(place, { fields: FIELDS })),
+      vhostNames(ask),
+    ]);
     return { page, vhosts };
   },
 
@@ -34,7 +37,12 @@ export const exchanges = {
     return [
       heading("Exchanges", { actions: [button("Declare", declare, { kind: "primary", icon: icon("plus") })] }),
       listing({
-        id: "exchanges", columns: columns(vhosts.length > 1), page, place, vhosts, label: "Exchanges",
+        id: "exchanges",
+        columns: columns(vhosts.length > 1),
+        page,
+        place,
+        vhosts,
+        label: "Exchanges",
         key: (one) => `${one.vhost}\n${one.name}`,
         empty: { title: "No exchanges", text: "This user has no access to a virtual host." },
       }),
@@ -49,16 +57,25 @@ function columns(withVhost) {
     { id: "type", title: "Type", sort: "type", cell: (one) => badge(one.type) },
     { id: "features", title: "Features", cell: featureBadges },
     { id: "policy", title: "Policy", sort: "policy", rank: 2, cell: (one) => one.policy ?? "" },
-    { id: "arguments", title: "Arguments", rank: 2, class: "wrap", cell: (one) => (Object.keys(one.arguments).length > 0 ? pairsOf(one.arguments) : "") },
+    {
+      id: "arguments",
+      title: "Arguments",
+      rank: 2,
+      class: "wrap",
+      cell: (one) => (Object.keys(one.arguments).length > 0 ? pairsOf(one.arguments) : ""),
+    },
   ];
 }
 
 function featureBadges(one) {
-  return el("span", { class: "badges" },
+  return el(
+    "span",
+    { class: "badges" },
     one.durable && badge("D", "plain", "durable: survives a restart"),
     one.auto_delete && badge("AD", "plain", "auto-delete: deleted with its last binding"),
     one.internal && badge("I", "plain", "internal: clients cannot publish to it"),
-    one.arguments["alternate-exchange"] && badge("AE", "plain", "alternate exchange"));
+    one.arguments["alternate-exchange"] && badge("AE", "plain", "alternate exchange"),
+  );
 }
 
 function declareExchange(vhosts, vhost, then) {
@@ -90,7 +107,11 @@ export const exchange = {
   async load(ask, place) {
     const where = exchangePath(place.parts[1], place.parts[2]);
     const query = { page: 1, page_size: SHOWN_MAX, pagination: "true" };
-    const [told, from, to] = await Promise.all([ask(where), ask(`${where}/bindings/source`, query), ask(`${where}/bindings/destination`, query)]);
+    const [told, from, to] = await Promise.all([
+      ask(where),
+      ask(`${where}/bindings/source`, query),
+      ask(`${where}/bindings/destination`, query),
+    ]);
     return { told, from, to };
   },
 
@@ -103,12 +124,26 @@ export const exchange = {
         above: [el("a", { href: link(["exchanges"], { vhost: told.vhost }) }, `Exchanges of ${told.vhost}`)],
         badges: [badge(told.type), featureBadges(told)],
         actions: [
-          button("Publish", () => publish({ vhost: told.vhost, exchange: told.name, routingKey: "", title: `Publish to ${name}` }), { disabled: told.internal ? "Clients cannot publish to it, only other exchanges." : "" }),
+          button(
+            "Publish",
+            () => publish({ vhost: told.vhost, exchange: told.name, routingKey: "", title: `Publish to ${name}` }),
+            { disabled: told.internal ? "Clients cannot publish to it, only other exchanges." : "" },
+          ),
           told.name !== "" && button("Add binding", () => bind({ vhost: told.vhost, source: told.name, then })),
-          !told.name.startsWith("amq.") && told.name !== "" && button("Delete", () => deleteExchange(told, from), { kind: "danger-quiet" }),
+          !told.name.startsWith("amq.") &&
+            told.name !== "" &&
+            button("Delete", () => deleteExchange(told, from), { kind: "danger-quiet" }),
         ].filter(Boolean),
       }),
-      tabs([{ name: "overview", label: "Overview" }, { name: "from", label: "Outgoing", number: from.total_count }, { name: "to", label: "Incoming", number: to.total_count }], tab, (one) => changed({ tab: one === "overview" ? "" : one })),
+      tabs(
+        [
+          { name: "overview", label: "Overview" },
+          { name: "from", label: "Outgoing", number: from.total_count },
+          { name: "to", label: "Incoming", number: to.total_count },
+        ],
+        tab,
+        (one) => changed({ tab: one === "overview" ? "" : one }),
+      ),
       tab === "overview" && [panel("Routes", routes(told, from, to)), panel("Details", details(told))],
       tab === "from" && [cut(from), bindingTable(from.items, "Outgoing bindings", then)],
       tab === "to" && [cut(to), bindingTable(to.items, "Incoming bindings", then)],
@@ -116,12 +151,17 @@ export const exchange = {
   },
 };
 
-const cut = (page) => page.total_count > page.items.length && el("p", { class: "quiet below" }, `The first ${page.items.length} of ${page.total_count}.`);
+const cut = (page) =>
+  page.total_count > page.items.length &&
+  el("p", { class: "quiet below" }, `The first ${page.items.length} of ${page.total_count}.`);
 
 function details(told) {
   return facts([
     ["Type", told.type],
-    ["Alternate exchange", told.arguments["alternate-exchange"] && exchangeLink(told.vhost, String(told.arguments["alternate-exchange"]))],
+    [
+      "Alternate exchange",
+      told.arguments["alternate-exchange"] && exchangeLink(told.vhost, String(told.arguments["alternate-exchange"])),
+    ],
     ["Policy", told.policy ?? "none"],
     ["Arguments", pairsOf(told.arguments)],
   ]);
@@ -131,22 +171,45 @@ function details(told) {
 const ROUTES_MAX = 12;
 
 function routes(told, from, to) {
-  if (from.total_count + to.total_count === 0) return emptyState("No bindings", "Messages published to it are not routed anywhere.");
+  if (from.total_count + to.total_count === 0)
+    return emptyState("No bindings", "Messages published to it are not routed anywhere.");
   const some = (page, show) => [
     page.items.slice(0, ROUTES_MAX).map((one) => el("li", {}, show(one))),
     page.total_count > ROUTES_MAX && el("li", { class: "quiet" }, `and ${page.total_count - ROUTES_MAX} more`),
   ];
-  const key = (one) => el("code", { class: "route-key" }, one.routing_key || (Object.keys(one.arguments).length > 0 ? "headers" : "(empty key)"));
-  return el("div", { class: "routes" },
-    to.total_count > 0 && el("ul", { class: "route-sources", "aria-label": "From" }, some(to, (one) => [exchangeLink(one.vhost, one.source), key(one)])),
+  const key = (one) =>
+    el("code", { class: "route-key" }, one.routing_key || (Object.keys(one.arguments).length > 0 ? "headers" : "(empty key)"));
+  return el(
+    "div",
+    { class: "routes" },
+    to.total_count > 0 &&
+      el(
+        "ul",
+        { class: "route-sources", "aria-label": "From" },
+        some(to, (one) => [exchangeLink(one.vhost, one.source), key(one)]),
+      ),
     el("div", { class: "route-middle" }, told.name || "(default)"),
-    el("ul", { class: "route-ends", "aria-label": "To" }, some(from, (one) => [key(one), one.destination_type === "queue" ? queueLink(one.vhost, one.destination) : exchangeLink(one.vhost, one.destination)])));
+    el(
+      "ul",
+      { class: "route-ends", "aria-label": "To" },
+      some(from, (one) => [
+        key(one),
+        one.destination_type === "queue" ? queueLink(one.vhost, one.destination) : exchangeLink(one.vhost, one.destination),
+      ]),
+    ),
+  );
 }
 
 function deleteExchange(told, from) {
   confirm({
     title: `Delete ${told.name}`,
-    intro: el("p", {}, from.total_count > 0 ? `${plural(from.total_count, "binding")} will be removed. Publishers to it get an error.` : "It has no outgoing bindings."),
+    intro: el(
+      "p",
+      {},
+      from.total_count > 0
+        ? `${plural(from.total_count, "binding")} will be removed. Publishers to it get an error.`
+        : "It has no outgoing bindings.",
+    ),
     action: "Delete",
     typed: from.total_count > 0 ? told.name : null,
     run: async () => {

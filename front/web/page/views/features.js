@@ -10,8 +10,18 @@ export const features = {
   load: (ask, place) => ask("feature-flags", listQuery(place)),
 
   render: (page, place) => [
-    heading("Feature flags", { below: "Queried by RabbitMQ's tools. All of them are enabled: the nodes of a cluster run one version." }),
-    listing({ id: "features", columns: COLUMNS, page, place, label: "Feature flags", key: (one) => one.name, empty: { title: "No feature flags", text: "There are no feature flags." } }),
+    heading("Feature flags", {
+      below: "Queried by RabbitMQ's tools. All of them are enabled: the nodes of a cluster run one version.",
+    }),
+    listing({
+      id: "features",
+      columns: COLUMNS,
+      page,
+      place,
+      label: "Feature flags",
+      key: (one) => one.name,
+      empty: { title: "No feature flags", text: "There are no feature flags." },
+    }),
   ],
 };
 

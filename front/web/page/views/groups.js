@@ -16,10 +16,19 @@ export const groups = {
 
   render({ page, told }, place) {
     return [
-      heading("Raft groups", { below: "Every quorum queue and stream is a Raft group. A group needs a majority of its members online to elect a leader; the least healthy groups come first." }),
+      heading("Raft groups", {
+        below:
+          "Every quorum queue and stream is a Raft group, which needs a majority of its members online to elect a leader. " +
+          "The least healthy groups come first.",
+      }),
       panel("Metadata group", metadata(told)),
       listing({
-        id: "groups", columns: COLUMNS, page, place, label: "Groups", key: (one) => `${one.vhost}\n${one.name}`,
+        id: "groups",
+        columns: COLUMNS,
+        page,
+        place,
+        label: "Groups",
+        key: (one) => `${one.vhost}\n${one.name}`,
         empty: { title: "No replicated queues", text: "Quorum queues and streams appear here." },
       }),
     ];
@@ -27,23 +36,46 @@ export const groups = {
 };
 
 function metadata(told) {
+  const up = new Set(told.nodes.filter((one) => one.up).map((one) => one.name));
+  const offline = told.metadata_voters.filter((name) => !up.has(name));
   return facts([
-    ["Health", told.metadata_leader ? (told.missing.length > 0 ? badge("degraded", "warn") : badge("healthy", "good")) : badge("no majority", "bad")],
-    ["Leader", told.metadata_leader ? nodeLink(told.metadata_leader) : el("span", { class: "error" }, "none: metadata is read-only")],
+    [
+      "Health",
+      !told.metadata_leader
+        ? badge("no majority", "bad")
+        : offline.length > 0
+          ? badge("degraded", "warn")
+          : badge("healthy", "good"),
+    ],
+    [
+      "Leader",
+      told.metadata_leader ? nodeLink(told.metadata_leader) : el("span", { class: "error" }, "none: metadata is read-only"),
+    ],
     ["Term", count(told.metadata_term)],
     ["Voters", names(told.metadata_voters)],
-    ["Missing", told.missing.length > 0 ? names(told.missing) : null],
+    ["Offline", offline.length > 0 ? names(offline) : null],
   ]);
 }
 
 const COLUMNS = [
-  { id: "name", title: "Queue", sort: "name", cell: (one) => el("a", { class: "name", href: link(["queues", one.vhost, one.name], { tab: "members" }) }, one.name) },
+  {
+    id: "name",
+    title: "Queue",
+    sort: "name",
+    cell: (one) => el("a", { class: "name", href: link(["queues", one.vhost, one.name], { tab: "members" }) }, one.name),
+  },
   { id: "vhost", title: "Virtual host", sort: "vhost", rank: 2, cell: (one) => one.vhost },
   { id: "type", title: "Type", sort: "type", cell: (one) => typeBadge(one.type) },
   { id: "health", title: "Health", cell: health },
   { id: "leader", title: "Leader", sort: "leader", cell: (one) => nodeLink(one.leader) },
   { id: "members", title: "Members", cell: members },
-  { id: "away", title: "Offline", sort: "away", number: true, cell: (one) => el("span", { class: one.away > 0 ? "error" : "zero" }, count(one.away)) },
+  {
+    id: "away",
+    title: "Offline",
+    sort: "away",
+    number: true,
+    cell: (one) => el("span", { class: one.away > 0 ? "error" : "zero" }, count(one.away)),
+  },
 ];
 
 function health(one) {
@@ -55,5 +87,15 @@ function health(one) {
 }
 
 function members(one) {
-  return el("span", { class: "badges" }, one.members.map((node) => badge(node, one.online.includes(node) ? (node === one.leader ? "info" : "plain") : "bad", one.online.includes(node) ? (node === one.leader ? "leader" : "follower") : "offline")));
+  return el(
+    "span",
+    { class: "badges" },
+    one.members.map((node) =>
+      badge(
+        node,
+        one.online.includes(node) ? (node === one.leader ? "info" : "plain") : "bad",
+        one.online.includes(node) ? (node === one.leader ? "leader" : "follower") : "offline",
+      ),
+    ),
+  );
 }

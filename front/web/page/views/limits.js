@@ -7,7 +7,12 @@ export const limits = {
   title: () => "Limits",
 
   async load(ask) {
-    const [vhostLimits, userLimits, vhosts, users] = await Promise.all([ask("vhost-limits"), ask("user-limits"), ask("vhosts", { columns: "name" }), ask("users", { columns: "name" })]);
+    const [vhostLimits, userLimits, vhosts, users] = await Promise.all([
+      ask("vhost-limits"),
+      ask("user-limits"),
+      ask("vhosts", { columns: "name" }),
+      ask("users", { columns: "name" }),
+    ]);
     return { vhostLimits, userLimits, vhosts: vhosts.map((one) => one.name), users: users.map((one) => one.name) };
   },
 
@@ -15,8 +20,14 @@ export const limits = {
     const then = () => screen.refresh();
     return [
       heading("Limits"),
-      panel(["Virtual host limits", button("Set limit", () => setLimit("vhost", null, then, vhosts))], limitTable("vhost", vhostLimits, then)),
-      panel(["User limits", button("Set limit", () => setLimit("user", null, then, users))], limitTable("user", userLimits, then)),
+      panel(
+        ["Virtual host limits", button("Set limit", () => setLimit("vhost", null, then, vhosts))],
+        limitTable("vhost", vhostLimits, then),
+      ),
+      panel(
+        ["User limits", button("Set limit", () => setLimit("user", null, then, users))],
+        limitTable("user", userLimits, then),
+      ),
     ];
   },
 };

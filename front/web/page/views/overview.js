@@ -47,9 +47,7 @@ export const overview = {
       }),
       attention(nodes, alarms, leaderless),
       tiles(told),
-      el("div", { class: "columns" },
-        panel("", chart(lengths(told))),
-        panel("", chart(rates(told)))),
+      el("div", { class: "columns" }, panel("", chart(lengths(told))), panel("", chart(rates(told)))),
       nodes.length > 0 && panel("Nodes", nodeTable(nodes)),
       el("div", { class: "columns" }, panel("Churn", churn(told)), panel("Listeners", listeners(told))),
     ];
@@ -58,19 +56,39 @@ export const overview = {
 
 function ranges(place) {
   const chosen = place.query.range ?? "10 min";
-  return el("div", { class: "segmented ranges", role: "group", "aria-label": "Time that the charts show" },
-    Object.keys(RANGES).map((range) => el("a", { href: changed({ range }), "aria-current": range === chosen ? "true" : null }, range)));
+  return el(
+    "div",
+    { class: "segmented ranges", role: "group", "aria-label": "Time that the charts show" },
+    Object.keys(RANGES).map((range) =>
+      el("a", { href: changed({ range }), "aria-current": range === chosen ? "true" : null }, range),
+    ),
+  );
 }
 
 function attention(nodes, alarms, leaderless) {
   const down = nodes.filter((node) => !node.running).map((node) => node.name);
   const said = [
     ...alarms.map((alarm) => ["bad", `${alarm.node}: the ${alarm.resource} alarm blocks all publishers.`, link(["alarms"])]),
-    down.length > 0 && ["bad", `${names(down)} ${down.length === 1 ? "is" : "are"} down or does not answer.`, link(["cluster"])],
-    leaderless.length > 0 && ["bad", `${plural(leaderless.length, "quorum queue")} without a leader: ${names(leaderless.map((one) => one.name), 3)}.`, link(["groups"])],
+    down.length > 0 && [
+      "bad",
+      `${names(down)} ${down.length === 1 ? "is" : "are"} down or does not answer.`,
+      link(["cluster"]),
+    ],
+    leaderless.length > 0 && [
+      "bad",
+      `${plural(leaderless.length, "quorum queue")} without a leader: ${names(
+        leaderless.map((one) => one.name),
+        3,
+      )}.`,
+      link(["groups"]),
+    ],
   ].filter(Boolean);
   if (said.length === 0) return null;
-  return el("ul", { class: "attention" }, said.map(([kind, text, href]) => el("li", { class: `notice ${kind}` }, text, " ", el("a", { href }, "Details"))));
+  return el(
+    "ul",
+    { class: "attention" },
+    said.map(([kind, text, href]) => el("li", { class: `notice ${kind}` }, text, " ", el("a", { href }, "Details"))),
+  );
 }
 
 function tiles(told) {
@@ -78,27 +96,60 @@ function tiles(told) {
   const stats = told.message_stats ?? {};
   const flow = (key, label, colour) => {
     const now = stats[`${key}_details`]?.rate ?? 0;
-    return stat(label, rate(now), { colour, samples: trend(`overview ${key}`, now), note: stats[key] === undefined ? null : `${count(stats[key])} total` });
+    return stat(label, rate(now), {
+      colour,
+      samples: trend(`overview ${key}`, now),
+      note: stats[key] === undefined ? null : `${count(stats[key])} total`,
+    });
   };
   const waiting = (key, label, colour) =>
-    stat(label, count(totals[key]), { colour, samples: trend(`overview ${key}`, totals[key]), note: `of ${count(totals.messages)} queued` });
+    stat(label, count(totals[key]), {
+      colour,
+      samples: trend(`overview ${key}`, totals[key]),
+      note: `of ${count(totals.messages)} queued`,
+    });
   const objects = told.object_totals;
   return [
-    el("div", { class: "stats six" },
+    el(
+      "div",
+      { class: "stats six" },
       BACKLOG.map((one) => waiting(...one)),
-      FLOWS.slice(0, 4).map((one) => flow(...one))),
-    el("div", { class: "stats small" },
-      Object.entries({ queues: "Queues", exchanges: "Exchanges", connections: "Connections", channels: "Channels", consumers: "Consumers" })
-        .map(([key, label]) => stat(label, count(objects[key]), { href: link([key]) }))),
+      FLOWS.slice(0, 4).map((one) => flow(...one)),
+    ),
+    el(
+      "div",
+      { class: "stats small" },
+      Object.entries({
+        queues: "Queues",
+        exchanges: "Exchanges",
+        connections: "Connections",
+        channels: "Channels",
+        consumers: "Consumers",
+      }).map(([key, label]) => stat(label, count(objects[key]), { href: link([key]) })),
+    ),
   ];
 }
 
 function lengths(told) {
-  return series("Queued messages", BACKLOG, told.queue_totals, count, (samples) => samples, (totals, key) => totals[key] ?? 0);
+  return series(
+    "Queued messages",
+    BACKLOG,
+    told.queue_totals,
+    count,
+    (samples) => samples,
+    (totals, key) => totals[key] ?? 0,
+  );
 }
 
 function rates(told) {
-  return series("Message rates", FLOWS, told.message_stats ?? {}, rate, growth, (stats, key) => stats[`${key}_details`]?.rate ?? 0);
+  return series(
+    "Message rates",
+    FLOWS,
+    told.message_stats ?? {},
+    rate,
+    growth,
+    (stats, key) => stats[`${key}_details`]?.rate ?? 0,
+  );
 }
 
 // The samples that the node keeps; until it has some, those that this page has collected.
@@ -107,10 +158,20 @@ function series(title, lines, counted, format, shape, now) {
   if (kept.every((samples) => samples !== null && samples.length > 2)) {
     const oldestFirst = kept.map((samples) => shape([...samples].reverse()));
     const times = oldestFirst[0].map((one) => one.timestamp / 1000);
-    return { title, format, times, series: lines.map(([, label, colour], at) => ({ label, colour, values: oldestFirst[at].map((one) => one.sample) })) };
+    return {
+      title,
+      format,
+      times,
+      series: lines.map(([, label, colour], at) => ({ label, colour, values: oldestFirst[at].map((one) => one.sample) })),
+    };
   }
   const times = trend(`${title} times`, Date.now() / 1000);
-  return { title, format, times: [...times], series: lines.map(([key, label, colour]) => ({ label, colour, values: [...trend(`${title} ${key}`, now(counted, key))] })) };
+  return {
+    title,
+    format,
+    times: [...times],
+    series: lines.map(([key, label, colour]) => ({ label, colour, values: [...trend(`${title} ${key}`, now(counted, key))] })),
+  };
 }
 
 // Cumulative samples to rates per second.
@@ -124,10 +185,37 @@ function growth(samples) {
 function nodeTable(nodes) {
   const columns = [
     { id: "name", title: "Name", cell: (one) => nodeLink(one.name) },
-    { id: "state", title: "State", cell: (one) => [stateBadge(one.running ? "running" : "down"), one.being_drained && " ", one.being_drained && stateBadge("draining")] },
+    {
+      id: "state",
+      title: "State",
+      cell: (one) => [
+        stateBadge(one.running ? "running" : "down"),
+        one.being_drained && " ",
+        one.being_drained && stateBadge("draining"),
+      ],
+    },
     { id: "type", title: "Kind", rank: 2, cell: (one) => (one.type === "ram" ? "RAM" : "disk") },
-    { id: "memory", title: "Memory", cell: (one) => (one.running ? meter(one.mem_used, one.mem_limit, `${bytes(one.mem_used)} of ${bytes(one.mem_limit)}`, one.mem_alarm ? "bad" : "") : "–") },
-    { id: "disk", title: "Disk free", cell: (one) => (one.running ? el("span", { class: one.disk_free_alarm ? "error" : "" }, bytes(one.disk_free), el("small", { class: "quiet" }, ` alarm below ${bytes(one.disk_free_limit)}`)) : "–") },
+    {
+      id: "memory",
+      title: "Memory",
+      cell: (one) =>
+        one.running
+          ? meter(one.mem_used, one.mem_limit, `${bytes(one.mem_used)} of ${bytes(one.mem_limit)}`, one.mem_alarm ? "bad" : "")
+          : "–",
+    },
+    {
+      id: "disk",
+      title: "Disk free",
+      cell: (one) =>
+        one.running
+          ? el(
+              "span",
+              { class: one.disk_free_alarm ? "error" : "" },
+              bytes(one.disk_free),
+              el("small", { class: "quiet" }, ` alarm below ${bytes(one.disk_free_limit)}`),
+            )
+          : "–",
+    },
     { id: "files", title: "Files", number: true, rank: 3, cell: (one) => count(one.fd_used) },
     { id: "sockets", title: "Connections", number: true, rank: 2, cell: (one) => count(one.sockets_used) },
     { id: "uptime", title: "Up for", number: true, rank: 2, cell: (one) => duration(one.running ? one.uptime : Number.NaN) },
@@ -137,13 +225,24 @@ function nodeTable(nodes) {
 
 function churn(told) {
   const rows = Object.entries({
-    connection_created: "Connections opened", connection_closed: "Connections closed", channel_created: "Channels opened",
-    channel_closed: "Channels closed", queue_declared: "Queues declared", queue_created: "Queues created", queue_deleted: "Queues deleted",
+    connection_created: "Connections opened",
+    connection_closed: "Connections closed",
+    channel_created: "Channels opened",
+    channel_closed: "Channels closed",
+    queue_declared: "Queues declared",
+    queue_created: "Queues created",
+    queue_deleted: "Queues deleted",
   }).map(([key, label]) => ({ key, label, all: told.churn_rates[key], now: told.churn_rates[`${key}_details`]?.rate ?? 0 }));
   const columns = [
     { id: "what", title: "Event", cell: (one) => one.label },
     { id: "all", title: "Total", number: true, cell: (one) => count(one.all) },
-    { id: "now", title: "Rate", number: true, cell: (one) => el("span", { class: "with-line" }, sparkline(trend(`churn ${one.key}`, one.now), "series-grey"), rate(one.now)) },
+    {
+      id: "now",
+      title: "Rate",
+      number: true,
+      cell: (one) =>
+        el("span", { class: "with-line" }, sparkline(trend(`churn ${one.key}`, one.now), "series-grey"), rate(one.now)),
+    },
   ];
   return table(columns, rows, { key: (one) => one.key, label: "Churn" });
 }
@@ -155,5 +254,8 @@ function listeners(told) {
     { id: "address", title: "Address", cell: (one) => el("code", {}, `${one.ip_address}:${one.port}`) },
     { id: "tls", title: "TLS", cell: (one) => (one.tls ? "yes" : "no") },
   ];
-  return table(columns, told.listeners, { key: (one) => `${one.node} ${one.protocol} ${one.ip_address} ${one.port}`, label: "Listeners" });
+  return table(columns, told.listeners, {
+    key: (one) => `${one.node} ${one.protocol} ${one.ip_address} ${one.port}`,
+    label: "Listeners",
+  });
 }

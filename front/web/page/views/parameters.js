@@ -11,19 +11,35 @@ export const parameters = {
   title: () => "Parameters",
 
   async load(ask, place) {
-    const [page, global, vhosts] = await Promise.all([ask("parameters", listQuery(place)), ask("global-parameters"), ask("vhosts", { columns: "name" })]);
+    const [page, global, vhosts] = await Promise.all([
+      ask("parameters", listQuery(place)),
+      ask("global-parameters"),
+      ask("vhosts", { columns: "name" }),
+    ]);
     return { page, global, vhosts: vhosts.map((one) => one.name) };
   },
 
   render({ page, global, vhosts }, place, screen) {
     const then = () => screen.refresh();
     return [
-      heading("Parameters", { actions: [button("Set parameter", () => set(vhosts, then), { kind: "primary", icon: icon("plus") })] }),
+      heading("Parameters", {
+        actions: [button("Set parameter", () => set(vhosts, then), { kind: "primary", icon: icon("plus") })],
+      }),
       listing({
-        id: "parameters", columns: columns(then), page, place, label: "Parameters", key: (one) => `${one.component}\n${one.vhost}\n${one.name}`,
+        id: "parameters",
+        columns: columns(then),
+        page,
+        place,
+        label: "Parameters",
+        key: (one) => `${one.component}\n${one.vhost}\n${one.name}`,
         empty: { title: "No parameters", text: "Components such as shovels and federation store their configuration here." },
       }),
-      panel("Global parameters", global.length === 0 ? emptyState("No global parameters", "Global parameters apply to the whole cluster.") : globalTable(global, then)),
+      panel(
+        "Global parameters",
+        global.length === 0
+          ? emptyState("No global parameters", "Global parameters apply to the whole cluster.")
+          : globalTable(global, then),
+      ),
     ];
   },
 };
@@ -36,7 +52,15 @@ function columns(then) {
     { id: "component", title: "Component", sort: "component", cell: (one) => one.component },
     { id: "vhost", title: "Virtual host", sort: "vhost", rank: 2, cell: (one) => one.vhost },
     { id: "value", title: "Value", class: "wrap", cell: value },
-    { id: "clear", title: el("span", { class: "sr" }, "Actions"), number: true, cell: (one) => button("Clear", () => clear(path`parameters/${one.component}/${one.vhost}/${one.name}`, one.name, then), { kind: "link" }) },
+    {
+      id: "clear",
+      title: el("span", { class: "sr" }, "Actions"),
+      number: true,
+      cell: (one) =>
+        button("Clear", () => clear(path`parameters/${one.component}/${one.vhost}/${one.name}`, one.name, then), {
+          kind: "link",
+        }),
+    },
   ];
 }
 
@@ -44,7 +68,12 @@ function globalTable(global, then) {
   const shown = [
     { id: "name", title: "Name", cell: (one) => one.name },
     { id: "value", title: "Value", class: "wrap", cell: value },
-    { id: "clear", title: el("span", { class: "sr" }, "Actions"), number: true, cell: (one) => button("Clear", () => clear(path`global-parameters/${one.name}`, one.name, then), { kind: "link" }) },
+    {
+      id: "clear",
+      title: el("span", { class: "sr" }, "Actions"),
+      number: true,
+      cell: (one) => button("Clear", () => clear(path`global-parameters/${one.name}`, one.name, then), { kind: "link" }),
+    },
   ];
   return table(shown, global, { key: (one) => one.name, label: "Global parameters" });
 }
@@ -54,9 +83,23 @@ function set(vhosts, then) {
     title: "Set parameter",
     action: "Set",
     fields: [
-      { name: "scope", label: "Scope", kind: "choice", options: [["vhost", "component in a virtual host"], ["global", "global"]] },
+      {
+        name: "scope",
+        label: "Scope",
+        kind: "choice",
+        options: [
+          ["vhost", "component in a virtual host"],
+          ["global", "global"],
+        ],
+      },
       { name: "component", label: "Component", required: true, when: ({ scope }) => scope === "vhost" },
-      { name: "vhost", label: "Virtual host", kind: "choice", options: vhosts.map((name) => [name, name]), when: ({ scope }) => scope === "vhost" },
+      {
+        name: "vhost",
+        label: "Virtual host",
+        kind: "choice",
+        options: vhosts.map((name) => [name, name]),
+        when: ({ scope }) => scope === "vhost",
+      },
       { name: "name", label: "Name", required: true },
       { name: "value", label: "Value", kind: "json", required: true, hint: "JSON; strings need quotes." },
     ],

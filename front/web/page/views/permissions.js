@@ -12,18 +12,37 @@ export const permissions = {
 
   async load(ask, place) {
     const [page, topics, without, vhosts, users] = await Promise.all([
-      ask("permissions", listQuery(place)), ask("topic-permissions"), ask("users/without-permissions", { columns: "name" }), ask("vhosts", { columns: "name" }), ask("users", { columns: "name" }),
+      ask("permissions", listQuery(place)),
+      ask("topic-permissions"),
+      ask("users/without-permissions", { columns: "name" }),
+      ask("vhosts", { columns: "name" }),
+      ask("users", { columns: "name" }),
     ]);
-    return { page, topics, without: without.map((one) => one.name), vhosts: vhosts.map((one) => one.name), users: users.map((one) => one.name) };
+    return {
+      page,
+      topics,
+      without: without.map((one) => one.name),
+      vhosts: vhosts.map((one) => one.name),
+      users: users.map((one) => one.name),
+    };
   },
 
   render({ page, topics, without, vhosts, users }, place, screen) {
     const then = () => screen.refresh();
     return [
-      heading("Permissions", { actions: [button("Set permissions", () => setPermission({ users, vhosts, then }), { kind: "primary", icon: icon("plus") })] }),
+      heading("Permissions", {
+        actions: [
+          button("Set permissions", () => setPermission({ users, vhosts, then }), { kind: "primary", icon: icon("plus") }),
+        ],
+      }),
       without.length > 0 && el("p", { class: "notice warn" }, `Users without permissions: ${names(without, 20)}.`),
       listing({
-        id: "permissions", columns: permissionColumns("both", then), page, place, label: "Permissions", key: permissionKey,
+        id: "permissions",
+        columns: permissionColumns("both", then),
+        page,
+        place,
+        label: "Permissions",
+        key: permissionKey,
         empty: { title: "No permissions", text: "Users need permissions to use a virtual host." },
       }),
       panel("Topic permissions", topicTable(topics, then)),

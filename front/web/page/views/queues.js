@@ -10,8 +10,27 @@ import { declareQueue, deleteQueues, purgeQueues } from "../parts/queue-actions.
 import { listing, listQuery } from "../parts/table.js";
 
 const FIELDS = [
-  "name", "vhost", "type", "durable", "auto_delete", "exclusive", "arguments", "node", "policy", "effective_policy_definition", "state", "messages",
-  "messages_ready", "messages_unacknowledged", "message_bytes", "memory", "consumers", "leader", "members", "online", "message_stats",
+  "name",
+  "vhost",
+  "type",
+  "durable",
+  "auto_delete",
+  "exclusive",
+  "arguments",
+  "node",
+  "policy",
+  "effective_policy_definition",
+  "state",
+  "messages",
+  "messages_ready",
+  "messages_unacknowledged",
+  "message_bytes",
+  "memory",
+  "consumers",
+  "leader",
+  "members",
+  "online",
+  "message_stats",
 ].join();
 
 const id = (queue) => `${queue.vhost}\n${queue.name}`;
@@ -20,7 +39,10 @@ export const queues = {
   title: () => "Queues and streams",
 
   async load(ask, place) {
-    const [page, vhosts] = await Promise.all([ask(inVhost("queues", place), listQuery(place, { fields: FIELDS })), vhostNames(ask)]);
+    const [page, vhosts] = await Promise.all([
+      ask(inVhost("queues", place), listQuery(place, { fields: FIELDS })),
+      vhostNames(ask),
+    ]);
     return { page, vhosts };
   },
 
@@ -40,7 +62,9 @@ export const queues = {
         tools: selected.size > 0 ? chosenTools(selected, screen) : [],
         empty: {
           title: "No queues yet",
-          text: "A queue keeps messages until a consumer takes them. Programs declare theirs when they start; you can declare one here, too.",
+          text:
+            "Queues store messages until they are consumed. Applications usually declare their own; " +
+            "you can also declare one here.",
           action: button("Declare a queue", declare),
         },
       }),
@@ -52,17 +76,73 @@ function columns(withVhost) {
   return [
     { id: "name", title: "Name", sort: "name", cell: (one) => queueLink(one.vhost, one.name) },
     { id: "vhost", title: "Virtual host", sort: "vhost", rank: 2, off: !withVhost, cell: (one) => one.vhost },
-    { id: "type", title: "Type", sort: "type", cell: (one) => typeBadge(one.type) },
-    { id: "features", title: "Features", rank: 2, cell: (one) => el("span", { class: "badges" }, features(one).map(([word, title]) => badge(word, "plain", title))) },
+    { id: "type", title: "Type", sort: "type", rank: 1, cell: (one) => typeBadge(one.type) },
+    {
+      id: "features",
+      title: "Features",
+      rank: 2,
+      cell: (one) =>
+        el(
+          "span",
+          { class: "badges" },
+          features(one).map(([word, title]) => badge(word, "plain", title)),
+        ),
+    },
     { id: "policy", title: "Policy", sort: "policy", rank: 3, off: true, cell: (one) => one.policy ?? "" },
     { id: "state", title: "State", sort: "state", cell: (one) => stateBadge(one.state) },
     { id: "ready", title: "Ready", sort: "messages_ready", number: true, cell: (one) => figure(one.messages_ready) },
-    { id: "unacked", title: "Unacked", menu: "Unacknowledged", sort: "messages_unacknowledged", number: true, cell: (one) => figure(one.messages_unacknowledged) },
-    { id: "messages", title: "Total", sort: "messages", number: true, cell: (one) => withTrend(one, "messages", one.messages, count(one.messages), "series-blue") },
-    { id: "bytes", title: "Size", sort: "message_bytes", number: true, rank: 3, off: true, cell: (one) => bytes(one.message_bytes) },
-    { id: "in", title: "In", menu: "Rate in", sort: "message_stats.publish_details.rate", number: true, rank: 2, cell: (one) => flow(one, "publish", "series-teal") },
-    { id: "out", title: "Out", menu: "Rate out", sort: "message_stats.deliver_get_details.rate", number: true, rank: 2, cell: (one) => flow(one, "deliver_get", "series-amber") },
-    { id: "ack", title: "Ack", menu: "Rate of acknowledgements", sort: "message_stats.ack_details.rate", number: true, off: true, cell: (one) => flow(one, "ack", "series-violet") },
+    {
+      id: "unacked",
+      title: "Unacked",
+      menu: "Unacknowledged",
+      sort: "messages_unacknowledged",
+      number: true,
+      rank: 1,
+      cell: (one) => figure(one.messages_unacknowledged),
+    },
+    {
+      id: "messages",
+      title: "Total",
+      sort: "messages",
+      number: true,
+      cell: (one) => withTrend(one, "messages", one.messages, count(one.messages), "series-blue"),
+    },
+    {
+      id: "bytes",
+      title: "Size",
+      sort: "message_bytes",
+      number: true,
+      rank: 3,
+      off: true,
+      cell: (one) => bytes(one.message_bytes),
+    },
+    {
+      id: "in",
+      title: "In",
+      menu: "Rate in",
+      sort: "message_stats.publish_details.rate",
+      number: true,
+      rank: 2,
+      cell: (one) => flow(one, "publish", "series-teal"),
+    },
+    {
+      id: "out",
+      title: "Out",
+      menu: "Rate out",
+      sort: "message_stats.deliver_get_details.rate",
+      number: true,
+      rank: 2,
+      cell: (one) => flow(one, "deliver_get", "series-amber"),
+    },
+    {
+      id: "ack",
+      title: "Ack",
+      menu: "Rate of acknowledgements",
+      sort: "message_stats.ack_details.rate",
+      number: true,
+      off: true,
+      cell: (one) => flow(one, "ack", "series-violet"),
+    },
     { id: "consumers", title: "Consumers", sort: "consumers", number: true, rank: 2, cell: (one) => figure(one.consumers) },
     { id: "memory", title: "Memory", sort: "memory", number: true, off: true, cell: (one) => bytes(one.memory) },
     { id: "node", title: "Node", sort: "node", rank: 3, class: "nowrap", cell: place },
@@ -84,7 +164,15 @@ function flow(queue, what, colour) {
 function place(queue) {
   if (!queue.members) return nodeLink(queue.node);
   const away = queue.members.length - queue.online.length;
-  return [nodeLink(queue.leader), " ", badge(`${queue.online.length} of ${queue.members.length}`, away > 0 ? "bad" : "plain", `members that are there: ${queue.online.join(", ")}`)];
+  return [
+    nodeLink(queue.leader),
+    " ",
+    badge(
+      `${queue.online.length} of ${queue.members.length}`,
+      away > 0 ? "bad" : "plain",
+      `members that are there: ${queue.online.join(", ")}`,
+    ),
+  ];
 }
 
 function selection(items, selected, screen) {
@@ -102,7 +190,13 @@ function selection(items, selected, screen) {
     id: "selection",
     class: "check-cell",
     title: el("input", { type: "checkbox", "aria-label": "Select all of this page", checked: isAll, onchange: all }),
-    cell: (queue) => el("input", { type: "checkbox", "aria-label": `Select ${queue.name}`, checked: selected.has(id(queue)), onchange: turn(queue) }),
+    cell: (queue) =>
+      el("input", {
+        type: "checkbox",
+        "aria-label": `Select ${queue.name}`,
+        checked: selected.has(id(queue)),
+        onchange: turn(queue),
+      }),
   };
 }
 
@@ -116,6 +210,13 @@ function chosenTools(selected, screen) {
     el("span", {}, plural(selected.size, "queue"), " selected"),
     button("Purge", () => purgeQueues(list(), then)),
     button("Delete", () => deleteQueues(list(), then), { kind: "danger-quiet" }),
-    button("Select none", () => { selected.clear(); screen.redraw(); }, { kind: "quiet-button" }),
+    button(
+      "Select none",
+      () => {
+        selected.clear();
+        screen.redraw();
+      },
+      { kind: "quiet-button" },
+    ),
   ];
 }

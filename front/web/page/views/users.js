@@ -29,7 +29,12 @@ export const users = {
     return [
       heading("Users", { actions: [button("Add user", add, { kind: "primary", icon: icon("plus") })] }),
       listing({
-        id: "users", columns: COLUMNS, page, place, label: "Users", key: (one) => one.name,
+        id: "users",
+        columns: COLUMNS,
+        page,
+        place,
+        label: "Users",
+        key: (one) => one.name,
         empty: { title: "No users", text: "There are no users." },
       }),
     ];
@@ -37,14 +42,30 @@ export const users = {
 };
 
 const COLUMNS = [
-  { id: "name", title: "Name", sort: "name", cell: (one) => el("a", { class: "name", href: link(["users", one.name]) }, one.name) },
+  {
+    id: "name",
+    title: "Name",
+    sort: "name",
+    cell: (one) => el("a", { class: "name", href: link(["users", one.name]) }, one.name),
+  },
   { id: "tags", title: "Tags", cell: tagBadges },
-  { id: "limits", title: "Limits", cell: (one) => Object.entries(one.limits).map(([name, value]) => `${name} ${count(value)}`).join(", ") || el("span", { class: "quiet" }, "none") },
+  {
+    id: "limits",
+    title: "Limits",
+    cell: (one) =>
+      Object.entries(one.limits)
+        .map(([name, value]) => `${name} ${count(value)}`)
+        .join(", ") || el("span", { class: "quiet" }, "none"),
+  },
 ];
 
 function tagBadges(one) {
   if (one.tags.length === 0) return el("span", { class: "quiet" }, "none");
-  return el("span", { class: "badges" }, one.tags.map((tag) => badge(tag, tag === "administrator" ? "warn" : "plain")));
+  return el(
+    "span",
+    { class: "badges" },
+    one.tags.map((tag) => badge(tag, tag === "administrator" ? "warn" : "plain")),
+  );
 }
 
 export const user = {
@@ -53,7 +74,10 @@ export const user = {
   async load(ask, place) {
     const where = path`users/${place.parts[1]}`;
     const [told, permissions, topics, vhosts] = await Promise.all([
-      ask(where), ask(`${where}/permissions`), ask(`${where}/topic-permissions`), ask("vhosts", { columns: "name" }),
+      ask(where),
+      ask(`${where}/permissions`),
+      ask(`${where}/topic-permissions`),
+      ask("vhosts", { columns: "name" }),
     ]);
     return { told, permissions, topics, vhosts: vhosts.map((one) => one.name) };
   },
@@ -64,16 +88,17 @@ export const user = {
       heading(told.name, {
         above: [el("a", { href: link(["users"]) }, "Users")],
         badges: [tagBadges(told), told.name === me().name && badge("you", "info")].filter(Boolean),
-        actions: [
-          button("Edit", () => edit(told, then)),
-          button("Delete", () => deleteUser(told), { kind: "danger-quiet" }),
-        ],
+        actions: [button("Edit", () => edit(told, then)), button("Delete", () => deleteUser(told), { kind: "danger-quiet" })],
       }),
-      panel(["Permissions", button("Set permissions", () => setPermission({ user: told.name, vhosts, then }))],
-        permissionTable(permissions, { by: "vhost", then })),
+      panel(
+        ["Permissions", button("Set permissions", () => setPermission({ user: told.name, vhosts, then }))],
+        permissionTable(permissions, { by: "vhost", then }),
+      ),
       panel("Topic permissions", topicTable(topics, then)),
-      panel(["Limits", button("Set limit", () => setLimit("user", told.name, then))],
-        limitTable("user", [{ user: told.name, value: told.limits }], then)),
+      panel(
+        ["Limits", button("Set limit", () => setLimit("user", told.name, then))],
+        limitTable("user", [{ user: told.name, value: told.limits }], then),
+      ),
     ];
   },
 };
@@ -85,15 +110,32 @@ function edit(told, then) {
     action: isNew ? "Add" : "Save",
     fields: [
       ...(isNew ? [{ name: "name", label: "Name", required: true }] : []),
-      { name: "password", label: "Password", kind: "password", required: true, hint: isNew ? null : "Replaces the current password." },
+      {
+        name: "password",
+        label: "Password",
+        kind: "password",
+        required: true,
+        hint: isNew ? null : "Replaces the current password.",
+      },
       { name: "again", label: "Repeat password", kind: "password", required: true },
       ...TAGS.map(([tag, label]) => ({ name: `tag ${tag}`, label, kind: "check", value: told?.tags.includes(tag) })),
-      { name: "other", label: "Other tags", value: (told?.tags ?? []).filter((tag) => !TAGS.some(([known]) => known === tag)).join(","), hint: "Comma-separated." },
+      {
+        name: "other",
+        label: "Other tags",
+        value: (told?.tags ?? []).filter((tag) => !TAGS.some(([known]) => known === tag)).join(","),
+        hint: "Comma-separated.",
+      },
     ],
     run: async (values) => {
       if (values.password !== values.again) throw new Error("The two passwords differ.");
       const name = isNew ? values.name : told.name;
-      const tags = [...TAGS.map(([tag]) => tag).filter((tag) => values[`tag ${tag}`]), ...values.other.split(",").map((tag) => tag.trim()).filter(Boolean)];
+      const tags = [
+        ...TAGS.map(([tag]) => tag).filter((tag) => values[`tag ${tag}`]),
+        ...values.other
+          .split(",")
+          .map((tag) => tag.trim())
+          .filter(Boolean),
+      ];
       await put(path`users/${name}`, { password: values.password, tags });
       then();
       return isNew ? `${name} is added. Grant permissions next.` : `${name} is updated.`;

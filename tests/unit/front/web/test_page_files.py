@@ -26,6 +26,7 @@ VENDORED = {
     "uplot.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
     "uplot-license.txt": "8f989229699b4fe2f1a0432d0e9edc338a8a911e250e2d1b01ecd770a5f5b1bd",
 }
+LINES_MAX, COLUMNS_MAX = 500, 128
 # Each could make an element, a script or an address of a name.
 FORBIDDEN = (
     "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "DOMParser", "srcdoc",
@@ -135,10 +136,30 @@ def test_modules_import_what_is_there_and_views_know_nothing_of_each_other(path:
         assert {one.parent.name for one in found} <= below
 
 
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: str(path.relative_to(PAGE)))
+def test_what_is_imported_is_used(path: Path) -> None:
+    text = path.read_text()
+    imported = re.findall(r"^import \{([^}]+)\}", text, re.MULTILINE)
+    names = [name.split()[-1] for group in imported for name in group.replace("\n", " ").split(",") if name.strip()]
+    assert [name for name in names if len(re.findall(rf"\b{name}\b", text)) < 2] == []
+
+
+def test_what_is_exported_is_used() -> None:
+    texts = {path: path.read_text() for path in SCRIPTS}
+    unused = []
+    for path, text in texts.items():
+        for name in re.findall(r"^export (?:async )?(?:function|const|class) (\w+)", text, re.MULTILINE):
+            others = (other for place, other in texts.items() if place != path)
+            if not any(re.search(rf"\b{name}\b", other) for other in others):
+                unused.append(f"{path.relative_to(PAGE)}: {name}")
+    assert unused == []
+
+
 @pytest.mark.parametrize("path", OURS, ids=lambda path: str(path.relative_to(PAGE)))
 def test_files_can_be_held_in_mind_and_say_what_they_are_for(path: Path) -> None:
     lines = path.read_text().splitlines()
-    assert len(lines) <= 400
+    assert len(lines) <= LINES_MAX
+    assert max(map(len, lines)) <= COLUMNS_MAX
     if path.suffix == ".js":
         assert lines[0].startswith("// ")
 
