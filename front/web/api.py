@@ -193,13 +193,7 @@ class Api:
             raise HttpError(
                 401, "not_authorized", "user or password is wrong, or not accepted from this address"
             ) from error
-        acting_for(Actor(user.name, request.client))
-        request.user = user
-        return user
         return _serves(request, user)
-
-    async def _get_metrics(self, request: Request) -> Response:
-        return Response(200, await self._ports.metrics(), "text/plain; version=0.0.4; charset=utf-8")
 
 
 def _serves(request: Request, user: UserRecord) -> UserRecord:
