@@ -62,6 +62,7 @@ class World:
             news=NO_NEWS,
             remote_serving=None,
             attend=lambda: None,
+            say_who=lambda number, actor: None,
         )
         ports: Any = SimpleNamespace(loop=SimpleNamespace(), actor_number=lambda actor: 0)
         host: Any = SimpleNamespace(wake=lambda queue: None)

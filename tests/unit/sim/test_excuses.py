@@ -76,7 +76,7 @@ def test_a_wrong_count_of_purged_messages_is_found(monkeypatch: pytest.MonkeyPat
     assert outcome_of("classic-plain", purged_at_s=3.0).checked["purges_are_counted"] == 1
     purged = QueueBacking.purged
     monkeypatch.setattr(
-        QueueBacking, "purged", lambda backing, queue, ranges, count: purged(backing, queue, ranges, count + 1)
+        QueueBacking, "purged", lambda backing, queue, ranges, count, by: purged(backing, queue, ranges, count + 1, by)
     )
     assert outcome_of("classic-plain", purged_at_s=3.0).invariant == "purges_are_counted"
 
