@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from broker.catalog.catalog import Catalog
 from broker.names import RESERVED_PREFIX
-from broker.records import PolicyRecord, UserRecord, VhostRecord
+from broker.records import ExchangeRecord, PolicyRecord, UserRecord, VhostRecord
 
 Json = dict[str, Any]
 Parts = dict[str, Iterator[Json]]
@@ -84,7 +84,7 @@ def _user(record: UserRecord, hashes: PasswordHashes | None) -> Json:
     if hashes is None:
         return fields
     if record.password_hash is None:
-        return {**fields, "password_hash": ""}
+        return {**fields, "password_hash": "", "hashing_algorithm": DEFAULT_HASHING}
     algorithm, password_hash = hashes.exported(record.password_hash)
     if algorithm.startswith(RABBITMQ_HASHINGS):
         return {**fields, "password_hash": password_hash, "hashing_algorithm": algorithm}
@@ -144,8 +144,13 @@ def _policy_value(policy: PolicyRecord) -> Json:
 
 def _exchanges(catalog: Catalog, vhost: str) -> Iterator[Json]:
     records = [record for record in catalog.exchanges(vhost) if not record.name.startswith(RESERVED_PREFIX)]
-    names = ("name", "durable", "auto_delete", "internal", "arguments")
-    return ({**_fields(record, *names), "type": record.kind} for record in records)
+    names = ("name", "durable", "auto_delete", "arguments")
+    return ({**_fields(record, *names), "type": record.kind, **_internal(record)} for record in records)
+
+
+def _internal(record: ExchangeRecord) -> Json:
+    """RabbitMQ exports no such exchanges, so it is said where it is so."""
+    return {"internal": True} if record.internal else {}
 
 
 def _queues(catalog: Catalog, vhost: str) -> Iterator[Json]:

@@ -25,6 +25,7 @@ PARTS = (
     "users", "vhosts", "permissions", "topic_permissions", "global_parameters", "parameters", "policies", "exchanges",
     "queues", "bindings",
 )  # fmt: skip
+ODD_NAME = "naïve / queue"
 PASSWORD = "trip-pässword"
 EVERYTHING = {"configure": ".*", "write": ".*", "read": ".*"}
 TIMEOUT_S = 60
@@ -82,7 +83,6 @@ def requests() -> Iterator[tuple[str, str, Any]]:
         yield "PUT", f"users/{name}", {"tags": "management,policymaker", **password}
         yield "PUT", f"permissions/{vhost}/{name}", {**EVERYTHING, "configure": "^own"}
     yield "PUT", f"permissions/{quorum}/trip-clear", EVERYTHING
-    yield "PUT", f"topic-permissions/{vhost}/trip-clear", {"exchange": "events", "write": "^a", "read": ".*"}
     yield "PUT", "user-limits/trip-clear/max-channels", {"value": 5}
     yield "PUT", f"vhost-limits/{vhost}/max-queues", {"value": 50}
     yield "PUT", "global-parameters/trip", {"value": {"a": [1, 2.5, None, "ü"]}}
@@ -100,9 +100,10 @@ def requests() -> Iterator[tuple[str, str, Any]]:
     for kind in ("direct", "fanout", "topic", "headers"):
         yield "PUT", f"exchanges/{vhost}/{kind}", {"type": kind}
     yield "PUT", f"exchanges/{vhost}/events", {
-        "type": "topic", "durable": False, "auto_delete": True, "internal": True,
+        "type": "topic", "durable": True, "auto_delete": True,
         "arguments": {"alternate-exchange": "fanout"},
     }  # fmt: skip
+    yield "PUT", f"topic-permissions/{vhost}/trip-clear", {"exchange": "events", "write": "^a", "read": ".*"}
     yield "PUT", f"queues/{vhost}/orders", {"durable": True, "arguments": {"x-message-ttl": 60000, "x-max-priority": 5}}
     yield (
         "PUT",
@@ -111,7 +112,7 @@ def requests() -> Iterator[tuple[str, str, Any]]:
     )
     yield "PUT", f"queues/{vhost}/stream", {"durable": True, "arguments": {"x-queue-type": "stream", "x-max-age": "1D"}}
     yield "PUT", f"queues/{quorum}/by-default", {"durable": True}
-    yield "PUT", f"queues/{vhost}/naïve%20%2F%20queue", {"durable": True, "auto_delete": True}
+    yield "PUT", f"queues/{vhost}/{quote(ODD_NAME, safe='')}", {"durable": True, "auto_delete": True}
     yield "POST", f"bindings/{vhost}/e/topic/q/orders", {"routing_key": "a.#", "arguments": {}}
     yield "POST", f"bindings/{vhost}/e/headers/q/orders", {"routing_key": "", "arguments": {"x-match": "any", "n": 1}}
     yield "POST", f"bindings/{vhost}/e/direct/e/fanout", {"routing_key": "k", "arguments": {}}
