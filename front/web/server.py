@@ -54,6 +54,7 @@ class WebSocket(asyncio.StreamReaderProtocol, Guest):
     def __init__(self, server: WebServer, source: str) -> None:
         super().__init__(asyncio.StreamReader(limit=READ_BYTES), partial(server.serve_connection, self))
         self.source = source
+        self.asks_for_head = False  # the request being served: its answer has no body, whatever is wrong
         self._server = server
         self._accepted: asyncio.Transport | None = None
 
@@ -138,7 +139,7 @@ class WebServer:
         while True:
             try:
                 idle_s = STRANGER_IDLE_TIMEOUT_S if self.gate.is_stranger(socket) else IDLE_TIMEOUT_S
-                request = await self._read_request(connection, reader, writer, client, idle_s)
+                request = await self._read_request(socket, connection, reader, writer, client, idle_s)
             except h11.RemoteProtocolError as error:
                 request = None
                 status = error.error_status_hint
@@ -152,8 +153,8 @@ class WebServer:
                 response = await self._answer_safely(request)
                 if request.user is not None:
                     self.gate.logged_in(socket)
-            is_head = request is not None and request.method == "HEAD"
-            await self._send(connection, writer, response, head=is_head or response.status == HTTPStatus.NOT_MODIFIED)
+            without_body = socket.asks_for_head or response.status == HTTPStatus.NOT_MODIFIED
+            await self._send(connection, writer, response, head=without_body)
             if request is None or connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
                 return
             connection.start_next_cycle()
@@ -169,6 +170,7 @@ class WebServer:
 
     async def _read_request(
         self,
+        socket: WebSocket,
         connection: h11.Connection,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
@@ -176,6 +178,7 @@ class WebServer:
         idle_s: float,
     ) -> Request | None:
         """The next request, or None when the client is done. Raises HttpError, h11.RemoteProtocolError, TimeoutError."""
+        socket.asks_for_head = False
         request: Request | None = None
         tls = writer.get_extra_info("ssl_object") is not None
         body = bytearray()
@@ -194,6 +197,7 @@ class WebServer:
                 if not begun:
                     begun, deadline = True, clock() + REQUEST_TIMEOUT_S
             elif isinstance(event, h11.Request):
+                socket.asks_for_head = event.method == b"HEAD"
                 request = Request(
                     method=event.method.decode("ascii"),
                     target=event.target.decode("latin-1"),

@@ -33,6 +33,7 @@ from tests.unit.front.web.route_rights import ROUTES
 CONNECTIONS = 8
 ANSWER_S_MAX = 30.0
 READ_BYTES = 65_536
+LOG_SHOWN = 20_000  # characters of its end
 PASSWORD = "fuzz"
 STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
 LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
@@ -331,7 +332,13 @@ def main(arguments: list[str] | None = None) -> int:
             began = time.perf_counter()
             statuses = asyncio.run(run(node, given.requests, given.seed))
             rate = given.requests / (time.perf_counter() - began)
-            assert "Traceback" not in node.log.read_text(), node.log.read_text()[-5_000:]
+            assert "Traceback" not in node.log.read_text()
+        except AssertionError as error:
+            print(
+                f"{error}\nthe node, which has {'ended' if node.process.poll() is not None else 'gone on'}, has said:"
+            )
+            print(node.log.read_text()[-LOG_SHOWN:])
+            return 1
         finally:
             code = node.stop()
     assert code == 0, f"the node has ended with {code}"

@@ -156,3 +156,10 @@ def test_a_reason_that_is_no_utf8_is_answered_all_the_same() -> None:
     reply = exchange(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", refuse)
     assert reply.startswith(b"HTTP/1.1 400")
     assert b"Not UTF-8, base64 is: " in reply
+
+
+@pytest.mark.parametrize("target", [b"/api?x=%ff", b"/%ff", b"//["])
+def test_an_answer_to_head_has_no_body_though_its_target_cannot_be_read(target: bytes) -> None:
+    """It had one, which h11 refuses to send: the connection was closed without a word."""
+    reply = exchange(b"HEAD " + target + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    assert reply.startswith(b"HTTP/1.1 400") and reply.endswith(b"\r\n\r\n")
