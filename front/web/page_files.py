@@ -14,6 +14,7 @@ never become a script (POLICY).
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -99,20 +100,20 @@ def read_page() -> tuple[str, dict[str, PageFile]]:
     raw = dict(_found(files("front.web") / "page", ""))
     version = _hash(b"\0".join(part for name in sorted(raw) for part in (name.encode(), raw[name])))
     raw[DOCUMENT] = raw[DOCUMENT].replace(VERSION_PLACE, version.encode())
-    return version, {name: _file(name, body) for name, body in raw.items()}
+    return version, {name: PageFile(body, TYPES[_ending(name)], f'"{_hash(body)}"') for name, body in raw.items()}
 
 
-def _found(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
-    found: list[tuple[str, bytes]] = []
+def _found(folder: Traversable, prefix: str) -> Iterator[tuple[str, bytes]]:
+    """What an editor leaves beside them does not belong to the page."""
     for one in folder.iterdir():
-        name = f"{prefix}{one.name}"
-        found += _found(one, f"{name}/") if one.is_dir() else [(name, one.read_bytes())]
-    return found
+        if one.is_dir():
+            yield from _found(one, f"{prefix}{one.name}/")
+        elif _ending(one.name) in TYPES:
+            yield f"{prefix}{one.name}", one.read_bytes()
 
 
-def _file(name: str, body: bytes) -> PageFile:
-    """Raises KeyError for one whose type is not known: it does not belong to the page."""
-    return PageFile(body, TYPES[name.rpartition(".")[2]], f'"{_hash(body)}"')
+def _ending(name: str) -> str:
+    return name.rpartition(".")[2]
 
 
 def _hash(raw: bytes) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -21,6 +22,8 @@ from front.web.router import WebRouter
 
 REPLICATED = ("quorum", "stream")
 NOWHERE = QueueNodes("", (), ())
+
+logger = logging.getLogger("leveret.web")
 
 
 @dataclass(slots=True, frozen=True)
@@ -119,6 +122,11 @@ class GroupsApi:
             raise NotSupported("this node belongs to no cluster")
         return self._cluster
 
+    def _operated(self, request: Request, what: str) -> ClusterPort:
+        """For what is done to the cluster, and has to be found in the log."""
+        logger.info("user %r: %s over HTTP", operator(request).name, what)
+        return self._known_cluster()
+
     async def _get_cluster(self, request: Request) -> Response:
         """As this node sees it, with how many queues live on each node."""
         status, who = self._known_cluster().status(), operator(request)
@@ -130,14 +138,14 @@ class GroupsApi:
 
     async def _drain(self, request: Request) -> Response:
         """Of the node that is asked."""
-        await self._known_cluster().drain()
+        await self._operated(request, "drain").drain()
         return Response(204)
 
     async def _revive(self, request: Request) -> Response:
-        await self._known_cluster().revive()
+        await self._operated(request, "revive").revive()
         return Response(204)
 
     async def _forget(self, request: Request, node: str) -> Response:
         """One that is down. Where a queue would be lost with it, it is refused: `anyway=true` accepts that."""
-        await self._known_cluster().forget(node, anyway=request.asks("anyway"))
+        await self._operated(request, f"forget {node!r}").forget(node, anyway=request.asks("anyway"))
         return Response(204)

@@ -8,12 +8,23 @@ export const exchangePath = (vhost, name) => path`exchanges/${vhost}/${name === 
 // A list of all, or of one virtual host if the address names one.
 export const inVhost = (list, place) => (place.query.vhost ? path`${list}/${place.query.vhost}` : list);
 
-const VHOSTS_MAX = 500;
+const SOME = { page: 1, page_size: 500 }; // as many as one answer may have
 
-// The names of virtual hosts, to choose from.
-export async function vhostNames(ask) {
-  const page = await ask("vhosts", { page: 1, page_size: VHOSTS_MAX, pagination: "true", columns: "name" });
+// The first of a list that is shown without pages.
+export const firstOf = async (ask, list) => (await ask(list, SOME)).items;
+
+// Names to choose from, of "vhosts" or "users".
+export async function namesOf(ask, list) {
+  const page = await ask(list, { ...SOME, columns: "name" });
   return page.items.map((one) => one.name);
+}
+
+export const vhostNames = (ask) => namesOf(ask, "vhosts");
+
+// A field of a dialog for such a name: to choose, or to type where there are more than were asked for.
+export function nameField(name, label, names, more = {}) {
+  if (names.length >= SOME.page_size) return { name, label, required: true, ...more };
+  return { name, label, kind: "choice", options: names.map((one) => [one, one]), ...more };
 }
 
 export const rateOf = (thing, name) => thing.message_stats?.[`${name}_details`]?.rate ?? 0;

@@ -1,6 +1,7 @@
 // Limits of virtual hosts and of users.
 
 import { path, put, remove } from "../core/api.js";
+import { nameField } from "../core/broker.js";
 import { el } from "../core/dom.js";
 import { count } from "../core/format.js";
 import { confirm, numberIn, openDialog } from "./dialog.js";
@@ -23,16 +24,7 @@ export function setLimit(kind, name, then, names = []) {
     title: name === null ? `Limit a ${kind === "user" ? "user" : "virtual host"}` : `Limit ${name}`,
     action: "Set",
     fields: [
-      ...(name === null
-        ? [
-            {
-              name: "whose",
-              label: kind === "user" ? "User" : "Virtual host",
-              kind: "choice",
-              options: names.map((one) => [one, one]),
-            },
-          ]
-        : []),
+      ...(name === null ? [nameField("whose", kind === "user" ? "User" : "Virtual host", names)] : []),
       { name: "limit", label: "Limit", kind: "choice", options: KNOWN[kind].map(([limit, label]) => [limit, label]) },
       { name: "value", label: "Number", kind: "number", required: true, hint: "-1 means unlimited." },
     ],

@@ -1,6 +1,7 @@
 // Permissions of users in virtual hosts.
 
 import { path, put, remove } from "../core/api.js";
+import { nameField } from "../core/broker.js";
 import { el } from "../core/dom.js";
 import { link } from "../core/routes.js";
 import { confirm, openDialog } from "./dialog.js";
@@ -54,8 +55,6 @@ function clear(one, then) {
   });
 }
 
-const choice = (names) => names.map((name) => [name, name]);
-
 export function setPermission({ user = null, vhost = null, users = [], vhosts = [], then }) {
   openDialog({
     title: "Set permissions",
@@ -66,8 +65,8 @@ export function setPermission({ user = null, vhost = null, users = [], vhosts = 
     ),
     action: "Set",
     fields: [
-      ...(user === null ? [{ name: "user", label: "User", kind: "choice", options: choice(users) }] : []),
-      ...(vhost === null ? [{ name: "vhost", label: "Virtual host", kind: "choice", options: choice(vhosts) }] : []),
+      ...(user === null ? [nameField("user", "User", users)] : []),
+      ...(vhost === null ? [nameField("vhost", "Virtual host", vhosts)] : []),
       { name: "configure", label: "Configure: declare and delete", value: ".*" },
       { name: "write", label: "Write: publish, bind queues", value: ".*" },
       { name: "read", label: "Read: consume, get, purge", value: ".*" },

@@ -1,7 +1,7 @@
 // Actions on queues and bindings, used by several views.
 
 import { path, post, put, remove } from "../core/api.js";
-import { QUEUE_ARGUMENTS, exchangePath, queuePath } from "../core/broker.js";
+import { QUEUE_ARGUMENTS, exchangePath, nameField, queuePath } from "../core/broker.js";
 import { el } from "../core/dom.js";
 import { plural } from "../core/format.js";
 import { confirm, jsonIn, lostMessages, numberIn, openDialog, pairsIn } from "./dialog.js";
@@ -23,7 +23,7 @@ export function declareQueue(vhosts, vhost, then) {
         ],
         value: "classic",
       },
-      { name: "vhost", label: "Virtual host", kind: "choice", options: vhosts.map((name) => [name, name]), value: vhost },
+      nameField("vhost", "Virtual host", vhosts, { value: vhost }),
       { name: "name", label: "Name", required: true },
       {
         name: "durable",

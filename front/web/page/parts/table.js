@@ -81,7 +81,6 @@ export function listQuery(place, { sort = "", reverse = false, fields = "" } = {
     page_size: query.size || SIZE,
     name: query.name,
     use_regex: query.name && query.regex ? "true" : undefined,
-    pagination: "true",
     sort: query.sort || sort,
     sort_reverse: (query.sort ? query.desc === "1" : reverse) ? "true" : undefined,
     columns: fields,
@@ -129,13 +128,14 @@ function nothing(page, empty) {
   );
 }
 
+let typing = 0; // a timer: each letter makes the list wait a little longer
+
 function filterBox(place) {
-  let timer = 0;
   const apply = (change) => go(changed({ ...change, page: "" }), { replace: true });
   const typed = (event) => {
-    clearTimeout(timer);
+    clearTimeout(typing);
     const text = event.target.value;
-    timer = setTimeout(() => apply({ name: text }), TYPING_MS);
+    typing = setTimeout(() => apply({ name: text }), TYPING_MS);
   };
   return el(
     "div",

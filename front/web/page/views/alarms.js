@@ -20,7 +20,7 @@ export const alarms = {
       check("health/checks/alarms"),
       check("health/checks/quorum-queues-without-elected-leaders/all-vhosts"),
       check("health/checks/node-is-quorum-critical"),
-      ask("connections", { page: 1, page_size: LOOKED_AT_MAX, pagination: "true", sort: "state", columns: FIELDS }),
+      ask("connections", { page: 1, page_size: LOOKED_AT_MAX, sort: "state", columns: FIELDS }),
       may("monitoring") ? ask("nodes") : [],
     ]);
     const heldUp = connections.items.filter((one) => HELD_UP.has(one.state));

@@ -1,6 +1,7 @@
 // Export and import of definitions.
 
 import { get, path, post } from "../core/api.js";
+import { vhostNames } from "../core/broker.js";
 import { el } from "../core/dom.js";
 import { plural } from "../core/format.js";
 import { jsonIn, openDialog, toast } from "../parts/dialog.js";
@@ -11,10 +12,9 @@ const KINDS = ["users", "vhosts", "permissions", "queues", "exchanges", "binding
 export const definitions = {
   title: () => "Definitions",
 
-  load: (ask) => ask("vhosts", { columns: "name" }),
+  load: vhostNames,
 
-  render(vhosts) {
-    const all = vhosts.map((one) => one.name);
+  render(all) {
     return [
       heading("Definitions", {
         below:

@@ -1,7 +1,7 @@
 // Exchanges and their bindings.
 
 import { put, remove } from "../core/api.js";
-import { exchangePath, inVhost, vhostNames } from "../core/broker.js";
+import { exchangePath, inVhost, nameField, vhostNames } from "../core/broker.js";
 import { el } from "../core/dom.js";
 import { plural } from "../core/format.js";
 import { changed, go, link } from "../core/routes.js";
@@ -83,7 +83,7 @@ function declareExchange(vhosts, vhost, then) {
     title: "Declare an exchange",
     action: "Declare",
     fields: [
-      { name: "vhost", label: "Virtual host", kind: "choice", options: vhosts.map((name) => [name, name]), value: vhost },
+      nameField("vhost", "Virtual host", vhosts, { value: vhost }),
       { name: "name", label: "Name", required: true },
       { name: "type", label: "Type", kind: "choice", options: TYPES },
       { name: "durable", label: "Durable", kind: "check", value: true, hint: "Survives a restart of the node." },
@@ -106,7 +106,7 @@ export const exchange = {
 
   async load(ask, place) {
     const where = exchangePath(place.parts[1], place.parts[2]);
-    const query = { page: 1, page_size: SHOWN_MAX, pagination: "true" };
+    const query = { page: 1, page_size: SHOWN_MAX };
     const [told, from, to] = await Promise.all([
       ask(where),
       ask(`${where}/bindings/source`, query),

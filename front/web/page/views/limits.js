@@ -1,5 +1,6 @@
 // Limits of virtual hosts and users.
 
+import { firstOf, namesOf, vhostNames } from "../core/broker.js";
 import { limitTable, setLimit } from "../parts/limits.js";
 import { button, heading, panel } from "../parts/pieces.js";
 
@@ -8,12 +9,12 @@ export const limits = {
 
   async load(ask) {
     const [vhostLimits, userLimits, vhosts, users] = await Promise.all([
-      ask("vhost-limits"),
-      ask("user-limits"),
-      ask("vhosts", { columns: "name" }),
-      ask("users", { columns: "name" }),
+      firstOf(ask, "vhost-limits"),
+      firstOf(ask, "user-limits"),
+      vhostNames(ask),
+      namesOf(ask, "users"),
     ]);
-    return { vhostLimits, userLimits, vhosts: vhosts.map((one) => one.name), users: users.map((one) => one.name) };
+    return { vhostLimits, userLimits, vhosts, users };
   },
 
   render({ vhostLimits, userLimits, vhosts, users }, place, screen) {

@@ -1,6 +1,7 @@
 // Runtime parameters of components, and global ones.
 
 import { path, put, remove } from "../core/api.js";
+import { firstOf, nameField, vhostNames } from "../core/broker.js";
 import { el } from "../core/dom.js";
 import { confirm, jsonIn, openDialog } from "../parts/dialog.js";
 import { icon } from "../parts/icons.js";
@@ -13,10 +14,10 @@ export const parameters = {
   async load(ask, place) {
     const [page, global, vhosts] = await Promise.all([
       ask("parameters", listQuery(place)),
-      ask("global-parameters"),
-      ask("vhosts", { columns: "name" }),
+      firstOf(ask, "global-parameters"),
+      vhostNames(ask),
     ]);
-    return { page, global, vhosts: vhosts.map((one) => one.name) };
+    return { page, global, vhosts };
   },
 
   render({ page, global, vhosts }, place, screen) {
@@ -93,13 +94,7 @@ function set(vhosts, then) {
         ],
       },
       { name: "component", label: "Component", required: true, when: ({ scope }) => scope === "vhost" },
-      {
-        name: "vhost",
-        label: "Virtual host",
-        kind: "choice",
-        options: vhosts.map((name) => [name, name]),
-        when: ({ scope }) => scope === "vhost",
-      },
+      nameField("vhost", "Virtual host", vhosts, { when: ({ scope }) => scope === "vhost" }),
       { name: "name", label: "Name", required: true },
       { name: "value", label: "Value", kind: "json", required: true, hint: "JSON; strings need quotes." },
     ],

@@ -1,5 +1,6 @@
 // Permissions of all users in all virtual hosts.
 
+import { firstOf, namesOf, vhostNames } from "../core/broker.js";
 import { el } from "../core/dom.js";
 import { names } from "../core/format.js";
 import { icon } from "../parts/icons.js";
@@ -13,18 +14,12 @@ export const permissions = {
   async load(ask, place) {
     const [page, topics, without, vhosts, users] = await Promise.all([
       ask("permissions", listQuery(place)),
-      ask("topic-permissions"),
-      ask("users/without-permissions", { columns: "name" }),
-      ask("vhosts", { columns: "name" }),
-      ask("users", { columns: "name" }),
+      firstOf(ask, "topic-permissions"),
+      namesOf(ask, "users/without-permissions"),
+      vhostNames(ask),
+      namesOf(ask, "users"),
     ]);
-    return {
-      page,
-      topics,
-      without: without.map((one) => one.name),
-      vhosts: vhosts.map((one) => one.name),
-      users: users.map((one) => one.name),
-    };
+    return { page, topics, without, vhosts, users };
   },
 
   render({ page, topics, without, vhosts, users }, place, screen) {

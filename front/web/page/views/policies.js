@@ -1,7 +1,7 @@
 // Policies and operator policies.
 
 import { get, path, put, remove } from "../core/api.js";
-import { inVhost, vhostNames } from "../core/broker.js";
+import { inVhost, nameField, vhostNames } from "../core/broker.js";
 import { el } from "../core/dom.js";
 import { count, names, plural } from "../core/format.js";
 import { may } from "../core/login.js";
@@ -104,10 +104,7 @@ function edit(kind, told, vhosts, vhost, then) {
     ),
     fields: [
       ...(isNew
-        ? [
-            { name: "vhost", label: "Virtual host", kind: "choice", options: vhosts.map((name) => [name, name]), value: vhost },
-            { name: "name", label: "Name", required: true },
-          ]
+        ? [nameField("vhost", "Virtual host", vhosts, { value: vhost }), { name: "name", label: "Name", required: true }]
         : []),
       {
         name: "pattern",
@@ -160,7 +157,6 @@ async function showMatches(place, told, vhost) {
       page_size: SHOWN,
       name: form.elements.pattern.value,
       use_regex: "true",
-      pagination: "true",
       columns: "name",
     });
     const found = page.items.map((one) => one.name);

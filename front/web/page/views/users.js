@@ -1,6 +1,7 @@
 // Users, their tags, permissions and limits.
 
 import { path, put, remove } from "../core/api.js";
+import { vhostNames } from "../core/broker.js";
 import { el } from "../core/dom.js";
 import { count } from "../core/format.js";
 import { user as me } from "../core/login.js";
@@ -77,9 +78,9 @@ export const user = {
       ask(where),
       ask(`${where}/permissions`),
       ask(`${where}/topic-permissions`),
-      ask("vhosts", { columns: "name" }),
+      vhostNames(ask),
     ]);
-    return { told, permissions, topics, vhosts: vhosts.map((one) => one.name) };
+    return { told, permissions, topics, vhosts };
   },
 
   render({ told, permissions, topics, vhosts }, place, screen) {

@@ -1,6 +1,7 @@
 // Virtual hosts, their permissions and limits.
 
 import { path, post, put, remove } from "../core/api.js";
+import { namesOf } from "../core/broker.js";
 import { el } from "../core/dom.js";
 import { may } from "../core/login.js";
 import { go, link } from "../core/routes.js";
@@ -79,9 +80,9 @@ export const vhost = {
       ask(path`vhosts/${name}`),
       ask(path`vhosts/${name}/permissions`),
       ask(path`vhost-limits/${name}`),
-      ask("users", { columns: "name" }),
+      namesOf(ask, "users"),
     ]);
-    return { told, permissions, limits, users: users.map((one) => one.name) };
+    return { told, permissions, limits, users };
   },
 
   render({ told, permissions, limits, users }, place, screen) {
