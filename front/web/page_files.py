@@ -51,8 +51,6 @@ POLICY = "; ".join(
 )
 SECURITY = (
     ("Content-Security-Policy", POLICY),
-    ("X-Frame-Options", "DENY"),
-    ("Referrer-Policy", "no-referrer"),
     ("Cross-Origin-Opener-Policy", "same-origin"),
     ("Cross-Origin-Resource-Policy", "same-origin"),
 )

@@ -108,4 +108,4 @@ def connected_clients(node: RunningNode) -> Iterator[None]:
 
 def connection_parameters(node: RunningNode, name: str) -> pika.ConnectionParameters:
     said = {"connection_name": name, "product": name, "version": name, "platform": name, name: name}
-    return pika.ConnectionParameters(*node.amqp, client_properties=said)
+    return pika.ConnectionParameters(*node.amqp, client_properties=said, heartbeat=0)  # nobody would send them

@@ -46,7 +46,14 @@ def test_a_password_that_was_changed_leads_back_to_the_login(stranger: PageBrows
     stranger.log_in("changed", "before")
     stranger.open("/users")
     api.put("users/changed", password="after", tags="administrator")
-    stranger.until("it was not noticed", lambda: "no longer accepted" in stranger.text(".login"))
+    stranger.until("it was not noticed", lambda: "has ended" in stranger.text(".login"))
+
+
+def test_a_reload_does_not_ask_again(stranger: PageBrowser) -> None:
+    stranger.log_in()
+    stranger.driver.refresh()
+    assert stranger.find("nav#menu")
+    stranger.shown()
 
 
 def test_who_logs_out_leaves_nothing_behind(stranger: PageBrowser) -> None:
@@ -55,6 +62,8 @@ def test_who_logs_out_leaves_nothing_behind(stranger: PageBrowser) -> None:
     stranger.find(".login")
     kept = stranger.driver.execute_script("return JSON.stringify([localStorage, sessionStorage, document.cookie])")
     assert kept == '[{},{},""]'
+    stranger.driver.refresh()
+    stranger.find(".login")
     assert not stranger.all("nav#menu")
 
 

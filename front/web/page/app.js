@@ -1,9 +1,8 @@
 // The page begins here: who is logged in, which view the address names, and what is around it.
 
-import { get } from "./core/api.js";
 import { el, morph } from "./core/dom.js";
 import { listenForKeys } from "./core/keys.js";
-import { isSignedIn, signIn, signOut, user } from "./core/login.js";
+import { isSignedIn, isStillSignedIn, resume, signIn, signOut, user } from "./core/login.js";
 import { here } from "./core/routes.js";
 import { Screen } from "./core/screen.js";
 import { forgetTrends } from "./core/trend.js";
@@ -36,10 +35,19 @@ function samePlace(one, other) {
 
 function show(shown) {
   if (shown !== screen) return;
-  if (shown.error?.isLoginRefused) return leave("The login is no longer accepted. Log in again.");
+  if (shown.error?.status === 401) askAboutLogin(shown);
   document.title = `${shown.view.title(shown.place)} · Leveret`;
   root.className = "with-menu";
   morph(root, ...shell(shown, user(), leave));
+}
+
+// A refusal may be about one view, or the login has ended.
+async function askAboutLogin(shown) {
+  const refused = shown.error;
+  const isAccepted = await isStillSignedIn();
+  if (shown !== screen || shown.error !== refused) return;
+  if (!isAccepted) leave("The login has ended. Log in again.");
+  else if (shown.data !== null) shown.refresh();
 }
 
 function askForLogin() {
@@ -52,7 +60,7 @@ function askForLogin() {
 }
 
 async function enter(name, password) {
-  await signIn(name, password, () => get("whoami"));
+  await signIn(name, password);
   leaving = "";
   open();
 }
@@ -68,4 +76,4 @@ function leave(reason = "") {
 document.body.append(root);
 addEventListener("hashchange", open);
 listenForKeys();
-open();
+resume().then(open);

@@ -1,17 +1,13 @@
 // Requests to the node's management API.
 
-import { authorized } from "./login.js";
-
-const LOGIN_REFUSED = "not_authorized"; // of a login; what a user may not do is "not_authorised"
 const ANSWER_MS = 4000;
 const CHANGE_MS = 35000; // a publish waits for its confirm for 30 s
 
 // The node's own reason, or why there was no answer; then `status` is 0.
 class ApiError extends Error {
-  constructor(status, reason, word = "") {
+  constructor(status, reason) {
     super(reason);
     this.status = status;
-    this.isLoginRefused = word === LOGIN_REFUSED;
   }
 }
 
@@ -69,16 +65,14 @@ async function sent(method, where, body, limit, signal, more = {}) {
   const headers = { Accept: "application/json", "X-Requested-With": "XMLHttpRequest", ...more };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   try {
-    return await fetch(
-      `api/${where}`,
-      authorized({
-        method,
-        headers,
-        body: body === undefined ? undefined : JSON.stringify(body),
-        cache: "no-store",
-        signal: signal === null ? timeout : AbortSignal.any([timeout, signal]),
-      }),
-    );
+    return await fetch(`api/${where}`, {
+      method,
+      headers,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      credentials: "same-origin",
+      cache: "no-store",
+      signal: signal === null ? timeout : AbortSignal.any([timeout, signal]),
+    });
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new ApiError(
@@ -91,7 +85,7 @@ async function sent(method, where, body, limit, signal, more = {}) {
 async function refusal(response) {
   try {
     const said = await response.json();
-    return new ApiError(response.status, String(said.reason ?? said.error), said.error);
+    return new ApiError(response.status, String(said.reason ?? said.error));
   } catch {
     return new ApiError(response.status, `The node answered with status ${response.status}.`);
   }

@@ -26,6 +26,8 @@ export function bytes(value) {
   return `${rest < 10 && unit > 0 ? small.format(rest) : whole.format(rest)} ${UNITS[unit]}`;
 }
 
+export const byteRate = (value) => `${bytes(value)}/s`;
+
 // The two largest units of a time in milliseconds.
 export function duration(ms) {
   if (!Number.isFinite(ms)) return NONE;

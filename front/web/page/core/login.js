@@ -1,34 +1,47 @@
-// Who is logged in, and how requests prove it. No other module knows how.
-//
-// Name and password stay in the memory of this tab: they are in no storage and no cookie, and a reload asks again.
+// Who is logged in. The browser keeps a cookie, which no script can read, so that a reload does not ask again. Name and
+// password stay in the memory of this tab, for a node that was restarted and knows its logins no more.
 
-let authorization = null;
+import { get, post, remove } from "./api.js";
+
+let given = null;
 let known = null;
 
 export const user = () => known;
 
 export const isSignedIn = () => known !== null;
 
-// The options of a request, with what proves who asks. Without cookies the browser never asks for a password by itself.
-export function authorized(options) {
-  const headers = authorization === null ? options.headers : { ...options.headers, Authorization: authorization };
-  return { ...options, headers, credentials: "omit" };
+export async function signIn(username, password) {
+  known = (await post("login", { username, password })).user;
+  given = { username, password };
 }
 
-// `who` asks the node for the user behind the login, and throws if the login is refused.
-export async function signIn(name, password, who) {
-  authorization = `Basic ${base64(`${name}:${password}`)}`;
-  try {
-    known = await who();
-  } catch (error) {
-    signOut();
-    throw error;
-  }
+// By the cookie of an earlier login, if it is still good.
+export async function resume() {
+  known = await get("whoami").catch(() => null);
 }
 
 export function signOut() {
-  authorization = null;
   known = null;
+  given = null;
+  return remove("login").catch(() => {});
+}
+
+// After a refusal: whether it was meant for what was asked for, and not for the login. Logs in anew where the node has
+// forgotten it. A node that is away says nothing about the login.
+export async function isStillSignedIn() {
+  return (
+    (await isAccepted(() => get("whoami"))) ||
+    (given !== null && (await isAccepted(() => signIn(given.username, given.password))))
+  );
+}
+
+async function isAccepted(ask) {
+  try {
+    await ask();
+    return true;
+  } catch (error) {
+    return error.status !== 401;
+  }
 }
 
 const TAGS = {
@@ -40,8 +53,4 @@ const TAGS = {
 // Whether the user has a tag with this right. The node decides; this is for what the page offers.
 export function may(right) {
   return (known?.tags ?? []).some((tag) => TAGS[right].includes(tag));
-}
-
-function base64(text) {
-  return btoa(String.fromCharCode(...new TextEncoder().encode(text)));
 }

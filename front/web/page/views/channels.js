@@ -1,14 +1,14 @@
 // AMQP channels.
 
 import { path } from "../core/api.js";
-import { rateOf, vhostNames } from "../core/broker.js";
+import { vhostNames } from "../core/broker.js";
 import { el } from "../core/dom.js";
-import { count, rate } from "../core/format.js";
+import { count } from "../core/format.js";
 import { link } from "../core/routes.js";
-import { trend } from "../core/trend.js";
 import { channelColumns } from "../parts/channel-columns.js";
 import { chart } from "../parts/chart.js";
 import { consumerTable } from "../parts/consumer-table.js";
+import { rates, samplesOf } from "../parts/history.js";
 import { badge, connectionLink, emptyState, facts, heading, nodeLink, panel, stat } from "../parts/pieces.js";
 import { listing, listQuery } from "../parts/table.js";
 
@@ -51,15 +51,9 @@ const FLOWS = [
 export const channel = {
   title: ({ parts }) => parts[1],
 
-  load: (ask, place) => ask(path`channels/${place.parts[1]}`),
+  load: (ask, place) => ask(path`channels/${place.parts[1]}`, samplesOf()),
 
   render(told) {
-    const times = [...trend(`channel times ${told.name}`, Date.now() / 1000)];
-    const series = FLOWS.map(([name, label, colour]) => ({
-      label,
-      colour,
-      values: [...trend(`channel ${told.name} ${name}`, rateOf(told, name))],
-    }));
     return [
       heading(`Channel ${told.number}`, {
         above: [el("a", { href: link(["channels"]) }, "Channels"), " of ", connectionLink(told.connection_details.name)],
@@ -75,7 +69,7 @@ export const channel = {
         stat("Uncommitted", count(told.messages_uncommitted)),
         stat("Prefetch", told.prefetch_count === 0 ? "unlimited" : count(told.prefetch_count)),
       ),
-      panel("", chart({ title: "Message rates", times, format: rate, series })),
+      panel("", chart(rates("Message rates", told.message_stats, FLOWS))),
       panel(
         "Details",
         facts([

@@ -12,8 +12,8 @@ export const cluster = {
 
   async load(ask) {
     const [told, nodes] = await Promise.all([ask("leveret/cluster"), ask("nodes")]);
-    const facts = new Map(nodes.map((one) => [one.name, one]));
-    return { told, nodes: told.nodes.map((view) => ({ ...view, facts: facts.get(view.name), load: told.load[view.name] })) };
+    const known = new Map(nodes.map((one) => [one.name, one]));
+    return { told, nodes: told.nodes.map((view) => ({ ...view, facts: known.get(view.name), load: told.load[view.name] })) };
   },
 
   render({ told, nodes }, place, screen) {

@@ -3,9 +3,10 @@
 import { path, remove } from "../core/api.js";
 import { vhostNames } from "../core/broker.js";
 import { el } from "../core/dom.js";
-import { ago, bytes, count, moment, plain } from "../core/format.js";
+import { ago, byteRate, bytes, count, moment, plain } from "../core/format.js";
 import { go, link } from "../core/routes.js";
 import { trend } from "../core/trend.js";
+import { chart } from "../parts/chart.js";
 import { openDialog } from "../parts/dialog.js";
 import {
   badge,
@@ -22,6 +23,7 @@ import {
   stateBadge,
 } from "../parts/pieces.js";
 import { channelColumns } from "../parts/channel-columns.js";
+import { rates, samplesOf } from "../parts/history.js";
 import { listing, listQuery, table } from "../parts/table.js";
 
 const FIELDS =
@@ -114,16 +116,21 @@ function flow(one, what, colour) {
     "span",
     { class: "with-line" },
     sparkline(trend(`connection ${one.name} ${what}`, now), colour),
-    el("span", { class: now === 0 ? "zero" : "" }, `${bytes(now)}/s`),
+    el("span", { class: now === 0 ? "zero" : "" }, byteRate(now)),
   );
 }
+
+const THROUGHPUT = [
+  ["recv_oct", "From client", "series-teal"],
+  ["send_oct", "To client", "series-amber"],
+];
 
 export const connection = {
   title: ({ parts }) => parts[1],
 
   async load(ask, place) {
     const where = path`connections/${place.parts[1]}`;
-    const [told, channels] = await Promise.all([ask(where), ask(`${where}/channels`)]);
+    const [told, channels] = await Promise.all([ask(where, samplesOf()), ask(`${where}/channels`)]);
     return { told, channels };
   },
 
@@ -138,19 +145,18 @@ export const connection = {
       el(
         "div",
         { class: "stats" },
-        stat("From client", `${bytes(told.recv_oct_details.rate)}/s`, {
+        stat("From client", byteRate(told.recv_oct_details.rate), {
           note: `${bytes(told.recv_oct)} total`,
-          samples: trend(`connection ${told.name} recv_oct`, told.recv_oct_details.rate),
           colour: "series-teal",
         }),
-        stat("To client", `${bytes(told.send_oct_details.rate)}/s`, {
+        stat("To client", byteRate(told.send_oct_details.rate), {
           note: `${bytes(told.send_oct)} total`,
-          samples: trend(`connection ${told.name} send_oct`, told.send_oct_details.rate),
           colour: "series-amber",
         }),
         stat("Send backlog", bytes(told.send_pend)),
         stat("Channels", count(told.channels)),
       ),
+      panel("", chart(rates("Throughput", told, THROUGHPUT, byteRate))),
       el(
         "div",
         { class: "columns" },

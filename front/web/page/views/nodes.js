@@ -4,8 +4,8 @@ import { path } from "../core/api.js";
 import { el } from "../core/dom.js";
 import { bytes, count, duration } from "../core/format.js";
 import { link } from "../core/routes.js";
-import { trend } from "../core/trend.js";
 import { chart } from "../parts/chart.js";
+import { levels, samplesOf } from "../parts/history.js";
 import { badge, emptyState, facts, heading, meter, nodeLink, panel, stat, stateBadge } from "../parts/pieces.js";
 import { table } from "../parts/table.js";
 
@@ -59,14 +59,12 @@ export const node = {
 
   async load(ask, place) {
     const where = path`nodes/${place.parts[1]}`;
-    const told = await ask(where);
+    const told = await ask(where, samplesOf());
     const logins = told.running ? await ask(path`auth/attempts/${place.parts[1]}`) : [];
     return { told, logins };
   },
 
   render({ told, logins }) {
-    const times = [...trend(`node times ${told.name}`, Date.now() / 1000)];
-    const line = (label, colour, value) => [{ label, colour, values: [...trend(`node ${told.name} ${label}`, value)] }];
     return [
       heading(told.name, { above: [el("a", { href: link(["nodes"]) }, "Nodes")], badges: [badges(told)] }),
       el(
@@ -81,11 +79,8 @@ export const node = {
       el(
         "div",
         { class: "columns" },
-        panel("", chart({ title: "Memory", times, format: bytes, series: line("Memory", "series-blue", told.mem_used) })),
-        panel(
-          "",
-          chart({ title: "Connections", times, format: count, series: line("Connections", "series-teal", told.sockets_used) }),
-        ),
+        panel("", chart(levels("Memory", told, [["mem_used", "Memory", "series-blue"]], bytes))),
+        panel("", chart(levels("Connections", told, [["sockets_used", "Connections", "series-teal"]], count))),
       ),
       panel(
         "Details",

@@ -5,13 +5,12 @@ import { el } from "../core/dom.js";
 import { bytes, count, duration, names, plural, rate } from "../core/format.js";
 import { changed, link } from "../core/routes.js";
 import { chart } from "../parts/chart.js";
+import { RANGES, USUAL_RANGE, levels, rates, samplesOf } from "../parts/history.js";
 import { heading, meter, nodeLink, panel, sparkline, stat, stateBadge } from "../parts/pieces.js";
 import { table } from "../parts/table.js";
 import { check } from "../core/api.js";
 import { trend } from "../core/trend.js";
 
-// Label -> age and interval of the samples, in seconds.
-const RANGES = { "1 min": [60, 5], "10 min": [600, 5], "1 h": [3600, 60], "8 h": [28800, 600], "24 h": [86400, 1800] };
 const FLOWS = [
   ["publish", "Published", "series-blue"],
   ["confirm", "Confirmed", "series-teal"],
@@ -28,10 +27,8 @@ export const overview = {
   title: () => "Overview",
 
   async load(ask, place) {
-    const [age, step] = RANGES[place.query.range] ?? RANGES["10 min"];
-    const range = { lengths_age: age, lengths_incr: step, msg_rates_age: age, msg_rates_incr: step };
     const [told, nodes, alarms, leaders] = await Promise.all([
-      ask("overview", range),
+      ask("overview", samplesOf(place.query.range)),
       may("monitoring") ? ask("nodes") : [],
       check("health/checks/alarms"),
       check("health/checks/quorum-queues-without-elected-leaders/all-vhosts"),
@@ -40,14 +37,16 @@ export const overview = {
   },
 
   render({ told, nodes, alarms, leaderless }, place) {
+    const queued = levels("Queued messages", told.queue_totals, BACKLOG, count);
+    const flows = rates("Message rates", told.message_stats, FLOWS);
     return [
       heading("Overview", {
         above: `Cluster ${told.cluster_name} · node ${told.node} · ${told.product_name} ${told.product_version}`,
         actions: [ranges(place)],
       }),
       attention(nodes, alarms, leaderless),
-      tiles(told),
-      el("div", { class: "columns" }, panel("", chart(lengths(told))), panel("", chart(rates(told)))),
+      tiles(told, queued, flows),
+      el("div", { class: "columns" }, panel("", chart(queued)), panel("", chart(flows))),
       nodes.length > 0 && panel("Nodes", nodeTable(nodes)),
       el("div", { class: "columns" }, panel("Churn", churn(told)), panel("Listeners", listeners(told))),
     ];
@@ -55,7 +54,7 @@ export const overview = {
 };
 
 function ranges(place) {
-  const chosen = place.query.range ?? "10 min";
+  const chosen = place.query.range ?? USUAL_RANGE;
   return el(
     "div",
     { class: "segmented ranges", role: "group", "aria-label": "Time that the charts show" },
@@ -91,31 +90,24 @@ function attention(nodes, alarms, leaderless) {
   );
 }
 
-function tiles(told) {
+function tiles(told, queued, flows) {
   const totals = told.queue_totals;
   const stats = told.message_stats ?? {};
-  const flow = (key, label, colour) => {
-    const now = stats[`${key}_details`]?.rate ?? 0;
-    return stat(label, rate(now), {
+  const flow = ([key, label, colour], at) =>
+    stat(label, rate(stats[`${key}_details`]?.rate ?? 0), {
       colour,
-      samples: trend(`overview ${key}`, now),
+      samples: flows.series[at].values,
       note: stats[key] === undefined ? null : `${count(stats[key])} total`,
     });
-  };
-  const waiting = (key, label, colour) =>
+  const waiting = ([key, label, colour], at) =>
     stat(label, count(totals[key]), {
       colour,
-      samples: trend(`overview ${key}`, totals[key]),
+      samples: queued.series[at].values,
       note: `of ${count(totals.messages)} queued`,
     });
   const objects = told.object_totals;
   return [
-    el(
-      "div",
-      { class: "stats six" },
-      BACKLOG.map((one) => waiting(...one)),
-      FLOWS.slice(0, 4).map((one) => flow(...one)),
-    ),
+    el("div", { class: "stats six" }, BACKLOG.map(waiting), FLOWS.slice(0, 4).map(flow)),
     el(
       "div",
       { class: "stats small" },
@@ -128,58 +120,6 @@ function tiles(told) {
       }).map(([key, label]) => stat(label, count(objects[key]), { href: link([key]) })),
     ),
   ];
-}
-
-function lengths(told) {
-  return series(
-    "Queued messages",
-    BACKLOG,
-    told.queue_totals,
-    count,
-    (samples) => samples,
-    (totals, key) => totals[key] ?? 0,
-  );
-}
-
-function rates(told) {
-  return series(
-    "Message rates",
-    FLOWS,
-    told.message_stats ?? {},
-    rate,
-    growth,
-    (stats, key) => stats[`${key}_details`]?.rate ?? 0,
-  );
-}
-
-// The samples that the node keeps; until it has some, those that this page has collected.
-function series(title, lines, counted, format, shape, now) {
-  const kept = lines.map(([key]) => counted[`${key}_details`]?.samples ?? null);
-  if (kept.every((samples) => samples !== null && samples.length > 2)) {
-    const oldestFirst = kept.map((samples) => shape([...samples].reverse()));
-    const times = oldestFirst[0].map((one) => one.timestamp / 1000);
-    return {
-      title,
-      format,
-      times,
-      series: lines.map(([, label, colour], at) => ({ label, colour, values: oldestFirst[at].map((one) => one.sample) })),
-    };
-  }
-  const times = trend(`${title} times`, Date.now() / 1000);
-  return {
-    title,
-    format,
-    times: [...times],
-    series: lines.map(([key, label, colour]) => ({ label, colour, values: [...trend(`${title} ${key}`, now(counted, key))] })),
-  };
-}
-
-// Cumulative samples to rates per second.
-function growth(samples) {
-  return samples.slice(1).map((one, at) => ({
-    timestamp: one.timestamp,
-    sample: Math.max(0, one.sample - samples[at].sample) / Math.max(0.001, (one.timestamp - samples[at].timestamp) / 1000),
-  }));
 }
 
 function nodeTable(nodes) {

@@ -6,11 +6,11 @@ import { el } from "../core/dom.js";
 import { bytes, count, names, plural, rate } from "../core/format.js";
 import { may } from "../core/login.js";
 import { changed, go, link } from "../core/routes.js";
-import { trend } from "../core/trend.js";
 import { bindingTable } from "../parts/bindings.js";
 import { chart } from "../parts/chart.js";
 import { consumerTable } from "../parts/consumer-table.js";
 import { confirm, openDialog } from "../parts/dialog.js";
+import { levels, rates, samplesOf } from "../parts/history.js";
 import { memberTable } from "../parts/members.js";
 import {
   badge,
@@ -40,7 +40,7 @@ export const queue = {
     const tab = place.query.tab ?? "overview";
     const where = queuePath(vhost, name);
     const [told, bindings, group] = await Promise.all([
-      ask(where),
+      ask(where, samplesOf()),
       tab === "bindings" ? ask(`${where}/bindings`) : null,
       tab === "members" ? ask(path`leveret/queues/${vhost}/${name}/group`) : null,
     ]);
@@ -113,10 +113,6 @@ const LENGTHS = [
 ];
 
 function overviewTab({ told }) {
-  const key = `${told.vhost}\n${told.name}`;
-  const times = [...trend(`times ${key}`, Date.now() / 1000)];
-  const lines = (all, value) =>
-    all.map(([name, label, colour]) => ({ label, colour, values: [...trend(`detail ${name} ${key}`, value(name))] }));
   return [
     el(
       "div",
@@ -130,8 +126,8 @@ function overviewTab({ told }) {
     el(
       "div",
       { class: "columns" },
-      panel("", chart({ title: "Queued messages", times, format: count, series: lines(LENGTHS, (name) => told[name]) })),
-      panel("", chart({ title: "Message rates", times, format: rate, series: lines(FLOWS, (name) => rateOf(told, name)) })),
+      panel("", chart(levels("Queued messages", told, LENGTHS, count))),
+      panel("", chart(rates("Message rates", told.message_stats, FLOWS))),
     ),
     el("div", { class: "columns" }, panel("Details", details(told)), panel("Arguments and policy", argumentsOf(told))),
     kindPanel(told),

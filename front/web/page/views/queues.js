@@ -145,7 +145,7 @@ function columns(withVhost) {
     },
     { id: "consumers", title: "Consumers", sort: "consumers", number: true, rank: 2, cell: (one) => figure(one.consumers) },
     { id: "memory", title: "Memory", sort: "memory", number: true, off: true, cell: (one) => bytes(one.memory) },
-    { id: "node", title: "Node", sort: "node", rank: 3, class: "nowrap", cell: place },
+    { id: "node", title: "Node", sort: "node", rank: 3, class: "nowrap", cell: home },
   ];
 }
 
@@ -161,7 +161,7 @@ function flow(queue, what, colour) {
 }
 
 // Where it lives; of one with members how many are there.
-function place(queue) {
+function home(queue) {
   if (!queue.members) return nodeLink(queue.node);
   const away = queue.members.length - queue.online.length;
   return [
