@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 from dataclasses import replace
@@ -13,9 +14,9 @@ from broker.catalog import catalog_commands as commands
 from broker.login.client_address import ClientAddress
 from broker.records import UserRecord
 from front.web.browser_logins import LOGINS_MAX, LOGINS_OF_USER_MAX, BrowserLogins
-from front.web.compression import BYTES_MIN, INLINE_BYTES_MAX
+from front.web.compression import BYTES_MIN, INLINE_BYTES_MAX, compressed
 from front.web.cross_origin import CrossOrigin
-from front.web.request import HttpError, Request
+from front.web.request import HttpError, Request, Response
 from tests.unit.front.web.test_api import LOCAL, NOW, World, world
 
 __all__ = ["world"]  # the fixture
@@ -228,8 +229,19 @@ def test_a_large_answer_is_compressed_for_who_can_read_it(world: World, length: 
     ):
         response = world.request("GET", "/api/vhosts", accept_encoding=accepted)
         assert (("Content-Encoding", "gzip") in response.headers) == is_read
-        assert (gzip.decompress(response.body) if is_read else response.body) == plain.body
-        assert len(response.body) < length or not is_read
+        body = b"".join(response.pieces) or response.body
+        assert (gzip.decompress(body) if is_read else body) == plain.body
+        assert len(body) < length or not is_read
+
+
+@pytest.mark.parametrize("count", [40, 4_000])
+def test_an_answer_in_pieces_is_compressed_as_one(count: int) -> None:
+    pieces = [f"some figure {number}\n".encode() for number in range(count)]
+    asked = Request("GET", "/metrics/per-object", {b"accept-encoding": b"gzip"}, b"", LOCAL, NOW)
+    response = asyncio.run(compressed(asked, Response(200, content_type="text/plain", pieces=pieces * 2)))
+    body = b"".join(response.pieces) or response.body
+    assert gzip.decompress(body) == b"".join(pieces * 2)
+    assert len(body) < sum(map(len, pieces))
 
 
 def test_a_small_answer_is_not_compressed(world: World) -> None:
