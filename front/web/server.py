@@ -198,6 +198,7 @@ class WebServer:
                     begun, deadline = True, clock() + REQUEST_TIMEOUT_S
             elif isinstance(event, h11.Request):
                 socket.asks_for_head = event.method == b"HEAD"
+                _refuse_large_head(event)
                 request = Request(
                     method=event.method.decode("ascii"),
                     target=event.target.decode("latin-1"),
@@ -262,3 +263,10 @@ def _says(response: Response, header: str) -> bool:
 
 def _loop_time() -> float:
     return asyncio.get_running_loop().time()
+
+
+def _refuse_large_head(event: h11.Request) -> None:
+    """Raises HttpError. h11 looks only at heads that come in several pieces."""
+    size = len(event.target) + sum(len(name) + len(value) for name, value in event.headers)
+    if size > HEADER_BYTES_MAX:
+        raise HttpError(431, "bad_request", f"target and headers of {size} bytes, {HEADER_BYTES_MAX} are read")

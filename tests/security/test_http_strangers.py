@@ -37,7 +37,7 @@ def answer_to(node: RunningNode, *sent: bytes) -> bytes:
         (b"PUT /api/users/x HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\n", b"4"),
         (b"PUT /api/users/x HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", b"4"),
         (b"PUT /api/users/x HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n12", b"4"),
-        (b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 40_000 + b"\r\n\r\n", b"4"),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 40_000 + b"\r\n\r\n", b"431"),
         (b"GET /" + b"y" * 40_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", b"4"),
         (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 10_000 + b"\r\n", b"4"),
         (b"\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03" + bytes(190), b"4"),
