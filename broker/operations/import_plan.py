@@ -75,6 +75,7 @@ class ImportPlan:
         document: Document = {}
         yield from collect(self._raw, document)
         yield from self._read(document)
+        document.clear()  # the garbage collector would walk over it once more
         draft = CatalogDraft(self._catalog)
         yield from draft.take([one.command for one in self.wanted])
         yield from self._try_in(draft)
