@@ -1,13 +1,15 @@
 """Which names of a list somebody wants to see: a part of the name, or a regular expression of theirs, both caseless.
 
-RE2 matches in time that follows the length of the name. What it does not have (look-ahead, which people use to leave names
-out) is left to a matcher that backtracks, and that can take for ever: so it has a deadline for each name and for the request.
+RE2 matches in time that follows the lengths of pattern and name. What it does not have (look-ahead, which people use to leave
+names out) is left to a matcher that backtracks, and that can take for ever. So each has a deadline for one name and one for all
+names of a request; and a pattern that would be large once it is compiled is refused, for compiling it holds the node, too.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from math import prod
 from time import perf_counter
 
 import re2
@@ -16,10 +18,13 @@ import regex
 from front.web.refusals import bad_request
 
 PATTERN_CHARACTERS_MAX = 1_024
-REPEATS_MAX = 1_000  # as RE2 has it: larger counts are unrolled when a pattern is compiled
+COMPILED_BYTES_MAX = 262_144  # of RE2: larger ones take long to compile, and for each name
+# Characters, where counts are written out: the matcher that backtracks does that, also for counts within counts.
+UNROLLED_MAX = 20_000
 MATCH_S_MAX = 0.005  # of one name
 MATCHES_S_MAX = 0.25  # of all names of one request
 _COUNTS = re.compile(r"\{(\d*),?(\d*)\}")
+_VERBOSE = re.compile(r"\(\?[a-zA-Z0-9]*x")  # spaces and comments may be anywhere then, in a count, too
 
 Matcher = Callable[[str], bool]
 
@@ -37,37 +42,57 @@ def name_filter(wanted: str, *, is_regex: bool) -> Matcher:
 def _linear(pattern: str) -> Matcher | None:
     options = re2.Options()
     options.case_sensitive, options.log_errors = False, False
+    options.max_mem, options.never_capture = COMPILED_BYTES_MAX, True
     try:
         compiled = re2.compile(pattern, options)
     except re2.error:
         return None
+    return _within_time(pattern, lambda name, _: compiled.search(_as_utf8(name)) is not None)
 
-    def matches(name: str) -> bool:
-        if not name.isascii():
-            name = name.encode("utf-8", "replace").decode()
-        return compiled.search(name) is not None
 
-    return matches
+def _as_utf8(name: str) -> str:
+    return name if name.isascii() else name.encode("utf-8", "replace").decode()
 
 
 def _backtracking(pattern: str) -> Matcher:
-    counts = [int(count) for found in _COUNTS.findall(pattern) for count in found if count]
-    if max(counts, default=0) > REPEATS_MAX:
-        raise bad_request(f"a pattern repeats something at most {REPEATS_MAX} times")
+    _check_unrolled(pattern)
     try:
         compiled = regex.compile(pattern, regex.IGNORECASE)
     except (regex.error, OverflowError, RecursionError) as error:
         raise bad_request(f"invalid regular expression '{pattern}': {error}") from None
+    return _within_time(pattern, lambda name, left_s: compiled.search(name, timeout=left_s) is not None)
+
+
+def _check_unrolled(pattern: str) -> None:
+    """Counts are taken as if each were within all others: it is never more than that, whatever the pattern means."""
+    if _VERBOSE.search(pattern):
+        raise bad_request(f"the regular expression '{pattern}' has the flag x, which is not known here")
+    size = len(pattern) * prod(_most(*counts) for counts in _COUNTS.findall(pattern))
+    if size > UNROLLED_MAX:
+        raise bad_request(
+            f"the regular expression '{pattern}' is too large: its length times its counts may be {UNROLLED_MAX}"
+        )
+
+
+def _most(least: str, most: str) -> int:
+    """Of a count; what has no end is written out once more."""
+    return 1 + max(int(number or 0) for number in (least, most))
+
+
+def _within_time(pattern: str, matches: Callable[[str, float], bool]) -> Matcher:
+    """`matches` is told how long it may take, and raises TimeoutError; or takes longer, and is not asked again."""
     left_s = MATCHES_S_MAX
 
-    def matches(name: str) -> bool:
+    def timed(name: str) -> bool:
         nonlocal left_s
         begun = perf_counter()
         try:
-            return compiled.search(name, timeout=min(MATCH_S_MAX, left_s)) is not None
+            found = matches(name, min(MATCH_S_MAX, left_s))
         except TimeoutError:
-            raise bad_request(f"the regular expression '{pattern}' takes too long to match") from None
-        finally:
-            left_s = max(1e-6, left_s - (perf_counter() - begun))
+            left_s = 0.0
+        left_s -= perf_counter() - begun
+        if left_s <= 0:
+            raise bad_request(f"the regular expression '{pattern}' takes too long to match")
+        return found
 
-    return matches
+    return timed

@@ -195,7 +195,11 @@ class Metrics:
     async def detailed(self, families: Sequence[str], has_vhost: Matches, has_queue: Matches) -> Sequence[bytes]:
         """Those that are asked for; what is no family is passed over."""
         async with self._detailing:  # one after the other: each is a walk over all objects
-            return await self._made_detailed(families, MetricScope(has_vhost, has_queue))
+            # Matched here, in slices: where no queue has such a name, no row would ever give up the loop.
+            names = frozenset(
+                [one.record.name async for one in in_slices(self._broker.queues()) if has_queue(one.record.name)]
+            )
+            return await self._made_detailed(families, MetricScope(has_vhost, names.__contains__))
 
     async def _made_detailed(self, families: Sequence[str], scope: MetricScope) -> list[bytes]:
         of_node = [

@@ -6,6 +6,7 @@ import asyncio
 import json
 from itertools import product
 from operator import itemgetter
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from broker.login.client_address import ClientAddress
 from front.web import sorting
 from front.web.listing import ListOf, listed
-from front.web.name_filter import MATCHES_S_MAX
+from front.web.name_filter import MATCHES_S_MAX, name_filter
 from front.web.request import HttpError, Request
 from front.web.sorting import sorted_part
 
@@ -92,6 +93,54 @@ def test_a_pattern_that_cannot_be_is_400(pattern: str) -> None:
     assert refused(f"page=1&use_regex=true&name={pattern}").status == 400
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(?=a)((((a{1000}){1000}){1000}){1000})",  # 46 characters, and as much memory as there is
+        "(?=a)(((a{,100}){100,}){100})",
+        "(?x)(?=a)(((a{1 0 0}){1 0 0}){1 0 0})",  # the flag lets spaces into counts
+        "(?i-x:a)(?=a)(?sx:a{9 9 9})",
+    ],
+)
+def test_counts_within_counts_are_refused_before_they_take_memory(pattern: str) -> None:
+    begun = perf_counter()
+    with pytest.raises(HttpError) as caught:
+        name_filter(pattern, is_regex=True)
+    assert caught.value.status == 400
+    assert perf_counter() - begun < 0.2
+
+
+@pytest.mark.parametrize(
+    "pattern", ["^(?!amq).{36}$", "^(?!thing-9)[a-z]{5}-[0-9]{3}$", r"(\pL?){900}b", "[0-9a-f]{8}-" * 4]
+)
+def test_patterns_that_people_write_are_not_too_large(pattern: str) -> None:
+    name_filter(pattern, is_regex=True)("thing-001")
+
+
+def test_a_slow_pattern_of_re2_is_given_up_and_clients_are_served_meanwhile() -> None:
+    """Thousands of states for each character: it ends, and each name takes milliseconds."""
+    things = [{"name": "x" * 250}] * 2_000
+    request = Request("GET", "/api/things?page=1&use_regex=true&name=(.?){1000}!", {}, b"", LOCAL, 0)
+
+    async def run() -> int:
+        beats, ended = 0, asyncio.Event()
+
+        async def beat() -> None:
+            nonlocal beats
+            while not ended.is_set():
+                beats += 1
+                await asyncio.sleep(0)
+
+        beside = asyncio.create_task(beat())
+        with pytest.raises(HttpError, match="takes too long"):
+            await listed(request, things, KIND)
+        ended.set()
+        await beside
+        return beats
+
+    assert asyncio.run(run()) >= 5
+
+
 def test_a_pattern_that_takes_for_ever_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """It backtracks over each name without end, and nobody else would be served meanwhile."""
     things = [{"name": "x" * 200 + "!"}] * 1_000
@@ -120,6 +169,11 @@ def test_values_of_different_kinds_are_sorted_too() -> None:
         {"name": str(place), "v": value} for place, value in enumerate(("b", 2, None, [1], {"a": 1}, "a", 1.5, True))
     ]
     assert [one["v"] for one in asked("sort=v", odd)] == [None, True, 1.5, 2, "a", "b", [1], {"a": 1}]
+
+
+def test_columns_are_shown_once_each_and_not_thousands() -> None:
+    assert asked("columns=" + "name," * 5_000)[0] == {"name": "thing-000"}
+    assert "201 columns" in refused("columns=" + ",".join(map(str, range(201)))).reason
 
 
 def test_only_the_columns_that_are_asked_for_come() -> None:
