@@ -31,6 +31,7 @@ TLS_HANDSHAKE_TIMEOUT_S = 5.0
 BACKLOG = 4_096  # connections the kernel keeps waiting: a flood must not fill it before it is accepted
 HEADER_BYTES_MAX = 16_384
 READ_BYTES = 65_536
+PIECES_AT_ONCE = 100  # of a body in chunks, which may be of one byte each: half a millisecond
 SENT_AT_ONCE_BYTES = 262_144  # of a body in pieces
 
 Answer = Callable[[Request], Awaitable[Response]]
@@ -158,6 +159,9 @@ class WebServer:
             if request is None or connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
                 return
             connection.start_next_cycle()
+            await asyncio.sleep(
+                0
+            )  # what has come already is read without waiting: thousands of requests would be one turn
 
     async def _answer_safely(self, request: Request) -> Response:
         try:
@@ -182,7 +186,7 @@ class WebServer:
         request: Request | None = None
         tls = writer.get_extra_info("ssl_object") is not None
         body = bytearray()
-        allowed = 0
+        allowed = pieces = 0
         clock = asyncio.get_running_loop().time
         begun = bool(connection.trailing_data[0])
         deadline = clock() + (REQUEST_TIMEOUT_S if begun else idle_s)
@@ -214,6 +218,9 @@ class WebServer:
             elif isinstance(event, h11.Data):
                 body += event.data
                 refuse_large_body(len(body), allowed)
+                pieces += 1
+                if pieces % PIECES_AT_ONCE == 0:
+                    await asyncio.sleep(0)
             elif isinstance(event, h11.EndOfMessage):
                 assert request is not None, "h11 ends a message only after its head"
                 request.body = bytes(body)

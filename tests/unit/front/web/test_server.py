@@ -66,6 +66,58 @@ def test_pipelined_requests_are_answered_in_order_however_they_arrive(chunk: int
     assert reply.index(b'"abc"') < reply.index(b'"two"')
 
 
+@pytest.mark.parametrize(
+    "flood",
+    [
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 2_000,
+        b"PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 900 + b"0\r\n\r\n",
+    ],
+)
+def test_others_are_served_between_the_many_things_that_one_client_has_sent_at_once(flood: bytes) -> None:
+    """All of them lie in the reader, and nothing is waited for: unless turns are given up they are one."""
+    beats = [0]
+
+    async def counting(request: Request) -> Response:
+        seen.append(beats[0])
+        return json_response({})
+
+    async def beat() -> None:
+        while True:
+            beats[0] += 1
+            await asyncio.sleep(0)
+
+    seen: list[int] = []
+
+    async def run() -> int:
+        reader, writer = asyncio.StreamReader(), SilentWriter()
+        reader.feed_data(flood)
+        reader.feed_eof()
+        server = WebServer(counting, allowance, wall_ms=lambda: 1)
+        beside = asyncio.create_task(beat())
+        socket = web_server.WebSocket(server, "127.0.0.1")
+        await server.serve_connection(socket, reader, writer)  # type: ignore[arg-type]
+        beside.cancel()
+        return beats[0]
+
+    assert asyncio.run(run()) >= max(len(seen), 900 // web_server.PIECES_AT_ONCE)
+
+
+class SilentWriter:
+    """Takes everything at once, as a socket does whose client reads."""
+
+    def get_extra_info(self, name: str) -> None:
+        return None
+
+    def write(self, data: bytes) -> None:
+        pass
+
+    async def drain(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
 def test_garbage_is_answered_with_400_and_closed() -> None:
     assert exchange(b"\x16\x03\x01 not http\r\n\r\n").startswith(b"HTTP/1.1 400")
 
