@@ -27,7 +27,7 @@ class DefinitionItem:
     def __init__(self, where: str, value: Any, vhost: str | None = None) -> None:
         if not isinstance(value, dict):
             raise PreconditionFailed(f"{where} is a JSON {type(value).__name__}, an object is needed")
-        if not _nested_at_most(value, ENTRY_NESTING_MAX):
+        if not nested_at_most(value, ENTRY_NESTING_MAX):
             raise PreconditionFailed(f"{where} has more than {ENTRY_NESTING_MAX} lists or objects within each other")
         self.where = where
         self._values = value
@@ -106,8 +106,8 @@ class DefinitionItem:
         return value
 
 
-def _nested_at_most(value: Any, levels: int) -> bool:
+def nested_at_most(value: Any, levels: int) -> bool:
     if not isinstance(value, (dict, list)):
         return True
     parts = value.values() if isinstance(value, dict) else value
-    return levels > 0 and all(_nested_at_most(part, levels - 1) for part in parts)
+    return levels > 0 and all(nested_at_most(part, levels - 1) for part in parts)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from broker.catalog import catalog_commands as commands
+from broker.catalog.definition_item import ENTRY_NESTING_MAX, nested_at_most
 from broker.catalog.definitions import OPERATOR_POLICIES, VHOST_LIMITS, parameters_of
 from broker.errors import InvalidRequest, NotFound
 from broker.operations.operator import POLICYMAKER, Operator, check_named
@@ -20,6 +21,7 @@ KEPT = frozenset({"federation-upstream", "federation-upstream-set", "shovel"})
 POLICIES = "policy"
 # Things of their own here, which are listed as parameters.
 SET_ELSEWHERE = frozenset({POLICIES, OPERATOR_POLICIES, VHOST_LIMITS})
+NESTING_MAX = ENTRY_NESTING_MAX - 1  # it lies in an entry of definitions
 GLOBAL = ""  # the vhost of a global parameter, and its component
 
 
@@ -97,5 +99,11 @@ class Parameters:
         return self._submit(commands.ClearParameter(GLOBAL, GLOBAL, name))
 
     def _set(self, record: ParameterRecord) -> Pending[bool]:
+        """A value that is nested deeper could be kept, and no export that has it could be written or imported."""
+        if not nested_at_most(record.value, NESTING_MAX):
+            said = (
+                f"the value of parameter '{record.name}' has more than {NESTING_MAX} lists or objects within each other"
+            )
+            raise InvalidRequest(said)
         existed = self._catalog.parameter(record.vhost, record.component, record.name) is not None
         return self._submit(commands.SetParameter(record)).map(lambda _: existed)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from broker.json_values import table_from_json
 from front.web.refusals import bad_request
 from front.whole_number import whole_number
@@ -12,6 +14,7 @@ from front.whole_number import whole_number
 Body = Mapping[str, Any]
 SECRET = ("password", "password_hash")  # never said back
 DIGITS_MAX = 19
+TABLE_BYTES_MAX = 65_536  # as JSON: no queue takes more arguments, and each value is looked at several times
 
 
 def require(body: Body, *names: str) -> None:
@@ -61,6 +64,8 @@ def table(body: Body, name: str) -> dict[str, Any]:
         return {}
     if not isinstance(value, Mapping):
         raise _wrong(name, value, "an object")
+    if len(msgspec.json.encode(value)) > TABLE_BYTES_MAX:
+        raise bad_request(f"'{name}' has more than {TABLE_BYTES_MAX} bytes")
     return table_from_json(value)
 
 

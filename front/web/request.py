@@ -16,6 +16,9 @@ from broker.json_values import readable
 from broker.login.client_address import ClientAddress
 from broker.records import UserRecord
 
+# Of a body that is read as JSON; definitions are read in slices, and a message's payload for itself. A megabyte of little lists
+# would hold the node for half a second until all that is in it is looked at.
+JSON_BYTES_MAX = 262_144
 ASK_FOR_LOGIN = (("WWW-Authenticate", 'Basic realm="RabbitMQ Management"'),)
 
 
@@ -98,6 +101,10 @@ class Request:
 
     def json_object(self) -> dict[str, Any]:
         """The body as a JSON object; nothing and null are an empty one. Raises HttpError 400."""
+        if len(self.body) > JSON_BYTES_MAX:
+            raise HttpError(
+                400, "bad_request", f"the body has {len(self.body)} bytes, at most {JSON_BYTES_MAX} are read"
+            )
         if not self.body.strip():
             return {}
         try:

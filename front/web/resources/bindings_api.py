@@ -13,6 +13,7 @@ from broker.operations.resources import default_binding
 from broker.pending import Pending
 from broker.records import BindingRecord
 from broker.session.session import Session
+from front.slices import made_in_slices
 from front.web import bodies
 from front.web.access import Right
 from front.web.binding_keys import properties_key
@@ -64,7 +65,7 @@ class BindingsApi:
         return await listed(request, self._between(request, vhost, source, kind, destination), BINDINGS)
 
     async def _get(self, request: Request, vhost: str, source: str, kind: str, destination: str, key: str) -> Response:
-        return json_response(binding_view(self._one(request, vhost, source, kind, destination, key)))
+        return json_response(binding_view(await self._one(request, vhost, source, kind, destination, key)))
 
     async def _post(self, request: Request, vhost: str, source: str, kind: str, destination: str) -> Response:
         body = request.json_object()
@@ -84,7 +85,7 @@ class BindingsApi:
     async def _delete(
         self, request: Request, vhost: str, source: str, kind: str, destination: str, key: str
     ) -> Response:
-        record = self._one(request, vhost, source, kind, destination, key)
+        record = await self._one(request, vhost, source, kind, destination, key)
         with self._front.visit(request, vhost) as session:
             await self._front.done(_unbound(session, record, request.now))
         return Response(204)
@@ -98,8 +99,11 @@ class BindingsApi:
             return iter([default_binding(vhost, queue)] if queue is not None else [])
         return self._resources.bindings(operator(request), vhost, source=source, **to)
 
-    def _one(self, request: Request, vhost: str, source: str, kind: str, destination: str, key: str) -> BindingRecord:
-        for record in self._between(request, vhost, source, kind, destination):
+    async def _one(
+        self, request: Request, vhost: str, source: str, kind: str, destination: str, key: str
+    ) -> BindingRecord:
+        """There may be many between the two, and each is asked for its key."""
+        async for record in made_in_slices(self._between(request, vhost, source, kind, destination)):
             if properties_key(record) == key:
                 return record
         raise missing(f"no binding '{key}' between '{source}' and '{destination}' in vhost '{vhost}'")

@@ -8,6 +8,8 @@ import binascii
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
+
 from broker.message import Run
 from broker.session.session import GotMessage, Session
 from front.message_shape import Shape
@@ -18,7 +20,7 @@ from front.web.bodies import Body
 from front.web.handlers import WebFront
 from front.web.message_json import properties_shape, properties_view, text_or_base64
 from front.web.refusals import bad_request
-from front.web.request import HttpError, Request, Response, json_response
+from front.web.request import JSON_BYTES_MAX, HttpError, Request, Response, json_response
 from front.web.resources.exchanges_api import exchange_named
 from front.web.router import WebRouter
 from native.content import encode, one
@@ -27,6 +29,7 @@ CONFIRM_S_MAX = 30.0
 GOT_MAX = 1_000  # in one answer; what is more stays in the queue
 GOT_BYTES_MAX = 32 << 20  # of bodies: no message is got behind these
 ENCODINGS = ("auto", "base64")
+ABSENT = msgspec.Raw()
 
 # What becomes of what was got, by the mode of acknowledgement.
 ACKNOWLEDGE, REQUEUE, REJECT = "acknowledge", "requeue", "reject"
@@ -36,6 +39,15 @@ ACK_MODES = {
     "reject_requeue_true": REQUEUE,
     "reject_requeue_false": REJECT,
 }
+
+
+class LongPublication(msgspec.Struct):
+    """A body with a long payload, of which nothing is read but where each part ends. Empty: it is not there."""
+
+    routing_key: msgspec.Raw = ABSENT
+    properties: msgspec.Raw = ABSENT
+    payload: msgspec.Raw = ABSENT
+    payload_encoding: msgspec.Raw = ABSENT
 
 
 class MessagesApi:
@@ -51,7 +63,7 @@ class MessagesApi:
     # publishing
 
     async def _publish(self, request: Request, vhost: str, exchange: str) -> Response:
-        body = request.json_object()
+        body = publication(request)
         bodies.require(body, "routing_key", "properties", "payload", "payload_encoding")
         shape, payload = properties_shape(body), _payload(body)
         sink = ConfirmSink()
@@ -146,6 +158,21 @@ def _run(exchange: str, routing_key: str, shape: Shape, payload: bytes) -> Run:
         shape.user_id,
         shape.look,
     )
+
+
+def publication(request: Request) -> Body:
+    """The body; only its payload may be long, and is a text then. Raises HttpError."""
+    if len(request.body) <= JSON_BYTES_MAX:
+        return request.json_object()
+    try:
+        found = msgspec.json.decode(request.body, type=LongPublication)
+        parts = {name: raw for name, raw in msgspec.structs.asdict(found).items() if raw}
+        others = sum(len(raw) for name, raw in parts.items() if name != "payload")
+        if others > JSON_BYTES_MAX or not bytes(parts.get("payload", b"")).startswith(b'"'):
+            raise bad_request(f"only the payload may have more than {JSON_BYTES_MAX} bytes, and it is a text")
+        return {name: msgspec.json.decode(raw) for name, raw in parts.items()}
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise bad_request(f"the body is not JSON, or no object: {error}") from error
 
 
 def _payload(body: Body) -> bytes:

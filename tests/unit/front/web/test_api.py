@@ -37,6 +37,7 @@ from front.slices import SLICE_S
 from front.web.access import Right
 from front.web.api import Api, WebPorts
 from front.web.request import HttpError, Request, Response, error_response
+from front.web.resources.messages_api import publication
 from front.web.samples.figures import SampledFigures
 from front.web.views import queue_view
 from tests.unit.front.web.route_rights import ROUTES
@@ -742,6 +743,55 @@ def test_definitions_that_are_refused_say_where(world: World) -> None:
     refused = world.refused("POST", "/api/definitions", {"queues": [{"vhost": "v", "name": ""}]})
     assert (refused.status, refused.reason) == (400, "queues[0]: a queue needs a name")
     assert world.refused("POST", "/api/definitions", raw=b'{"queues": "\xff"}').status == 400
+
+
+LISTS = b'{"value":[' + b"[]," * 100_000 + b"1]}"
+
+
+@pytest.mark.parametrize("path", ["global-parameters/p", "users/u", "queues/v/q", "policies/v/p"])
+def test_a_large_body_is_refused_before_it_is_read(world: World, path: str) -> None:
+    """Ten megabytes of little lists held the node for four seconds, and took 600 MB."""
+    refused = world.refused("PUT", f"/api/{path}", raw=LISTS)
+    assert (refused.status, "at most 262144" in refused.reason) == (400, True)
+
+
+def test_a_table_that_nothing_takes_is_refused_before_it_is_looked_at(world: World) -> None:
+    body = {"pattern": "x", "definition": {"x-list": [[]] * 30_000}}
+    refused = world.refused("PUT", "/api/policies/v/p", body)
+    assert (refused.status, "'definition' has more than 65536 bytes" in refused.reason) == (400, True)
+
+
+def test_the_payload_of_a_message_may_be_long_and_nothing_else() -> None:
+    rest = {"routing_key": "k", "properties": {"priority": 1}, "payload_encoding": "string", "other": 1}
+    assert publication(posted({"payload": "\u00e9" * 1_000_000, **rest})) == {
+        "payload": "\u00e9" * 1_000_000,
+        **{name: value for name, value in rest.items() if name != "other"},
+    }
+    for body in ({"payload": [[]] * 200_000}, {"payload": "x", "properties": {"headers": ["x"] * 200_000}}):
+        with pytest.raises(HttpError, match="only the payload may have more than 262144 bytes"):
+            publication(posted(body))
+    for raw in (b"[" * 300_000, b'"' + b"x" * 300_000 + b'"', b'{"payload":"' + b"x" * 300_000):
+        with pytest.raises(HttpError, match="the body is not JSON, or no object"):
+            publication(Request("POST", "/", {}, raw, client=LOCAL, now=NOW))
+
+
+def posted(body: Any) -> Request:
+    return Request("POST", "/", {}, json.dumps(body).encode(), client=LOCAL, now=NOW)
+
+
+@pytest.mark.parametrize(("levels", "status"), [(33, 201), (34, 400), (900, 400)])
+def test_definitions_come_out_and_go_in_again_whatever_a_parameter_holds(
+    world: World, levels: int, status: int
+) -> None:
+    """One that was nested as deep as Python's stack was kept, and then every export was a 500."""
+    raw = b'{"value":' + b"[" * levels + b"]" * levels + b"}"
+    try:
+        found = world.request("PUT", "/api/global-parameters/deep", raw=raw).status
+    except HttpError as error:
+        found = error.status
+    assert found == status
+    document = world.get("/api/definitions")
+    assert world.request("POST", "/api/definitions", document).status == 204
 
 
 def test_definitions_are_tried_before_they_are_imported(world: World) -> None:
