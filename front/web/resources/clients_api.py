@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 
 from broker.client_connection import Connection
 from broker.errors import NotFound
@@ -127,7 +128,7 @@ class ClientsApi:
     async def _listed(self, request: Request, what: str, vhost: str | None, kind: ListOf[Json]) -> Response:
         found = await self._everywhere.find(what, operator(request), vhost)
         response = await listed(request, found.rows, kind)
-        return Response(response.status, response.body, headers=found.headers())
+        return replace(response, headers=found.headers())
 
     async def _get_connection(self, request: Request, connection: str) -> Response:
         return json_response(await self._one(request, CONNECTION, connection))

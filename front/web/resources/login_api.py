@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -57,4 +58,4 @@ def _form(request: Request) -> dict[str, Any]:
 
 
 def _with_cookie(response: Response, header: tuple[str, str]) -> Response:
-    return Response(response.status, response.body, response.content_type, (*response.headers, header))
+    return replace(response, headers=(*response.headers, header))

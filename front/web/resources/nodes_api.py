@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from broker.operations.operator import Operator
 from front.node_ports import ClusterPort, NodeView
@@ -105,7 +106,7 @@ class NodesApi:
     async def _get_all(self, request: Request) -> Response:
         nodes, found = await self._nodes(request)
         response = await listed(request, nodes, NODES)
-        return Response(response.status, response.body, headers=found.headers())
+        return replace(response, headers=found.headers())
 
     async def _one(self, request: Request, node: str) -> Json:
         nodes, _ = await self._nodes(request)

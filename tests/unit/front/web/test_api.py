@@ -24,6 +24,7 @@ from broker.counters import Counters
 from broker.ended_traffic import EndedTraffic
 from broker.errors import TEXT_BYTES_MAX, AccessRefused, BrokerError, PreconditionFailed, ResourceExhausted
 from broker.limits import Limits
+from broker.login.audit import Audit
 from broker.login.client_address import ClientAddress
 from broker.names import not_found
 from broker.operations.operations import Operations
@@ -36,6 +37,7 @@ from broker.stream_contract import StreamTracking
 from front.slices import SLICE_S
 from front.web.access import Right
 from front.web.api import Api, WebPorts
+from front.web.listing import SENT_AT_ONCE
 from front.web.request import HttpError, Request, Response, error_response
 from front.web.resources.messages_api import publication
 from front.web.samples.figures import SampledFigures
@@ -68,10 +70,11 @@ class Applied:
 
 def client(user: str, **more: Any) -> Connection:
     """A connection of theirs."""
-    given = {"vhost": "v", "protocol": "AMQP 0-9-1", "client_properties": {}, "statistics": dict, **more}
+    given = {
+        "name": "one", "vhost": "v", "protocol": "AMQP 0-9-1", "client_properties": {}, "statistics": dict, **more,
+    }  # fmt: skip
     return Connection(
         id=f"id-{user}",
-        name="one",
         user=user,
         connected_at=NOW,
         close=lambda error: None,
@@ -113,7 +116,7 @@ class FakeBroker:
         self.closed: list[tuple[str, BrokerError]] = []
         self.limits, self.work = Limits(), Unsliced()
         self.ended = EndedTraffic(self.catalog)
-        self.audit = SimpleNamespace(changed=lambda *what: None)
+        self.audit = Audit(lambda _: None, lambda _: None)
 
     def connections(self) -> list[Connection]:
         def close(user: str, error: BrokerError) -> None:
@@ -347,6 +350,27 @@ def test_a_caller_needs_the_routes_right(world: World, method: str, path: str, t
 def test_without_a_login_nothing_is_shown_or_changed(world: World, method: str, path: str) -> None:
     assert status_of(world, method, path, None) == 401
     assert status_of(world, method, path, "nobody") == 401
+
+
+@pytest.mark.parametrize(
+    ("path", "user", "reason"),
+    [
+        ("/api/whoami", "user-", "Not management user"),
+        ("/api/users", "user-", "Not management user"),  # whoever may not come in learns no more
+        ("/api/nodes", "user-policymaker", "Not monitor user"),
+        ("/api/parameters", "user-monitoring", "User not authorised to access object"),
+        ("/api/users", "user-monitoring", "Not administrator user"),
+    ],
+)
+def test_a_refusal_says_what_the_caller_is_not(world: World, path: str, user: str, reason: str) -> None:
+    assert world.refused("GET", path, user=user).reason == reason
+
+
+def test_what_is_done_is_done_as_the_user_who_asks(world: World) -> None:
+    noted: list[str] = []
+    world.broker.audit = Audit(noted.append, noted.append)
+    assert world.request("DELETE", "/api/connections/one", user="user-management").status == 204
+    assert noted[0].startswith("user 'user-management' from 127.0.0.1:40000 over HTTP: close connection 'one'")
 
 
 def test_metrics_need_no_login(world: World) -> None:
@@ -841,10 +865,16 @@ def test_only_an_operator_may_send_a_large_body(world: World) -> None:
         headers = {b"content-length": str(length).encode()}
         if user is not None:
             headers[b"authorization"] = b"Basic " + base64.b64encode(f"{user}:pw".encode())
+        return allowed_with(headers)
+
+    def allowed_with(headers: dict[bytes, bytes]) -> int:
         request = Request("POST", "/api/definitions", headers, b"", client=LOCAL, now=NOW)
         return asyncio.run(world.api.body_bytes_max(request))
 
     assert allowed("root") == allowed("user-management") == 10_485_760
+    root = {b"authorization": b"Basic " + base64.b64encode(b"root:pw")}
+    assert allowed_with({**root, b"transfer-encoding": b"chunked"}) == 10_485_760
+    assert allowed_with(root) == allowed_with({b"transfer-encoding": b"chunked"}) == 65_536
     assert allowed("root", 10) == allowed(None) == allowed("user-") == 65_536
     with pytest.raises(HttpError) as refused:
         allowed("nobody")
@@ -867,12 +897,16 @@ OLD_BROWSER = "Mozilla/5.0 (Windows NT 6.1; Trident/7.0)"  # says nothing of the
         ({"origin": "http://evil.example", "host": "broker:15672"}, 403),
         ({"origin": "null", "host": "broker:15672"}, 403),
         ({"origin": "http://[", "host": "broker:15672"}, 403),
+        ({"origin": "http://broker:15672", "host": "broker"}, 403),
     ],
 )
 def test_a_page_of_another_site_changes_nothing(world: World, headers: dict[str, str], status: int) -> None:
     version = world.broker.catalog.version
     body = {"users": [{"name": "evil", "password_hash": "y", "tags": "administrator"}]}
     assert world.refused("POST", "/api/definitions", body, **headers).status == status
+    if status == 403:  # what an old browser sends from another site is POST only
+        assert world.refused("PUT", "/api/vhosts/new", {}, **headers).status == status
+        assert world.refused("DELETE", "/api/vhosts/v", **headers).status == status
     assert world.broker.catalog.version == version
 
 
@@ -886,6 +920,7 @@ def test_a_page_of_another_site_changes_nothing(world: World, headers: dict[str,
         {"sec_fetch_site": "same-origin", "origin": "https://outside.example", "host": "inside:15672"},
         {"sec_fetch_site": "none"},
         {"origin": "http://broker:15672", "host": "Broker:15672"},
+        {"origin": "http://Broker:15672", "host": "broker:15672"},
     ],
 )
 def test_the_nodes_own_page_and_programs_change_things(world: World, headers: dict[str, str]) -> None:
@@ -919,6 +954,13 @@ def test_a_reason_is_bounded_whatever_it_names(world: World) -> None:
 
 
 # Connections.
+
+
+def test_more_connections_than_are_sent_at_once_are_all_listed(world: World) -> None:
+    """Nothing of them was: of a list in pieces the body was sent, which it does not have."""
+    world.broker.clients = [client("root", name=f"c{number:04}") for number in range(SENT_AT_ONCE + 1)]
+    response = world.request("GET", "/api/connections")
+    assert len(json.loads(b"".join(response.pieces))) == SENT_AT_ONCE + 1
 
 
 def test_a_connection_is_shown_under_the_names_that_tools_know(world: World) -> None:

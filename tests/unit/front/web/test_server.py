@@ -164,6 +164,12 @@ def test_basic_credentials_are_read() -> None:
     assert request(authorization=f"Basic {token}").credentials() == ("guest", b"pa:ss")
 
 
+def test_a_query_says_last_what_it_asks_for() -> None:
+    found = request("/?sort=name&sort=vhost&name=&use_regex=true&pagination=1")
+    assert [found.asked(name) for name in ("sort", "name", "columns")] == ["vhost", "", None]
+    assert (found.asks("use_regex"), found.asks("pagination"), found.asks("page")) == (True, False, False)
+
+
 @pytest.mark.parametrize("value", ["", "Bearer x", "Basic !!!", "Basic " + base64.b64encode(b"guest").decode()])
 def test_bad_credentials_are_401(value: str) -> None:
     with pytest.raises(HttpError) as caught:
@@ -171,7 +177,7 @@ def test_bad_credentials_are_401(value: str) -> None:
     assert caught.value.status == 401
 
 
-@pytest.mark.parametrize("body", [b"{", b"[1]", b"\xff"])
+@pytest.mark.parametrize("body", [b"{", b"[1]", b"\xff", b"[" * 100_000])
 def test_a_body_that_is_no_object_is_400(body: bytes) -> None:
     with pytest.raises(HttpError) as caught:
         request(body=body).json_object()
@@ -187,6 +193,7 @@ def test_the_router_names_parts_and_says_what_would_be_allowed() -> None:
     with pytest.raises(HttpError, match="POST is not possible here, GET, PUT is") as caught:
         router.find(Request("POST", "/api/vhosts/a", {}, b"", client=LOCAL, now=1))
     assert caught.value.status == 405
+    assert router.find(Request("HEAD", "/api/vhosts/a", {}, b"", client=LOCAL, now=1))[0].method == "GET"
     with pytest.raises(HttpError) as missing:
         router.find(request("/api/nothing"))
     assert missing.value.status == 404
