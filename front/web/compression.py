@@ -21,8 +21,6 @@ async def compressed(request: Request, response: Response) -> Response:
     size = sum(map(len, pieces))
     if size < BYTES_MIN or not _is_readable(request) or not response.content_type.startswith(TEXTS):
         return response
-    if any(name == "Content-Encoding" for name, _ in response.headers):
-        return response
     headers = (*response.headers, ("Content-Encoding", "gzip"))
     if size <= INLINE_BYTES_MAX:
         return replace(response, body=b"".join(_gzip(pieces)), pieces=(), headers=headers)

@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from broker.operations.operator import INCLUDED_TAGS
 from front.web.access import Right
 from tests.fuzz.http_requests import BODY
 from tests.running_node import RunningNode
 from tests.security.guarded_node import WAIT_S, Http
-from tests.unit.front.web.route_rights import ROUTES
+from tests.unit.front.web.route_rights import ROUTES, TAGS_INCLUDED
 
 TAGS = ("", "management", "policymaker", "monitoring")
 PASSWORD = "matrix"
@@ -76,7 +75,7 @@ def refusals(right: Right, tag: str, enters: bool) -> set[int]:
     """The statuses that somebody gets who may not; none: they may, or the route asks nobody who they are."""
     if right is Right.NONE:
         return set()
-    if right.tag not in INCLUDED_TAGS.get(tag, ()):
+    if right.tag not in TAGS_INCLUDED.get(tag, ()):
         return {401}
     return {404} if right.of_vhost and not enters else set()
 

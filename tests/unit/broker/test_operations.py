@@ -13,8 +13,9 @@ from broker.catalog.catalog import Catalog, default_commands
 from broker.errors import AccessRefused, BrokerError, InvalidRequest, NotFound, PreconditionFailed
 from broker.login.audit import Actor, Audit, acting_for
 from broker.login.client_address import ClientAddress
+from broker.names import DIRECT_REPLY_TO
 from broker.operations.operations import Operations
-from broker.operations.operator import INCLUDED_TAGS, Operator, TagMissing
+from broker.operations.operator import Operator, TagMissing
 from broker.operations.this_node import LoginCounts, QueueTotals
 from broker.operations.users import PASSWORD_BYTES_MAX, UserChange
 from broker.pending import Pending
@@ -112,9 +113,16 @@ def world() -> World:
 
 
 def test_a_tag_includes_others_and_who_lacks_one_is_told_which() -> None:
-    for tag, included in INCLUDED_TAGS.items():
+    included = {
+        "management": {"management"},
+        "policymaker": {"policymaker", "management"},
+        "monitoring": {"monitoring", "management"},
+        "administrator": {"administrator", "monitoring", "policymaker", "management"},
+        "impersonator": set(),
+    }
+    for tag, others in included.items():
         who = Operator("u", ("unknown", tag))
-        assert {one for one in INCLUDED_TAGS if who.has_tag(one)} == included
+        assert {one for one in included if who.has_tag(one)} == others
     with pytest.raises(TagMissing, match="user 'nobody' needs the tag 'management' for this; its tags are: none"):
         NOBODY.require_tag("management")
 
@@ -218,9 +226,55 @@ def test_a_connection_is_closed_for_its_user_or_an_administrator_and_for_nobody_
     with pytest.raises(TagMissing):
         clients.close_connection(NOBODY, "1")
     assert world.closed == []
+    assert [line.partition(": ")[2].partition(":")[0] for line in world.lines] == [
+        f"close connection '{other}'" for other in ("3", "c1", "2", "c9")
+    ], "who tried to is in the audit"
+    world.lines.clear()
     clients.close_connection(MANAGER, "1")
     clients.close_connection(ROOT, "c2", "maintenance")
     assert world.closed == [("c1", "closed by user 'manager'"), ("c2", "maintenance")]
+    assert [line.partition(": ")[2] for line in world.lines] == [
+        "close connection 'c1' of user 'manager': closed by user 'manager'",
+        "close connection 'c2' of user 'monitor': maintenance",
+    ]
+
+
+def test_nobody_is_shown_the_name_that_a_requesters_replies_are_published_to(world: World) -> None:
+    """Whoever knows it may answer in place of the one who was asked."""
+    world.consumers[0].queue.record.name = f"{DIRECT_REPLY_TO}.secret"
+    queues = [one.queue for one in world.operations.clients.consumers(ROOT, "/")]
+    assert queues == [DIRECT_REPLY_TO, "q", "q"]
+
+
+def test_a_user_is_only_made_or_only_changed_where_that_is_asked_for(world: World) -> None:
+    put = world.operations.users.put
+    with pytest.raises(NotFound):
+        put(ROOT, UserChange("u", tags=(), change_only=True))
+    world.done(put(ROOT, UserChange("u", tags=(), create_only=True)))
+    with pytest.raises(PreconditionFailed, match="user 'u' exists already"):
+        put(ROOT, UserChange("u", tags=("administrator",), create_only=True))
+    assert world.done(put(ROOT, UserChange("u", tags=("management",), change_only=True))) is True
+
+
+def test_one_limit_is_set_and_lifted_and_the_others_stay(world: World) -> None:
+    vhosts, users = world.operations.vhosts, world.operations.users
+    limits = {"max-connections": 1, "max-queues": 2}
+    for name, value in limits.items():
+        world.done(vhosts.set_limit(ROOT, "/", name, value))
+    world.done(users.set_limits(ROOT, "guest", {"max-connections": 1, "max-channels": 3}))
+    assert world.catalog.vhosts["/"].limits == limits
+    world.done(vhosts.set_limit(ROOT, "/", "max-connections", None))
+    world.done(users.set_limit(ROOT, "guest", "max-connections", None))
+    assert world.catalog.vhosts["/"].limits == {"max-queues": 2}
+    assert world.catalog.users["guest"].limits == {"max-channels": 3}
+
+
+def test_limits_of_others_are_shown_to_who_monitors(world: World) -> None:
+    world.catalog.apply(commands.PutUser(UserRecord("manager", "hash")))
+    limits = world.operations.users.limits
+    assert limits(MANAGER, "manager") == limits(MONITOR, "guest") == {}
+    with pytest.raises(TagMissing, match="needs the tag 'monitoring'"):
+        limits(MANAGER, "guest")
 
 
 def test_a_policy_without_a_name_is_refused(world: World) -> None:

@@ -12,13 +12,20 @@ import pytest
 
 from broker.catalog import catalog_commands as commands
 from broker.catalog.catalog import Catalog, default_commands
-from broker.errors import BrokerError, NotFound, PreconditionFailed
+from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExhausted
+from broker.operations import import_plan
 from broker.operations.documents import Documents
 from broker.operations.import_plan import ImportReport
 from broker.operations.operator import ADMINISTRATOR, Operator
 from broker.pending import Pending
 from broker.records import QueueRecord
-from front.definitions import TOGETHER, check_definitions, export_definitions, import_definitions
+from front.definitions import (
+    REMARKS_LOGGED,
+    TOGETHER,
+    check_definitions,
+    export_definitions,
+    import_definitions,
+)
 from node.password_hashes import Hashes
 
 ROOT = Operator("root", (ADMINISTRATOR,))
@@ -134,8 +141,9 @@ def test_nothing_is_applied_where_an_entry_has_a_fault_and_all_faults_are_told()
 
 
 def test_of_very_many_faults_the_first_ones_are_told() -> None:
-    told = Broker().told({"queues": [{"vhost": "none", "name": str(one)} for one in range(12)]})
-    assert told.endswith("queues[9]: no vhost 'none'; and 2 more")
+    queues = [{"vhost": "none", "name": str(one)} for one in range(12)]
+    assert Broker().told({"queues": queues}).endswith("queues[9]: no vhost 'none'; and 2 more")
+    assert Broker().told({"queues": queues[:10]}).endswith("queues[9]: no vhost 'none'")
 
 
 def test_what_is_refused_because_something_has_changed_meanwhile_is_named() -> None:
@@ -148,6 +156,13 @@ def test_what_is_refused_because_something_has_changed_meanwhile_is_named() -> N
 
     broker.submit = refuse  # type: ignore[method-assign]
     assert broker.told({"queues": [queue("a")]}) == "queues[0]: no room"
+
+
+def test_what_there_is_no_room_for_now_may_be_tried_again_later() -> None:
+    broker = Broker()
+    broker.submit = lambda _: Pending.failed(ResourceExhausted("the disk is full"))  # type: ignore[method-assign]
+    with pytest.raises(ResourceExhausted, match=r"queues\[0\]: the disk is full"):
+        broker.take({"queues": [queue("a")]})
 
 
 def test_a_limit_counts_what_is_there_and_what_comes() -> None:
@@ -179,6 +194,28 @@ def test_a_dry_run_says_what_would_become_of_each_entry() -> None:
     ]
 
 
+def test_what_is_overwritten_is_a_change_and_only_so_much_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_plan, "EFFECTS_TOLD", 2)
+    broker = Broker()
+    document = {"users": [{"name": "guest", "tags": ""}], "queues": [queue("a"), queue("b")]}
+    assert len(broker.check(document)) == 2
+    assert broker.take(document) == 3
+
+
+def test_of_very_many_remarks_the_first_ones_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    Broker().take({"queues": [queue(f"amq.gen-{number}") for number in range(REMARKS_LOGGED + 1)]})
+    assert [record.name for record in caplog.records] == ["leveret.definitions"] * REMARKS_LOGGED
+
+
+def test_a_number_that_cannot_be_kept_is_found_before_anything_is_applied() -> None:
+    broker = Broker()
+    parameters = [{"name": "fits", "value": 1}, {"name": "too large", "value": 2**70}]
+    assert broker.told({"global_parameters": parameters}).startswith(
+        "global_parameters[1]: SetParameter cannot be kept"
+    )
+    assert list(broker.catalog.parameters()) == []
+
+
 def test_a_dry_run_says_that_a_password_changes_and_not_to_what() -> None:
     broker = Broker()
     told = broker.check({"users": [{"name": "guest", "tags": "administrator", "password_hash": ""}]})
@@ -208,13 +245,18 @@ def test_a_password_in_clear_is_hashed_unless_it_is_the_users_already() -> None:
 def test_passwords_in_clear_are_bounded() -> None:
     users = [{"name": str(one), "password": "p", "tags": ""} for one in range(1_001)]
     assert Broker().told({"users": users}) == "1001 passwords are given in clear, and at most 1000 are hashed"
+    assert Broker().told({"users": users[:1_000]}) == "1000 changes"
+    long = [{"name": "u", "password": "\u00e9" * 513, "tags": ""}]
+    assert Broker().told({"users": long}) == "users[0]: 'password' has more than 1024 bytes"
 
 
 def test_a_queue_of_a_kind_that_is_not_here_is_refused_before_it_is_declared() -> None:
     broker = Broker()
-    with pytest.raises(PreconditionFailed, match=r"queues\[0\]: no quorum queues here"):
-        broker.take({"queues": [queue("q", type="quorum", arguments={"x-queue-type": "quorum"})]})
-    assert broker.catalog.queue("/", "q") is None
+    quorum = queue("q", type="quorum", arguments={"x-queue-type": "quorum"})
+    many = [queue(f"q{number}") for number in range(TOGETHER + 1)]
+    with pytest.raises(PreconditionFailed, match=rf"queues\[{len(many)}\]: no quorum queues here"):
+        broker.take({"queues": [*many, quorum]})
+    assert list(broker.catalog.queues("/")) == []
 
 
 def test_nothing_is_applied_of_a_document_that_cannot_be_read() -> None:

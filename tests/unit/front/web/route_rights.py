@@ -1,6 +1,7 @@
 """Every path of the management API with what it asks of its caller: the table that the routes are compared with.
 
-Rights are written down here a second time, by hand, so that a route that asks for too little is noticed.
+Rights are written down here a second time, by hand, so that a route that asks for too little is noticed, or a tag that is good
+for too much.
 """
 
 from __future__ import annotations
@@ -158,6 +159,13 @@ PATHS: dict[Right, tuple[str, ...]] = {
         "GET /api/global-parameters",
         "GET PUT DELETE /api/global-parameters/{name}",
     ),
+}
+# What each tag of a user is good for; any other is good for nothing.
+TAGS_INCLUDED: dict[str, set[str]] = {
+    "management": {"management"},
+    "policymaker": {"policymaker", "management"},
+    "monitoring": {"monitoring", "management"},
+    "administrator": {"administrator", "monitoring", "policymaker", "management"},
 }
 ROUTES: dict[tuple[str, str], Right] = {
     (method, line.split()[-1]): right

@@ -28,7 +28,6 @@ from broker.login.audit import Audit
 from broker.login.client_address import ClientAddress
 from broker.names import not_found
 from broker.operations.operations import Operations
-from broker.operations.operator import INCLUDED_TAGS
 from broker.operations.resources import QueueView
 from broker.pending import Pending
 from broker.queue_type import QueueStatistics
@@ -42,7 +41,7 @@ from front.web.request import HttpError, Request, Response, error_response
 from front.web.resources.messages_api import publication
 from front.web.samples.figures import SampledFigures
 from front.web.views import queue_view
-from tests.unit.front.web.route_rights import ROUTES
+from tests.unit.front.web.route_rights import ROUTES, TAGS_INCLUDED
 
 NOW = 1_700_000_000_000
 HOME = "leveret@test"
@@ -341,7 +340,7 @@ def test_a_caller_needs_the_routes_right(world: World, method: str, path: str, t
     if not enters:
         world.broker.catalog.apply(commands.DeletePermission(f"user-{tag}", "v"))
     right = ROUTES[method, path]
-    allowed = right is Right.NONE or right.tag in INCLUDED_TAGS.get(tag, ())
+    allowed = right is Right.NONE or right.tag in TAGS_INCLUDED.get(tag, ())
     hidden = right.of_vhost and not enters and tag != "administrator"
     assert status_of(world, method, path, f"user-{tag}") == (401 if not allowed else 404 if hidden else 299)
 

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from broker.login.client_address import ClientAddress
+from front.web import name_filter as filtering
 from front.web import sorting
-from front.web.listing import ListOf, listed
+from front.web.listing import SENT_AT_ONCE, ListOf, listed
 from front.web.name_filter import MATCHES_S_MAX, name_filter
 from front.web.request import HttpError, Request
 from front.web.sorting import sorted_part
@@ -52,6 +53,8 @@ def test_a_page_says_how_many_there_are() -> None:
     assert counts == {
         "total_count": 250, "filtered_count": 250, "item_count": 50, "page": 3, "page_count": 3, "page_size": 100,
     }  # fmt: skip
+    assert asked("page=1&page_size=10&name=thing-00")["page_count"] == 1
+    assert (len(asked("page=1&page_size=500")["items"]), asked("page=5&page_size=50")["item_count"]) == (250, 50)
     assert asked("page=1", []) == {
         "filtered_count": 0, "item_count": 0, "items": [], "page": 1, "page_count": 0, "page_size": 100, "total_count": 0,
     }  # fmt: skip
@@ -65,6 +68,8 @@ def test_a_page_says_how_many_there_are() -> None:
         ("page=1&page_size=0", "invalid_pagination_parameters"),
         ("page=1&page_size=501", "invalid_pagination_parameters"),
         ("page=4", "page_out_of_range"),
+        ("page=6&page_size=50", "page_out_of_range"),
+        ("page=", "bad_request"),
         ("page=x", "bad_request"),
         ("page=1&page_size=%C2%B2", "bad_request"),
         ("page=" + "9" * 5_000, "bad_request"),
@@ -82,6 +87,8 @@ def test_a_page_that_cannot_be_is_400(query: str, error: str) -> None:
         ("name=^thing-00", 0),
         ("name=^THING-00&use_regex=true", 10),
         ("name=^(?!thing-0)&use_regex=true", 150),  # what RE2 does not have
+        ("name=^(?!THING-0)&use_regex=true", 150),
+        (f"name={'|'.join(['thing-001'] * 102)}|aaaa&use_regex=true", 1),  # 1,024 characters
     ],
 )
 def test_a_page_is_of_those_with_the_name(query: str, count: int) -> None:
@@ -154,6 +161,34 @@ def test_a_pattern_that_takes_for_ever_is_given_up(monkeypatch: pytest.MonkeyPat
         return loop.time() - begun
 
     assert asyncio.run(run()) < MATCHES_S_MAX * 4
+
+
+def test_all_names_of_a_request_have_one_deadline_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filtering, "MATCH_S_MAX", 60.0)
+    monkeypatch.setattr(filtering, "MATCHES_S_MAX", 0.01)
+    matches = name_filter("(?!a)(x+x+)+y", is_regex=True)
+    begun = perf_counter()
+    with pytest.raises(HttpError, match="takes too long"):
+        matches("x" * 200)
+    assert perf_counter() - begun < 30
+
+
+def test_a_long_list_is_sent_in_pieces_that_are_one_array() -> None:
+    things = [{"name": f"{number:05}"} for number in range(2 * SENT_AT_ONCE + 1)]
+    request = Request("GET", "/api/things", {}, b"", LOCAL, 0)
+    response = asyncio.run(listed(request, things, KIND))
+    assert json.loads(b"".join(response.pieces)) == things
+    assert len(response.pieces) == 4 and response.body == b""
+
+
+def test_what_has_gone_meanwhile_is_left_out() -> None:
+    kind: ListOf[dict[str, Any]] = ListOf(
+        lambda one: None if one["size"] == -1 else one, itemgetter("name"), itemgetter("name")
+    )
+    for query in ("", "sort=size", "page=1", "sort=size&page=1"):
+        request = Request("GET", f"/api/things?{query}", {}, b"", LOCAL, 0)
+        found = json.loads(asyncio.run(listed(request, THINGS[:3], kind)).body)
+        assert sorted(names(found["items"] if "page" in query else found)) == ["thing-000", "thing-002"], query
 
 
 def test_a_list_is_sorted_by_what_is_shown() -> None:

@@ -11,7 +11,7 @@ import pytest
 from setuptools.dist import Distribution
 
 from broker.login.client_address import ClientAddress
-from front.web.page_files import KEPT, POLICY, PageFiles, read_page
+from front.web.page_files import KEPT, PageFiles, read_page
 from front.web.request import HttpError, Request, Response
 from front.web.router import WebRouter
 
@@ -58,7 +58,19 @@ def test_the_document_names_its_files_under_the_version_and_is_checked_each_time
     assert f"page/{version}/app.js".encode() in document.body
     assert b"VERSION" not in document.body
     assert header(document, "Cache-Control") == "no-cache"
-    assert header(document, "Content-Security-Policy") == POLICY
+
+
+@pytest.mark.parametrize("target", ["/", "/page/v/app.js"])
+def test_a_browser_lets_the_page_run_and_load_nothing_of_others_and_be_in_no_frame(target: str) -> None:
+    """Written down a second time, so that a directive that goes missing is noticed."""
+    found = ask(target)
+    assert set(header(found, "Content-Security-Policy").split("; ")) == {
+        "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data:", "font-src 'self'",
+        "connect-src 'self'", "form-action 'self'", "frame-ancestors 'none'", "base-uri 'none'",
+        "require-trusted-types-for 'script'", "trusted-types 'none'",
+    }  # fmt: skip
+    for name in ("Cross-Origin-Opener-Policy", "Cross-Origin-Resource-Policy"):
+        assert header(found, name) == "same-origin"
 
 
 def test_every_file_that_the_document_names_is_there() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from broker.login.client_address import ClientAddress
+from broker.records import UserRecord
 from front.web import server as web_server
 from front.web.request import HttpError, Request, Response, json_response
 from front.web.router import WebRouter
@@ -129,6 +130,31 @@ def test_a_body_that_announces_too_much_is_refused_before_it_is_sent() -> None:
     assert str(size).encode() in reply
 
 
+def test_a_body_in_chunks_is_refused_once_it_is_too_large() -> None:
+    chunk = b"%x\r\n%b\r\n" % (BODY_BYTES_MAX, b"a" * BODY_BYTES_MAX)
+    reply = exchange(b"PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk + b"1\r\na\r\n")
+    assert reply.startswith(b"HTTP/1.1 400")
+
+
+def test_a_body_is_asked_for_when_its_client_waits_for_that() -> None:
+    head = b"PUT / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\nConnection: close\r\n\r\n"
+
+    async def talk() -> list[bytes]:
+        server = WebServer(echo, allowance, wall_ms=lambda: 1)
+        reader, writer = await asyncio.open_connection("127.0.0.1", await server.listen("127.0.0.1", 0))
+        async with asyncio.timeout(10):
+            writer.write(head)
+            first = await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"abc")
+            second = await reader.read(-1)
+        writer.close()
+        await server.stop()
+        return [first, second]
+
+    asked, answered = asyncio.run(talk())
+    assert asked.startswith(b"HTTP/1.1 100") and answered.endswith(b'"body":"abc"}')
+
+
 def test_a_head_beyond_the_limit_is_refused() -> None:
     reply = exchange(b"GET / HTTP/1.1\r\nX: " + b"a" * (web_server.HEADER_BYTES_MAX + 10))
     assert reply.startswith(b"HTTP/1.1 431")
@@ -149,9 +175,94 @@ def test_head_answers_the_length_without_the_body() -> None:
     assert reply.endswith(b"\r\n\r\n")
 
 
-def test_a_client_that_keeps_still_within_a_request_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+def headers_of(reply: bytes) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for line in reply.partition(b"\r\n\r\n")[0].decode().split("\r\n")[1:]:
+        name, _, value = line.partition(": ")
+        found.setdefault(name.lower(), []).append(value)
+    return found
+
+
+@pytest.mark.parametrize(("given", "caching"), [((), "no-cache"), ((("Cache-Control", "max-age=5"),), "max-age=5")])
+def test_every_answer_tells_browsers_not_to_guess_frame_or_keep_it(
+    given: tuple[tuple[str, str], ...], caching: str
+) -> None:
+    async def answer(request: Request) -> Response:
+        return Response(200, b"x", headers=given)
+
+    found = headers_of(exchange(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", answer))
+    assert found["x-content-type-options"] == ["nosniff"] and found["x-frame-options"] == ["DENY"]
+    assert found["referrer-policy"] == ["no-referrer"] and found["cache-control"] == [caching]
+
+
+def test_an_answer_that_nothing_has_changed_has_no_body() -> None:
+    async def unchanged(request: Request) -> Response:
+        return Response(304, b"what the browser has")
+
+    reply = exchange(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", unchanged)
+    assert reply.startswith(b"HTTP/1.1 304") and reply.endswith(b"\r\n\r\n")
+
+
+HALF = b"GET / HTTP/1.1\r\nHost:"
+
+
+@pytest.mark.parametrize("before", [b"", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"])
+def test_a_client_that_keeps_still_within_a_request_is_dropped(monkeypatch: pytest.MonkeyPatch, before: bytes) -> None:
+    """Also when what it has begun came together with the request before."""
     monkeypatch.setattr(web_server, "REQUEST_TIMEOUT_S", 0.05)
-    assert exchange(b"GET / HTTP/1.1\r\nHost:") == b""
+    monkeypatch.setattr(web_server, "STRANGER_IDLE_TIMEOUT_S", 60)
+    assert exchange(before + HALF).count(b"HTTP/1.1 200") == bool(before)
+
+
+def test_a_client_that_sends_a_request_a_byte_at_a_time_is_dropped_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(web_server, "REQUEST_TIMEOUT_S", 0.1)
+
+    async def drip() -> bytes | BaseException:
+        server = WebServer(echo, allowance, wall_ms=lambda: 1)
+        reader, writer = await asyncio.open_connection("127.0.0.1", await server.listen("127.0.0.1", 0))
+        dropped = asyncio.ensure_future(reader.read(1))
+        writer.write(HALF)
+        async with asyncio.timeout(10):
+            while not dropped.done():
+                writer.write(b"a")
+                await asyncio.wait([dropped], timeout=0.01)
+        writer.close()
+        await server.stop()
+        return (await asyncio.gather(dropped, return_exceptions=True))[0]
+
+    ended = asyncio.run(drip())
+    assert ended == b"" or isinstance(ended, ConnectionResetError)
+
+
+def test_only_who_has_logged_in_may_keep_still_between_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web_server, "STRANGER_IDLE_TIMEOUT_S", 0.1)
+    asked = b"GET %b HTTP/1.1\r\nHost: x\r\n\r\n"
+
+    async def answer(request: Request) -> Response:
+        if request.target == "/in":
+            request.user = UserRecord("u", None)
+        return Response(200)
+
+    async def talk() -> list[bytes]:
+        server = WebServer(answer, allowance, wall_ms=lambda: 1)
+        port = await server.listen("127.0.0.1", 0)
+        async with asyncio.timeout(10):
+            known, to_known = await asyncio.open_connection("127.0.0.1", port)
+            to_known.write(asked % b"/in")
+            first = await known.readuntil(b"\r\n\r\n")
+            stranger, to_stranger = await asyncio.open_connection("127.0.0.1", port)
+            to_stranger.write(asked % b"/")
+            rest = await stranger.read(-1)  # until it is dropped
+            to_known.write(asked % b"/")
+            second = await known.readuntil(b"\r\n\r\n")
+        to_known.close()
+        to_stranger.close()
+        await server.stop()
+        return [first, rest, second]
+
+    assert [reply.count(b"HTTP/1.1 200") for reply in asyncio.run(talk())] == [1, 1, 1]
 
 
 def request(target: str = "/", body: bytes = b"", **headers: str) -> Request:

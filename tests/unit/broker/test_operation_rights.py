@@ -1,0 +1,116 @@
+"""broker/operations: each operation asks for its tag itself, whatever the front that it is called from has looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from broker.errors import BrokerError
+from broker.operations.operations import Operations
+from broker.operations.operator import Operator, TagMissing
+from broker.operations.users import UserChange
+from broker.records import ParameterRecord, PermissionRecord, PolicyRecord, TopicPermissionRecord, VhostRecord
+from tests.unit.broker.test_operations import World
+
+TAGS = ("", "management", "policymaker", "monitoring", "administrator")
+POLICY = PolicyRecord("/", "p", ".", "all", 0, {"max-length": 1})
+Operation = Callable[[Operations, Operator], Any]
+MANAGEMENT: list[Operation] = [
+    lambda of, who: of.vhosts.listed(who),
+    lambda of, who: of.vhosts.one(who, "/"),
+    lambda of, who: of.policies.listed(who, None, operator=False),
+    lambda of, who: of.policies.one(who, "/", "p", operator=True),
+    lambda of, who: of.clients.connections(who),
+    lambda of, who: of.clients.channels(who),
+    lambda of, who: of.clients.consumers(who, None),
+    lambda of, who: of.clients.close_connection(who, "c1"),
+    lambda of, who: of.users.limits(who, who.name),
+    lambda of, who: of.this_node.churn(who),
+    lambda of, who: of.this_node.counters(who),
+    lambda of, who: of.this_node.status(who),
+    lambda of, who: of.this_node.identity(who),
+    lambda of, who: of.this_node.alarms(who),
+    lambda of, who: of.resources.queue_records(who, None),
+    lambda of, who: of.resources.exchanges(who, None),
+    lambda of, who: of.resources.exchanges_seen(who, []),
+    lambda of, who: of.resources.views(who, []),
+    lambda of, who: of.stream_users.publishers(who, None),
+    lambda of, who: of.stream_users.subscriptions(who, None),
+    lambda of, who: of.stream_admin.tracking(who, "/", "s"),
+    lambda of, who: of.stream_admin.create_super_stream(who, "/", "s", ("k",), {}, 0),
+]
+MONITORING: list[Operation] = [
+    lambda of, who: of.users.limits(who, "guest"),
+    lambda of, who: of.this_node.logins(who),
+]
+POLICYMAKER: list[Operation] = [
+    lambda of, who: of.policies.set(who, POLICY),
+    lambda of, who: of.policies.clear(who, "/", "p", operator=False),
+    lambda of, who: of.parameters.listed(who, None, None),
+    lambda of, who: of.parameters.one(who, "shovel", "/", "p"),
+    lambda of, who: of.parameters.set(who, ParameterRecord("/", "shovel", "p", {})),
+    lambda of, who: of.parameters.clear(who, "shovel", "/", "p"),
+    lambda of, who: of.parameters.listed_global(who),
+    lambda of, who: of.parameters.one_global(who, "p"),
+    lambda of, who: of.parameters.set_global(who, "p", 1),
+    lambda of, who: of.parameters.clear_global(who, "p"),
+]
+ADMINISTRATOR: list[Operation] = [
+    lambda of, who: of.users.listed(who),
+    lambda of, who: of.users.one(who, "guest"),
+    lambda of, who: of.users.put(who, UserChange("guest", tags=("administrator",))),
+    lambda of, who: of.users.delete(who, "guest"),
+    lambda of, who: of.users.set_limits(who, "guest", {}),
+    lambda of, who: of.users.set_limit(who, "guest", "max-channels", 1),
+    lambda of, who: of.vhosts.put(who, VhostRecord("/")),
+    lambda of, who: of.vhosts.delete(who, "/"),
+    lambda of, who: of.vhosts.protect(who, "/", protected=False),
+    lambda of, who: of.vhosts.set_limits(who, "/", {}),
+    lambda of, who: of.vhosts.set_limit(who, "/", "max-queues", 1),
+    lambda of, who: of.rights.listed(who),
+    lambda of, who: of.rights.one(who, "/", "guest"),
+    lambda of, who: of.rights.set(who, PermissionRecord(who.name, "/", ".*", ".*", ".*")),
+    lambda of, who: of.rights.clear(who, "/", "guest"),
+    lambda of, who: of.rights.listed_topics(who),
+    lambda of, who: of.rights.set_topic(who, TopicPermissionRecord(who.name, "/", "e", ".*", ".*")),
+    lambda of, who: of.rights.clear_topics(who, "/", "guest"),
+    lambda of, who: of.policies.set(who, PolicyRecord("/", "p", ".", "all", 0, {"max-length": 1}, operator=True)),
+    lambda of, who: of.policies.clear(who, "/", "p", operator=True),
+    lambda of, who: of.documents.exported(who, None, password_hashes=True),
+    lambda of, who: of.documents.exported(who, "/", password_hashes=False),
+    lambda of, who: of.documents.plan(who, b"{}", None),
+    lambda of, who: of.documents.plan(who, b"{}", "/"),
+    lambda of, who: of.this_node.name_cluster(who, "c"),
+    lambda of, who: of.this_node.forget_logins(who),
+    lambda of, who: of.this_node.set_log_level(who, "debug"),
+]
+ALLOWED = {
+    "management": (MANAGEMENT, TAGS[1:]),
+    "monitoring": (MONITORING, ("monitoring", "administrator")),
+    "policymaker": (POLICYMAKER, ("policymaker", "administrator")),
+    "administrator": (ADMINISTRATOR, ("administrator",)),
+}
+
+
+def lacks_a_tag(operation: Operation, who: Operator) -> bool:
+    """Anything else that is wrong is another matter: the world of these tests has little in it."""
+    try:
+        found = operation(World().operations, who)
+        if isinstance(found, Iterator):
+            next(found, None)
+    except TagMissing:
+        return True
+    except (BrokerError, AttributeError):
+        return False
+    return False
+
+
+@pytest.mark.parametrize("needed", ALLOWED)
+@pytest.mark.parametrize("tag", TAGS)
+def test_an_operation_is_for_those_with_its_tag_or_one_that_includes_it(tag: str, needed: str) -> None:
+    operations, allowed = ALLOWED[needed]
+    who = Operator("someone", (tag,) if tag else ())
+    refused = [place for place, operation in enumerate(operations) if lacks_a_tag(operation, who)]
+    assert refused == ([] if tag in allowed else list(range(len(operations))))

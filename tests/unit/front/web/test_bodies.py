@@ -1,0 +1,62 @@
+"""Fields of a request's body: what tools send in place of what is meant, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from front.web import bodies
+from front.web.request import HttpError
+
+
+@pytest.mark.parametrize(
+    ("read", "given", "value"),
+    [
+        (bodies.flag, True, True),
+        (bodies.flag, "true", True),
+        (bodies.flag, "false", False),
+        (bodies.number, 7, 7),
+        (bodies.number, "-7", -7),
+        (bodies.table, {"a": 1}, {"a": 1}),
+        (bodies.table, [], {}),  # so PHP writes an empty object
+        (bodies.table, None, {}),
+        (bodies.tags, " a, b,,", ("a", "b")),
+        (bodies.tags, ["a ", "", "b"], ("a", "b")),
+        (bodies.texts, ["a", "b"], ["a", "b"]),
+    ],
+)
+def test_what_tools_send_is_understood(read: Callable[..., Any], given: Any, value: Any) -> None:
+    assert read({"x": given}, "x") == value
+
+
+@pytest.mark.parametrize(
+    ("read", "given"),
+    [
+        (bodies.flag, "yes"),
+        (bodies.flag, 1),
+        (bodies.number, True),
+        (bodies.number, 1.5),
+        (bodies.number, "9" * 20),
+        (bodies.table, [1]),
+        (bodies.text, 7),
+        (bodies.tags, [1]),
+        (bodies.texts, "a,b"),
+    ],
+)
+def test_another_type_is_refused_and_named(read: Callable[..., Any], given: Any) -> None:
+    with pytest.raises(HttpError, match="'x' is ") as refused:
+        read({"x": given}, "x")
+    assert refused.value.status == 400
+
+
+def test_a_password_of_another_type_is_not_said_back() -> None:
+    with pytest.raises(HttpError) as refused:
+        bodies.text({"password": ["secret"]}, "password")
+    assert refused.value.reason == "'password' is a JSON list, a text is needed"
+
+
+def test_all_that_are_missing_are_named() -> None:
+    with pytest.raises(HttpError, match="'a', 'c' are missing"):
+        bodies.require({"b": 1}, "a", "b", "c")

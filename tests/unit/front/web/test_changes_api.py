@@ -1,0 +1,104 @@
+"""Users, their permissions, policies and definitions over the management API: what exactly a change changes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from broker.catalog import catalog_commands as commands
+from broker.operations.operator import Operator
+from broker.records import PolicyRecord, TopicPermissionRecord
+from front.web.resources.metrics_api import FAMILIES_MAX
+from tests.unit.front.web.test_api import TAGS, World, world
+
+__all__ = ["world"]  # the fixture
+
+
+@pytest.mark.parametrize("password_hash", ["", "aGFzaA=="])
+def test_a_user_with_a_password_and_a_hash_is_refused(world: World, password_hash: str) -> None:
+    body = {"tags": "", "password": "new", "password_hash": password_hash}
+    assert world.refused("PUT", "/api/users/app", body).status == 400
+    assert world.broker.catalog.users["app"].password_hash == "secret hash"
+
+
+def test_many_users_are_deleted_and_an_unknown_one_is_passed_over(world: World) -> None:
+    body = {"users": ["app", "nobody", "user-", "app"]}
+    assert world.request("POST", "/api/users/bulk-delete", body).status == 204
+    assert world.broker.catalog.users.keys().isdisjoint({"app", "user-"})
+    assert "root" in world.broker.catalog.users
+
+
+def test_users_without_permissions_are_those_that_have_none_anywhere(world: World) -> None:
+    assert [one["name"] for one in world.get("/api/users/without-permissions")] == ["root"]
+
+
+# Topic permissions: one for each exchange.
+
+
+def test_a_topic_permission_is_that_of_its_exchange(world: World) -> None:
+    path, rights = "/api/topic-permissions/v/app", {"write": "^a", "read": "^b"}
+    found = [world.request("PUT", path, {"exchange": one, **rights}).status for one in ("amq.topic", "t", "t")]
+    assert found == [201, 201, 204]
+    assert [one["exchange"] for one in world.get(f"{path}/t")] == ["t"]
+    assert world.request("DELETE", f"{path}/t").status == 204
+    assert world.refused("DELETE", f"{path}/t").status == 404
+    assert world.get(path) == [{"user": "app", "vhost": "v", "exchange": "amq.topic", **rights}]
+    world.broker.catalog.apply(commands.PutTopicPermission(TopicPermissionRecord("app", "v", "t", "", "")))
+    assert world.request("DELETE", path).status == 204
+    assert world.get("/api/topic-permissions") == []
+
+
+# Policies.
+
+
+def test_a_policy_was_there_only_if_one_of_its_name_and_kind_was(world: World) -> None:
+    body = {"pattern": "^a", "definition": {"max-length": 1}}
+    paths = ("policies/v/a", "policies/v/b", "operator-policies/v/a", "policies/v/a")
+    assert [world.request("PUT", f"/api/{path}", body).status for path in paths] == [201, 201, 201, 204]
+
+
+def test_an_operator_policy_is_sent_as_json(world: World) -> None:
+    """As RabbitMQ has it: a body of another type is refused, of a policy it is not."""
+    body = {"pattern": "^a", "definition": {"max-length": 1}}
+    for path, status in (("policies", 201), ("operator-policies", 415)):
+        assert world.status("PUT", f"/api/{path}/v/a", body, authorization=ROOT, content_type="text/plain") == status
+
+
+ROOT = "Basic cm9vdDpwdw=="
+
+
+def test_an_operator_policy_is_no_policymakers(world: World) -> None:
+    apply = world.broker.catalog.apply
+    apply(commands.PutPolicy(PolicyRecord("v", "p", "^a", "all", 0, {"max-length": 1}, operator=True)))
+    assert world.refused("DELETE", "/api/operator-policies/v/p", user="user-policymaker").status == 401
+    assert world.refused("DELETE", "/api/policies/v/p", user="user-policymaker").status == 404
+    assert world.get("/api/operator-policies/v/p")["name"] == "p"
+
+
+# Definitions, vhosts, metrics.
+
+
+def test_definitions_are_sent_again_unless_the_caller_has_these(world: World) -> None:
+    tag = dict(world.request("GET", "/api/definitions").headers)["ETag"]
+    assert world.request("GET", "/api/definitions", if_none_match=tag).status == 304
+    world.broker.catalog.apply(commands.PutVhost(commands.VhostRecord("new")))
+    assert world.request("GET", "/api/definitions", if_none_match=tag).status == 200
+
+
+@pytest.mark.parametrize("tag", TAGS[1:])
+def test_another_node_is_told_of_vhosts_that_its_caller_may_see(world: World, tag: str) -> None:
+    question = {"what": "vhosts", "user": f"user-{tag}", "tags": [tag], "arguments": [["/", "v", "none"]]}
+
+    async def told() -> list[str]:
+        raw = json.dumps(question).encode()
+        return [json.loads(row)["vhost"] async for row in world.api.everywhere.answer(raw)]
+
+    sees_all = Operator("", (tag,)).has_tag("monitoring")
+    assert asyncio.run(told()) == (["/", "v"] if sees_all else ["v"])
+
+
+def test_only_so_many_families_of_metrics_are_told_at_once(world: World) -> None:
+    path = "/metrics/detailed?" + "&".join(f"family=f{number}" for number in range(FAMILIES_MAX + 1))
+    assert len(world.request("GET", path, user=None).pieces) == FAMILIES_MAX

@@ -1,0 +1,102 @@
+"""Lists of queues that are sorted once: whose they are, and when they are sorted again."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+from broker.operations.operator import Operator
+from broker.queue_type import QueueStatistics
+from broker.records import QueueRecord
+from front.web.queue_order import LISTS_KEPT, OrderedQueues, value_of
+from front.web.samples.books import DETAILED, SampleBook
+from front.web.samples.node_samples import counts_row
+from front.web.samples.shapes import QUEUE
+
+ANNE, BERT = Operator("anne", ("management",)), Operator("bert", ("management",))
+
+
+class Declared:
+    """Each operator sees the queue of their name, and those of `more`."""
+
+    def __init__(self) -> None:
+        self.version = 1
+        self.more: list[str] = []
+        self.asked = 0
+        self.was_asked = asyncio.Event()
+
+    def queue_records(self, who: Operator, vhost: str | None) -> list[QueueRecord]:
+        self.asked += 1
+        self.was_asked.set()
+        return [record(name) for name in (*self.more, f"{who.name}{len(who.tags)} in {vhost}")]
+
+
+def record(name: str) -> QueueRecord:
+    return QueueRecord("v", name, "classic", True, False, False, {}, 1)
+
+
+def names(ordered: OrderedQueues, declared: Any, who: Operator, vhost: str | None = None) -> list[str]:
+    return [one.name for one in asyncio.run(ordered.records(declared, who, vhost))]
+
+
+def test_a_list_is_sorted_once_for_each_operator_and_vhost() -> None:
+    ordered, declared = OrderedQueues(), Declared()
+    tagged = Operator("anne", ("management", "monitoring"))
+    for _ in range(2):
+        assert names(ordered, declared, ANNE) == ["anne1 in None"]
+        assert names(ordered, declared, tagged) == ["anne2 in None"]
+        assert names(ordered, declared, BERT) == ["bert1 in None"]
+        assert names(ordered, declared, ANNE, "v") == ["anne1 in v"]
+    assert declared.asked == 4
+
+
+def test_a_list_is_sorted_again_when_something_was_declared() -> None:
+    ordered, declared = OrderedQueues(), Declared()
+    names(ordered, declared, ANNE)
+    declared.more, declared.version = ["z", "a"], 2
+    assert names(ordered, declared, ANNE) == ["a", "anne1 in None", "z"]
+
+
+def test_a_list_during_whose_sorting_something_was_declared_is_not_kept() -> None:
+    ordered, declared = OrderedQueues(), Declared()
+
+    async def declared_meanwhile() -> None:
+        asked = asyncio.ensure_future(ordered.records(declared, ANNE, None))  # type: ignore[arg-type]
+        await declared.was_asked.wait()
+        declared.more, declared.version = [], 2
+        await ordered.records(declared, BERT, None)  # type: ignore[arg-type]
+        assert len(await asked) > 1, "what there was when it was asked for"
+
+    declared.more = [f"q{number}" for number in range(50_000)]  # more than a slice
+    asyncio.run(declared_meanwhile())
+    assert names(ordered, declared, ANNE) == ["anne1 in None"]
+
+
+def test_only_so_many_lists_are_kept() -> None:
+    ordered, declared = OrderedQueues(), Declared()
+    for number in range(3 * LISTS_KEPT):
+        names(ordered, declared, Operator(str(number), ()))
+    assert len(ordered._lists) <= LISTS_KEPT
+
+
+def test_a_column_is_a_count_or_its_rate() -> None:
+    book, counts = SampleBook(QUEUE, DETAILED), QueueStatistics(ready=7, unacknowledged=3, published=20)
+    book.add(1, 0, counts_row(QueueStatistics(published=10)))
+    book.add(1, 5_000, counts_row(counts))
+    queue = SimpleNamespace(counts=lambda: counts, statistics=lambda: QueueStatistics(ready_bytes=5))
+    front: Any = SimpleNamespace(
+        samples=SimpleNamespace(queues=book),
+        wall_ms=lambda: 5_000,
+        broker=SimpleNamespace(find_queue=lambda vhost, name: SimpleNamespace(queue=queue) if name == "q" else None),
+    )
+    expected = {
+        "name": "q", "messages": 10, "messages_ready": 7, "messages_details.rate": 2.0, "message_bytes": 5,
+        "message_stats.publish": 20, "message_stats.publish_details.rate": 2.0,
+    }  # fmt: skip
+    for column, value in expected.items():
+        told = value_of(column, front)
+        assert told is not None and told(record("q")) == value, column
+        assert column == "name" or column.endswith("rate") or told(record("gone")) == 0, column
+    for column in ("publish", "message_stats.messages", "arguments.x-max-length"):
+        assert value_of(column, front) is None, column
