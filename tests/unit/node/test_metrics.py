@@ -24,7 +24,7 @@ from broker.queue_type import QueueStatistics
 from broker.session.flows import FlowCounts
 from front.slices import SLICE_S
 from node.config import Config, MetricsSection, NodeSection
-from node.watching.exposition import labelled
+from node.watching.exposition import GAUGE, LINES_AT_ONCE, MetricSeries, ObjectRow, exposed, labelled
 from node.watching.message_metrics import PROTOCOLS, STREAM_ERRORS
 from node.watching.metrics import Metrics
 from node.watching.object_metrics import EVERYTHING
@@ -381,6 +381,14 @@ def test_every_family_has_as_many_values_as_series() -> None:
     for name, family in metrics.objects.families.items():
         for row in family.rows(EVERYTHING):
             assert len(row.values) == len(family.series), name
+
+
+def test_of_very_many_objects_each_has_one_line_in_each_series() -> None:
+    series = (MetricSeries("a", GAUGE, "first"), MetricSeries("b", GAUGE, "second"))
+    rows = [ObjectRow(f'queue="{number}"', (number, -number)) for number in range(2 * LINES_AT_ONCE + 1)]
+    text = b"".join(asyncio.run(exposed("x_", series, rows))).decode()
+    lines = [f"x_{name}{{{row.labels}}} {row.values[place]}" for place, name in enumerate("ab") for row in rows]
+    assert [line for line in text.splitlines() if not line.startswith("#")] == lines
 
 
 def test_names_with_quotes_and_newlines_stay_one_label() -> None:

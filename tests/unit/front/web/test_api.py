@@ -27,6 +27,8 @@ from broker.limits import Limits
 from broker.login.audit import Audit
 from broker.login.client_address import ClientAddress
 from broker.names import not_found
+from broker.node_queues import Totals
+from broker.operations.node_facts import AlarmFacts, NodeFacts
 from broker.operations.operations import Operations
 from broker.operations.resources import QueueView
 from broker.pending import Pending
@@ -114,7 +116,7 @@ class FakeBroker:
         self.streams = [StreamClient(one) for one in self.clients]
         self.closed: list[tuple[str, BrokerError]] = []
         self.limits, self.work = Limits(), Unsliced()
-        self.ended = EndedTraffic(self.catalog)
+        self.ended, self.totals = EndedTraffic(self.catalog), Totals()
         self.audit = Audit(lambda _: None, lambda _: None)
 
     def connections(self) -> list[Connection]:
@@ -208,8 +210,16 @@ class Node:
     """What the process knows of itself; passwords are hashed at once."""
 
     node_name = HOME
-    identity: ClassVar = {"product_name": "Leveret", "node": HOME}
+    identity: ClassVar = {"product_name": "Leveret", "node": HOME, "cluster_name": "c"}
     password_hashes = Hashes()
+
+    @staticmethod
+    def facts() -> NodeFacts:
+        return NodeFacts("c", "1", "3", "plain", 1, NOW, "/data", 1, 2, 3, 4, "info")
+
+    @staticmethod
+    def alarms() -> list[AlarmFacts]:
+        return []
 
     @staticmethod
     def hash_password(password: bytes, current: str | None = None) -> Pending[str]:

@@ -1,4 +1,4 @@
-"""Users, their permissions, policies and definitions over the management API: what exactly a change changes."""
+"""Users, permissions, policies and definitions over the management API: what exactly a change changes, and who sees sums."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ import json
 import pytest
 
 from broker.catalog import catalog_commands as commands
+from broker.limits import Limits
+from broker.node_queues import Totals
 from broker.operations.operator import Operator
 from broker.records import PolicyRecord, TopicPermissionRecord
+from front.web.request import Request
 from front.web.resources.metrics_api import FAMILIES_MAX
-from tests.unit.front.web.test_api import TAGS, World, world
+from tests.unit.front.web.test_api import HOME, LOCAL, NOW, TAGS, World, world
 
 __all__ = ["world"]  # the fixture
 
@@ -75,6 +78,23 @@ def test_an_operator_policy_is_no_policymakers(world: World) -> None:
     assert world.refused("DELETE", "/api/operator-policies/v/p", user="user-policymaker").status == 401
     assert world.refused("DELETE", "/api/policies/v/p", user="user-policymaker").status == 404
     assert world.get("/api/operator-policies/v/p")["name"] == "p"
+
+
+# Sums, and what is full.
+
+
+def test_who_does_not_monitor_is_shown_the_messages_of_their_own_vhosts(world: World) -> None:
+    world.broker.catalog.apply(commands.DeclareQueue("/", "far", home=HOME))
+    found = {tag: world.get("/api/overview", f"user-{tag}")["queue_totals"]["messages"] for tag in TAGS[1:]}
+    assert found == {"management": 3, "policymaker": 3, "monitoring": 6, "administrator": 6}
+
+
+@pytest.mark.parametrize(("opened", "status"), [(4, 200), (5, 503)])
+def test_a_node_with_as_many_connections_as_it_may_have_takes_no_more(world: World, opened: int, status: int) -> None:
+    world.broker.limits = Limits(connections=3)
+    world.broker.totals = Totals(connections_opened=opened, connections_closed=2)
+    path = "/api/health/checks/below-node-connection-limit"
+    assert asyncio.run(world.api.answer(Request("GET", path, {}, b"", LOCAL, NOW))).status == status
 
 
 # Definitions, vhosts, metrics.

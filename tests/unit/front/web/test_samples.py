@@ -133,6 +133,22 @@ def test_rings_have_a_size_that_does_not_grow_with_time(spans: tuple[tuple[int, 
     assert sampled.book.ring_bytes() == size == sum(span // step for span, step in spans) * 3 * 8
 
 
+def test_of_what_has_rings_always_no_more_do_than_may_have_them() -> None:
+    book = SampleBook(CONNECTION, DETAILED, always=True)
+    for number in range(RINGED_MAX + 5):
+        book.add(number, BEGIN, (1, 1))
+    assert [number for number, found in book._objects.items() if not found.rings] == list(
+        range(RINGED_MAX, RINGED_MAX + 5)
+    )
+
+
+def test_what_is_gone_leaves_its_rings_to_others() -> None:
+    sampled = Sampled(always=True)
+    sampled.round(1, key="gone")
+    sampled.round(1, key="one")
+    assert list(sampled.book._ringed) == ["one"]
+
+
 def test_who_asks_for_a_long_time_is_shown_the_coarser_ring() -> None:
     sampled = Sampled(spans=BASIC, always=True)
     for minute in range(60):
@@ -141,6 +157,7 @@ def test_who_asks_for_a_long_time_is_shown_the_coarser_ring() -> None:
     points = sampled.points(3_600, 60)
     assert len(points) >= 59
     assert all(older < newer for newer, older in pairwise(points.values()))
+    assert len(sampled.points(605, 5)) == 605 // 5, "the finest ring reaches back as far as that"
 
 
 def test_a_ring_takes_no_more_than_a_sample_for_each_step() -> None:
@@ -150,6 +167,20 @@ def test_a_ring_takes_no_more_than_a_sample_for_each_step() -> None:
     times = [at // 1_000 for at, _ in ring.newest_first()]
     assert len(times) == 3
     assert all(newer - older == 60 for newer, older in pairwise(times))
+
+
+def test_a_sample_that_comes_a_little_early_is_taken() -> None:
+    ring = SampleRing(1, 3, 5_000)
+    for at in (0, 4_900, 4_950, 9_800):
+        ring.add(at, (at,))
+    assert [at for at, _ in ring.newest_first()] == [9_800, 4_900, 0]
+
+
+def test_samples_of_a_clock_that_was_set_back_are_forgotten() -> None:
+    ring = SampleRing(1, 3, 5_000)
+    for at in (100_000, 105_000, 50_000, 55_000):
+        ring.add(at, (at,))
+    assert [at for at, _ in ring.newest_first()] == [55_000, 50_000]
 
 
 def test_details_have_the_mean_and_the_rate_over_all_samples() -> None:
@@ -168,7 +199,7 @@ def asked_for(query: str) -> Ranges:
 def test_ranges_are_asked_for_by_the_kind_of_figure() -> None:
     assert asked_for("lengths_age=600&lengths_incr=5") == {LENGTHS: (600_000, 5_000, BEGIN)}
     assert asked_for("lengths_age=600") == asked_for("lengths_age=x&lengths_incr=5") == {}
-    assert asked_for("data_rates_age=500&data_rates_incr=1")[DATA_RATES][1] == 1_000
+    assert asked_for("data_rates_age=500&data_rates_incr=1")[DATA_RATES] == (500_000, 1_000, BEGIN), "500 samples"
 
 
 @pytest.mark.parametrize(
@@ -192,7 +223,8 @@ def test_figures_of_nodes_are_added_up_by_the_times_of_their_samples() -> None:
         {"sample": 7, "timestamp": 5_000},
         {"sample": 1, "timestamp": 0},
     ]
-    assert found.only(["publish_out"]).counts == {"publish_out": 1}
+    only = found.only(name for name in ("publish_in", "publish_x"))
+    assert (only.counts, only.rates, list(only.points)) == ({"publish_in": 7}, {"publish_in": 1.5}, ["publish_in"])
 
 
 def test_an_object_that_does_nothing_keeps_one_row() -> None:
