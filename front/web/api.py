@@ -27,7 +27,7 @@ from front.web.message_flows import MessageFlows
 from front.web.origin import check_cookies_origin, check_origin
 from front.web.page_files import PageFiles
 from front.web.refusals import http_error
-from front.web.request import HttpError, Request, Response, error_response
+from front.web.request import RETRY_SOON, HttpError, Request, Response, error_response
 from front.web.resources.bindings_api import BindingsApi
 from front.web.resources.browsing_api import BrowsingApi
 from front.web.resources.clients_api import ClientsApi
@@ -63,7 +63,6 @@ STRANGERS_BODY_BYTES_MAX = 65_536
 BODY_BYTES_MAX = 10_485_760
 
 VARY = ("Vary", "Accept-Encoding, Origin")
-RETRY_SOON = (("Retry-After", "2"),)  # seconds; logins are being checked as fast as may be
 
 
 @dataclass(slots=True, frozen=True)

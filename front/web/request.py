@@ -19,6 +19,7 @@ from broker.records import UserRecord
 # Of a body that is read as JSON; definitions are read in slices, and a message's payload for itself. A megabyte of little lists
 # would hold the node for half a second until all that is in it is looked at.
 JSON_BYTES_MAX = 262_144
+RETRY_SOON = (("Retry-After", "2"),)  # seconds
 ASK_FOR_LOGIN = (("WWW-Authenticate", 'Basic realm="RabbitMQ Management"'),)
 
 

@@ -22,7 +22,7 @@ from broker.login.client_address import ClientAddress, source_of
 from front.gate import Gate, GateLimits, Guest
 from front.listener import Address
 from front.loopback import is_loopback
-from front.web.request import HttpError, Request, Response, error_response
+from front.web.request import RETRY_SOON, HttpError, Request, Response, error_response
 
 REQUEST_TIMEOUT_S = 30.0
 IDLE_TIMEOUT_S = 120.0
@@ -30,6 +30,9 @@ STRANGER_IDLE_TIMEOUT_S = 10.0
 TLS_HANDSHAKE_TIMEOUT_S = 5.0
 BACKLOG = 4_096  # connections the kernel keeps waiting: a flood must not fill it before it is accepted
 HEADER_BYTES_MAX = 16_384
+# Of bodies that are kept at a time, of all connections; short ones are not counted against it.
+BODIES_BYTES_MAX = 268_435_456
+SHORT_BODY_BYTES = 65_536
 READ_BYTES = 65_536
 PIECES_AT_ONCE = 100  # of a body in chunks, which may be of one byte each: half a millisecond
 SENT_AT_ONCE_BYTES = 262_144  # of a body in pieces
@@ -58,6 +61,7 @@ class WebSocket(asyncio.StreamReaderProtocol, Guest):
         self.asks_for_head = False  # the request being served: its answer has no body, whatever is wrong
         self._server = server
         self._accepted: asyncio.Transport | None = None
+        self.body_bytes = 0  # of the request that is being read or answered
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._accepted = cast(asyncio.Transport, transport)
@@ -88,6 +92,7 @@ class WebServer:
             describe=self._describe,
         )
         self._connections: set[asyncio.Task[None]] = set()
+        self._body_bytes = 0
 
     async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
         """Start listening; returns the port, which the system chooses when 0 is asked for."""
@@ -128,6 +133,7 @@ class WebServer:
             pass  # the client went away or kept still for too long: nobody is left to be told
         finally:
             self._connections.discard(task)
+            self._forget_body(socket)
             self.gate.left(socket)
             writer.close()
 
@@ -159,6 +165,7 @@ class WebServer:
             if request is None or connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
                 return
             connection.start_next_cycle()
+            self._forget_body(socket)
             await asyncio.sleep(
                 0
             )  # what has come already is read without waiting: thousands of requests would be one turn
@@ -218,6 +225,7 @@ class WebServer:
             elif isinstance(event, h11.Data):
                 body += event.data
                 refuse_large_body(len(body), allowed)
+                self._keep_body(socket, len(body))
                 pieces += 1
                 if pieces % PIECES_AT_ONCE == 0:
                     await asyncio.sleep(0)
@@ -228,6 +236,18 @@ class WebServer:
                 return request
             else:
                 return None
+
+    def _keep_body(self, socket: WebSocket, size: int) -> None:
+        """Raises HttpError: a thousand connections of one user could keep ten gigabytes."""
+        self._body_bytes += size - socket.body_bytes
+        socket.body_bytes = size
+        if size > SHORT_BODY_BYTES and self._body_bytes > BODIES_BYTES_MAX:
+            said = f"requests with {self._body_bytes} bytes are being read or answered, at most {BODIES_BYTES_MAX} at a time"
+            raise HttpError(503, "service_unavailable", said, RETRY_SOON)
+
+    def _forget_body(self, socket: WebSocket) -> None:
+        self._body_bytes -= socket.body_bytes
+        socket.body_bytes = 0
 
     async def _send(
         self, connection: h11.Connection, writer: asyncio.StreamWriter, response: Response, *, head: bool

@@ -155,6 +155,44 @@ def test_a_body_is_asked_for_when_its_client_waits_for_that() -> None:
     assert asked.startswith(b"HTTP/1.1 100") and answered.endswith(b'"body":"abc"}')
 
 
+def test_long_bodies_of_all_connections_are_kept_within_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each may be as long as one may be, and there may be a thousand."""
+    monkeypatch.setattr(web_server, "BODIES_BYTES_MAX", 1_000)
+    monkeypatch.setattr(web_server, "SHORT_BODY_BYTES", 100)
+
+    async def run() -> list[bytes]:
+        server = WebServer(echo, allowance, wall_ms=lambda: 1)
+        port = await server.listen("127.0.0.1", 0)
+        first = await posted(port, 700)
+        second = await posted(port, 700)
+        refused = await second[0].readuntil(b"\r\n")
+        short = await posted(port, 100)
+        short[1].write(b"x")
+        taken = await short[0].readuntil(b"\r\n")
+        first[1].write(b"x")
+        answered = await first[0].readuntil(b"\r\n")
+        third = await posted(port, 700)
+        third[1].write(b"x")
+        found = [refused, taken, answered, await third[0].readuntil(b"\r\n")]
+        for _, writer in (first, second, short, third):
+            writer.close()
+        await server.stop()
+        return found
+
+    async def posted(port: int, size: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """All of the body but a byte."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        head = b"PUT / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n" % size
+        writer.write(head)
+        await reader.readuntil(b"100 \r\n\r\n")
+        writer.write(b"x" * (size - 1))
+        await writer.drain()
+        return reader, writer
+
+    said = asyncio.run(asyncio.wait_for(run(), 10))
+    assert [line.split()[1] for line in said] == [b"503", b"200", b"200", b"200"]
+
+
 def test_a_head_beyond_the_limit_is_refused() -> None:
     reply = exchange(b"GET / HTTP/1.1\r\nX: " + b"a" * (web_server.HEADER_BYTES_MAX + 10))
     assert reply.startswith(b"HTTP/1.1 431")
