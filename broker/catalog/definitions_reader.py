@@ -176,6 +176,8 @@ class DefinitionsReader:
 
     def _read_parameter(self, item: DefinitionItem) -> Read:
         component, name = item.text("component"), item.text("name")
+        if not (item.vhost and component):  # so are global parameters kept, and it would be told as one of them
+            raise PreconditionFailed(f"{item.where}: a parameter needs a vhost and a component")
         if component == OPERATOR_POLICIES:
             yield from _policy(item, item.part("value"), name, operator=True)
         elif component == VHOST_LIMITS:

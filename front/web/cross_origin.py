@@ -43,12 +43,10 @@ class CrossOrigin:
         """What a browser asks before it asks."""
         if request.method != "OPTIONS":
             return ()
-        wanted = request.headers.get(b"access-control-request-headers", b"authorization, content-type").decode(
-            "latin-1"
-        )
+        wanted = request.headers.get(b"access-control-request-headers", b"authorization, content-type")
         return (
             ("Access-Control-Allow-Methods", METHODS),
-            ("Access-Control-Allow-Headers", wanted),
+            ("Access-Control-Allow-Headers", wanted.decode("ascii", "ignore")),  # names of headers are ASCII
             ("Access-Control-Max-Age", str(self.max_age_s)),
         )
 

@@ -278,6 +278,15 @@ def test_a_user_without_a_word_of_a_password_keeps_the_one_it_has() -> None:
             "bindings[0]: 'destination_type' is 'topic', queue or exchange is needed",
         ),
         ({"global_parameters": [{"name": "n"}]}, "global_parameters[0]: 'value' is missing"),
+        # Global ones are kept without either, and have another list.
+        (
+            {"parameters": [{"vhost": "", "component": "shovel", "name": "n", "value": {}}]},
+            "parameters[0]: a parameter needs a vhost and a component",
+        ),
+        (
+            {"parameters": [{"vhost": "/", "component": "", "name": "n", "value": {}}]},
+            "parameters[0]: a parameter needs a vhost and a component",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_named(document: dict[str, Any], text: str) -> None:

@@ -218,6 +218,14 @@ def test_an_origin_that_is_named_asks_with_a_login(world: World) -> None:
         assert other.status == 403 and "Access-Control-Allow-Origin" not in dict(other.headers), origin
 
 
+def test_what_a_browser_asks_beforehand_comes_back_as_ascii(world: World) -> None:
+    """No header of an answer can be anything else: the connection was cut."""
+    cors(world, "*")
+    wanted = {"origin": "https://any", "access_control_request_headers": "x-\u00e9, authorization"}
+    headers = dict(world.request("OPTIONS", "/api/vhosts/v", user=None, **wanted).headers)
+    assert headers["Access-Control-Allow-Headers"] == "x-, authorization"
+
+
 def test_a_browser_asks_before_it_asks(world: World) -> None:
     cors(world, "https://tools.example")
     wanted = {"access_control_request_headers": "authorization,x-vhost", "access_control_request_method": "PUT"}
