@@ -69,8 +69,8 @@ def test_a_browser_lets_the_page_run_and_load_nothing_of_others_and_be_in_no_fra
         "connect-src 'self'", "form-action 'self'", "frame-ancestors 'none'", "base-uri 'none'",
         "require-trusted-types-for 'script'", "trusted-types 'none'",
     }  # fmt: skip
-    for name in ("Cross-Origin-Opener-Policy", "Cross-Origin-Resource-Policy"):
-        assert header(found, name) == "same-origin"
+    names = ("Cross-Origin-Opener-Policy", "Cross-Origin-Resource-Policy")
+    assert [header(found, name) for name in names] == ["same-origin", "same-origin"]
 
 
 def test_every_file_that_the_document_names_is_there() -> None:

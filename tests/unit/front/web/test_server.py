@@ -255,7 +255,7 @@ def test_a_client_that_keeps_still_within_a_request_is_dropped(monkeypatch: pyte
 def test_a_client_that_sends_a_request_a_byte_at_a_time_is_dropped_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(web_server, "REQUEST_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(web_server, "REQUEST_TIMEOUT_S", 0.5)
 
     async def drip() -> bytes | BaseException:
         server = WebServer(echo, allowance, wall_ms=lambda: 1)
