@@ -106,7 +106,9 @@ def stream(figures: ReadingFigures) -> Any:
 
 
 def replicated(name: str, group: int) -> Any:
-    return SimpleNamespace(record=SimpleNamespace(vhost="v", name=name), member="here", group=group)
+    return SimpleNamespace(
+        record=SimpleNamespace(vhost="v", name=name), member="here", group=group, accounted_here=False
+    )
 
 
 def driver_of(group: int) -> Any:
@@ -354,7 +356,9 @@ def test_families_are_told_that_are_asked_for_and_of_the_objects_that_are_asked_
     broker = FakeBroker()
     for command in default_commands("hash"):
         broker.catalog.apply(command)
+    declared: list[Any] = [*broker.queues(), replicated("raft", group=7)]  # a node knows replicated queues, too
     metrics = metrics_of(broker)
+    broker.queues = lambda: declared  # type: ignore[method-assign]
 
     def detailed(*families: str, vhost: str = "", queue: str = "") -> set[str]:
         pieces = asyncio.run(metrics.detailed(families, lambda one: vhost in ("", one), lambda one: queue in ("", one)))
