@@ -14,7 +14,7 @@ BUILD_TOOLS := pip setuptools wheel 'Cython>=3.1'
 EXTRAS := test,bench
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup lock run cluster format unit unit-times test test-containers test-spark test-page check fuzz mutants sim sim-long chaos crash bench proto docs clean
+.PHONY: setup lock run cluster format unit unit-times test test-containers test-spark test-spark-containers test-page check fuzz mutants sim sim-long chaos crash bench proto docs clean
 
 setup: $(STAMP)
 
@@ -60,6 +60,10 @@ test: setup
 # The cluster of deploy/compose.yaml. Where no container engine runs, one is installed and started: that needs root.
 test-containers: setup
 	$(BIN)/python -m tests.containers
+
+# The same cluster with its profile `analytics`, whose image has Spark in it: half a gigabyte is fetched the first time.
+test-spark-containers: setup
+	$(BIN)/python -m tests.containers --spark
 
 # What leveret-analytics answers, on a Spark in this process. Needs Java 17; the extra is installed.
 test-spark: setup

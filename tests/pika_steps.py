@@ -14,9 +14,9 @@ def declared(channel: BlockingChannel, queue: str) -> None:
     channel.queue_declare(queue, durable=True, arguments={"x-queue-type": "quorum"})
 
 
-def published(channel: BlockingChannel, queue: str, what: str) -> list[bytes]:
+def published(channel: BlockingChannel, queue: str, what: str, count: int = MESSAGES) -> list[bytes]:
     """Some messages, each confirmed before the next: pika raises when one is refused or returned. Their bodies."""
-    bodies = [f"{what} {number}".encode() for number in range(MESSAGES)]
+    bodies = [f"{what} {number}".encode() for number in range(count)]
     channel.confirm_delivery()
     for body in bodies:
         channel.basic_publish("", queue, body, pika.BasicProperties(delivery_mode=2), mandatory=True)

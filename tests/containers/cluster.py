@@ -17,19 +17,21 @@ from pathlib import Path
 from typing import Any
 
 import docker
+import pika
 from docker.models.containers import Container
 from testcontainers.compose import DockerCompose
 
 import leveret
 from leveret.errors import LeveretError
 from leveret.records import ClusterStatus
-from tests.containers import engine, image
+from tests.containers import engine, image, spark_image
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 PROJECT = "leveret-test"
 USER, OPERATOR, PASSWORD = "app", "operator", "a password of the tests"
 DISK_NODES, RAM_NODES = ("n1", "n2", "n3"), ("n4",)
 NODES = DISK_NODES + RAM_NODES  # the services of the compose file
+SPARK_PROFILE, SPARK_SERVICES, SPARK_JOB = "analytics", ("spark-master", "spark-worker"), "analytics"
 AMQP_PORT, GRPC_PORT = 5672, 5680
 DATA = "/var/lib/leveret"
 CONFIGURATION = "/etc/leveret/cluster.toml"
@@ -52,7 +54,7 @@ class Compose(DockerCompose):
     def compose_command_property(self) -> list[str]:
         assert isinstance(self.compose_file_name, list), "two of them"
         files = [part for file in self.compose_file_name for part in ("-f", file)]
-        return [*engine.compose_command(), "-p", PROJECT, *files]
+        return [*engine.compose_command(), "-p", PROJECT, "--profile", SPARK_PROFILE, *files]
 
     def _run_command(self, cmd: str | list[str], context: str | None = None) -> subprocess.CompletedProcess[bytes]:
         """As the one overridden, which tells nobody what the command had to say when it failed."""
@@ -65,7 +67,7 @@ class Compose(DockerCompose):
 
 class ContainerCluster:
     """`configurations`: a file for each node whose configuration is not deploy/cluster.toml.
-    `restart`: False when a node that ends is to stay as it is.
+    `restart`: False when a node that ends is to stay as it is. `beside`: services that begin with the nodes.
     """
 
     def __init__(
@@ -74,11 +76,12 @@ class ContainerCluster:
         nodes: Sequence[str] = NODES,
         configurations: dict[str, Path] | None = None,
         restart: bool = True,
+        beside: Sequence[str] = (),
     ) -> None:
         self.nodes = tuple(nodes)
         ours = scratch / "compose.json"
         ours.write_text(json.dumps(_override(configurations or {}, restart)))
-        self._compose = Compose(DEPLOY, ["compose.yaml", str(ours)], wait=False, services=list(nodes))
+        self._compose = Compose(DEPLOY, ["compose.yaml", str(ours)], wait=False, services=[*nodes, *beside])
         self._client = docker.from_env(timeout=2 * STOP_WITHIN_S)
 
     def begin(self) -> None:
@@ -113,6 +116,10 @@ class ContainerCluster:
         mounts = self.container(node).attrs["Mounts"]
         return Path(next(mount["Source"] for mount in mounts if mount["Destination"] == DATA))
 
+    def tables(self) -> Path:
+        """Where questions leave files, as this machine sees it."""
+        return Path(self._client.volumes.get(f"{PROJECT}_tables").attrs["Mountpoint"])
+
     def network(self, name: str) -> Any:
         return self._client.networks.get(f"{PROJECT}_{name}")
 
@@ -122,11 +129,28 @@ class ContainerCluster:
         assert code == 0, f"{command} in {node}: {errors}"
         return said
 
+    def ask(self, *question: str) -> str:
+        """What leveret-analytics answers in a container of its own."""
+        command = [*self._compose.compose_command_property, "run", "--rm", "-T", SPARK_JOB, *question]
+        return self._compose._run_command(command).stdout.decode()
+
+    def stop_all(self) -> None:
+        """All nodes at once, each in order."""
+        self._compose._run_command([*self._compose.compose_command_property, "stop", *self.nodes])
+
     def add_users(self) -> None:
         """As the head of the compose file tells; and one who may look at the cluster from outside."""
         for name, *tags in ((USER,), (OPERATOR, "--tag", "administrator")):
             self.run("n1", "leveretctl", "user", "add", name, "--new-password", PASSWORD, *tags)
             self.run("n1", "leveretctl", "permission", "set", name, ".*", ".*", ".*")
+
+    def connected(self, node: str) -> pika.BlockingConnection:
+        """As one of the users of `add_users`."""
+        host, port = self.address(node, AMQP_PORT)
+        login = pika.PlainCredentials(USER, PASSWORD)
+        return pika.BlockingConnection(
+            pika.ConnectionParameters(host, port, credentials=login, blocked_connection_timeout=30)
+        )
 
     def status(self, node: str) -> ClusterStatus | None:
         """What the node tells the operator, or None when it does not answer."""
@@ -194,4 +218,5 @@ def _override(configurations: dict[str, Path], restart: bool) -> dict[str, Any]:
             services[node]["volumes"] = [f"{configurations[node]}:{CONFIGURATION}:ro"]
         if not restart:
             services[node]["restart"] = "no"
+    services |= {name: {"image": spark_image.TAG} for name in (*SPARK_SERVICES, SPARK_JOB)}
     return {"services": services}

@@ -8,8 +8,8 @@ import docker
 import pytest
 from docker.errors import DockerException
 
-from tests.containers import image
-from tests.containers.cluster import ContainerCluster
+from tests.containers import image, spark_image
+from tests.containers.cluster import SPARK_SERVICES, ContainerCluster
 
 
 @pytest.fixture(scope="session")
@@ -22,7 +22,18 @@ def engine_with_image() -> None:
 
 @pytest.fixture(scope="session")
 def cluster(engine_with_image: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ContainerCluster]:
-    cluster = ContainerCluster(tmp_path_factory.mktemp("compose"))
+    yield from begun(ContainerCluster(tmp_path_factory.mktemp("compose")))
+
+
+@pytest.fixture(scope="session")
+def cluster_with_spark(engine_with_image: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ContainerCluster]:
+    """The nodes and, beside them, a master and a worker of Spark."""
+    spark_image.build()
+    yield from begun(ContainerCluster(tmp_path_factory.mktemp("compose"), beside=SPARK_SERVICES))
+
+
+def begun(cluster: ContainerCluster) -> Iterator[ContainerCluster]:
+    """With users; ended afterwards."""
     try:
         cluster.begin()
         cluster.add_users()

@@ -25,9 +25,8 @@ import docker
 from docker.errors import DockerException
 
 from tests.containers import image
+from tests.containers.base_image import ROOT, STATE
 
-ROOT = Path(__file__).parents[2]
-STATE = ROOT / "var" / "containers"
 PACKAGES = {  # a command, and the package that has it
     "dockerd": "docker.io",
     "iptables": "iptables",

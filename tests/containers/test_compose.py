@@ -9,18 +9,10 @@ from functools import partial
 import pika
 import pytest
 
-from tests.containers.cluster import AMQP_PORT, DISK_NODES, NODES, PASSWORD, STOP_WITHIN_S, USER, ContainerCluster
+from tests.containers.cluster import DISK_NODES, NODES, STOP_WITHIN_S, ContainerCluster
 from tests.pika_steps import GET_WITHIN_S, consumed, declared, published
 
 pytestmark = pytest.mark.containers
-
-
-def connected(cluster: ContainerCluster, node: str) -> pika.BlockingConnection:
-    host, port = cluster.address(node, AMQP_PORT)
-    login = pika.PlainCredentials(USER, PASSWORD)
-    return pika.BlockingConnection(
-        pika.ConnectionParameters(host, port, credentials=login, blocked_connection_timeout=30)
-    )
 
 
 def states(cluster: ContainerCluster, asked: str) -> dict[str, tuple[str, bool]]:
@@ -65,7 +57,7 @@ def test_the_image_runs_as_nobody_special_and_has_compiled_kernels(cluster: Cont
 def test_a_killed_node_is_done_without_and_comes_back(cluster: ContainerCluster, killed: str) -> None:
     queue = f"without.{killed}"
     first, second, third = (name for name in NODES if name != killed)
-    on_killed, publishing, consuming = (connected(cluster, node) for node in (killed, first, second))
+    on_killed, publishing, consuming = (cluster.connected(node) for node in (killed, first, second))
     declared(on_killed.channel(), queue)
     before = published(on_killed.channel(), queue, "before")
     assert consumed(consuming.channel(), queue, len(before)) == before
@@ -82,7 +74,7 @@ def test_a_killed_node_is_done_without_and_comes_back(cluster: ContainerCluster,
 
     cluster.start_again(killed)
     until_all_are_up(cluster)
-    again = connected(cluster, killed)
+    again = cluster.connected(killed)
     assert consumed(again.channel(), queue, len(waiting)) == waiting
     again.channel().queue_delete(queue)
     for connection in (again, publishing, consuming):
@@ -99,7 +91,7 @@ def test_a_node_that_ends_by_itself_is_started_again(cluster: ContainerCluster) 
 
 @pytest.mark.parametrize("node", ["n1", "n4"])
 def test_a_stop_is_clean_and_within_the_grace_period(cluster: ContainerCluster, node: str) -> None:
-    connection = connected(cluster, node)
+    connection = cluster.connected(node)
     began = time.monotonic()
     assert cluster.stop(node) == 0
     assert time.monotonic() - began < STOP_WITHIN_S / 2
@@ -111,7 +103,7 @@ def test_a_stop_is_clean_and_within_the_grace_period(cluster: ContainerCluster, 
 
 
 def test_what_was_declared_and_published_survives_the_end_of_all_nodes(cluster: ContainerCluster) -> None:
-    connection = connected(cluster, "n3")
+    connection = cluster.connected("n3")
     declared(connection.channel(), "survives")
     sent = published(connection.channel(), "survives", "kept")
     for node in NODES:
@@ -122,7 +114,7 @@ def test_what_was_declared_and_published_survives_the_end_of_all_nodes(cluster: 
     for node in NODES:
         cluster.until_ready(node, before[node] + 1)
     until_all_are_up(cluster)
-    again = connected(cluster, "n4")
+    again = cluster.connected("n4")
     assert consumed(again.channel(), "survives", len(sent)) == sent
     again.channel().queue_delete("survives")
     again.close()
