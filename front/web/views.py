@@ -120,7 +120,7 @@ def queue_view(view: QueueView, sampled: SampledFigures) -> Json:
         "node": record.home,
         "policy": view.policy,
         "operator_policy": view.operator_policy,
-        "effective_policy_definition": dict(view.effective.definition),
+        "effective_policy_definition": to_json(view.effective.definition),
         "internal": False,
         **sampled.shown((*OF_MESSAGES, *MESSAGES)),
         **_sizes(figures),

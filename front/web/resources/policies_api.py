@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from broker.json_values import to_json
 from broker.records import PolicyRecord
 from front.web import bodies
 from front.web.access import Right
@@ -19,7 +20,7 @@ def policy_view(record: PolicyRecord) -> dict[str, Any]:
         "name": record.name,
         "pattern": record.pattern,
         "apply-to": record.apply_to,
-        "definition": dict(record.definition),
+        "definition": to_json(record.definition),
         "priority": record.priority,
     }
 

@@ -62,6 +62,14 @@ def test_a_policy_was_there_only_if_one_of_its_name_and_kind_was(world: World) -
     assert [world.request("PUT", f"/api/{path}", body).status for path in paths] == [201, 201, 201, 204]
 
 
+@pytest.mark.parametrize("kind", ["policies", "operator-policies"])
+def test_a_policy_with_a_number_of_more_than_63_bits_is_listed(world: World, kind: str) -> None:
+    """Which JSON has for a timestamp: the list of all policies was a 500 (found with mutated requests)."""
+    body = {"pattern": "^a", "definition": {"max-length": 1 << 63}}
+    assert world.request("PUT", f"/api/{kind}/v/a", body).status == 201
+    assert [one["definition"] for one in world.get(f"/api/{kind}")] == [{"max-length": 1 << 63}]
+
+
 def test_an_operator_policy_is_sent_as_json(world: World) -> None:
     """As RabbitMQ has it: a body of another type is refused, of a policy it is not."""
     body = {"pattern": "^a", "definition": {"max-length": 1}}
