@@ -335,9 +335,9 @@ class Publisher:
         """Hand its publishes over to their queues, some with each step."""
         carried_out = 0
         for run, target in transaction.publishes:
-            now = self._router.up_to_date(target)
-            self._hand_over(run, now, completion, self._broker.turns.now)
-            self._flows.fold(now)
+            current = self._router.up_to_date(target)
+            self._hand_over(run, current, completion, self._broker.turns.now)
+            self._flows.fold(current)
             carried_out += 1 + run.count // MESSAGES_AS_A_PUBLISH
             if carried_out >= CARRIED_OUT_PER_STEP:
                 carried_out = 0
