@@ -133,9 +133,10 @@ class Turns:
     def _deliver(self, now: int) -> None:
         """Pump, then confirm."""
         self.work.turn_ended()  # of what clients have sent: deliveries have a budget of their own
-        while self._woken and self._pump(now):
-            pass  # those that were woken by what was delivered
-        self.work.turn_ended()
+        if self._woken:
+            while self._woken and self._pump(now):
+                pass  # those that were woken by what was delivered
+            self.work.turn_ended()
         if self._confirming:
             self._confirm()
 

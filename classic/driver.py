@@ -249,7 +249,12 @@ class ClassicQueues:
     # steps
 
     def _publish(self, queues: Sequence[ClassicQueue], run: Run, receipt: Receipt | None, now: int) -> None:
-        takers = [queue for queue in queues if self._takes(queue, run, receipt, now)]
+        takers: list[ClassicQueue] = []
+        for queue in queues:
+            if queue.refuses(run, now):
+                self._refuse(queue, run, receipt, now)
+            else:
+                takers.append(queue)
         taken: list[Taken] = []
         durable: list[Taken] = []
         for queue in takers:
@@ -275,18 +280,15 @@ class ClassicQueues:
         for queue, level, stored in taken:  # only now: what follows from it may publish to any of them
             queue.published(stored, level, now)
             self._storage.active[queue] = None
-        if receipt is not None:
+        if receipt is not None and len(taken) > len(durable):
             for _ in range(len(taken) - len(durable)):
                 receipt.accepted()
 
-    def _takes(self, queue: ClassicQueue, run: Run, receipt: Receipt | None, now: int) -> bool:
-        if not queue.refuses(run, now):
-            return True
+    def _refuse(self, queue: ClassicQueue, run: Run, receipt: Receipt | None, now: int) -> None:
         queue.refused(run, now)
         self._count_unlogged(Unlogged.REFUSED, run)
         if receipt is not None:
             receipt.refused()
-        return False
 
     def _count_unlogged(self, what: Unlogged, run: Run) -> None:
         if self._unlogged is not None:
@@ -307,9 +309,12 @@ class ClassicQueues:
     def _write_run(self, run: Run, group: list[Taken], receipt: Receipt | None) -> None:
         if self._stopped:
             raise ResourceExhausted("this node is stopping, it takes no messages")
+        storage = self._storage
+        file = storage.log.gathering_file  # asked for once: it stays until the next commit
         for queue, _, _ in group:
-            self._storage.introduce(queue)
-        flags, origin = self._origin_of(run, receipt) if self._storage.says_who else (0, b"")
+            if queue.named_in != file:
+                storage.introduce(queue)
+        flags, origin = self._origin_of(run, receipt, file) if storage.says_who else (0, b"")
         head = encode_published(
             [(queue.record.id, stored.first) for queue, _, stored in group],
             run.priority,
@@ -321,21 +326,23 @@ class ClassicQueues:
             flags,
             origin,
         )
-        location = self._storage.append(Kind.CLASSIC_PUBLISH, [head, run.content], receipt is not None)
+        location = storage.append(Kind.CLASSIC_PUBLISH, [head, run.content], receipt is not None)
         for _, _, stored in group:
             stored.where = location
             stored.content_at = len(head)
-        live = self._storage.live
+        live = storage.live
         live[location.file_number] = live.get(location.file_number, 0) + run.count * len(group)
         if receipt is not None:
             self._answer_when_durable(receipt, len(group))
 
-    def _origin_of(self, run: Run, receipt: Receipt | None) -> tuple[int, bytes]:
-        """What the record says of where the run comes from: flags and bytes."""
+    def _origin_of(self, run: Run, receipt: Receipt | None, file: int) -> tuple[int, bytes]:
+        """What the record, which goes to this file, says of where the run comes from: flags and bytes."""
         flags, origin = (0 if receipt is None else WAITED_FOR), b""
-        if run.publisher is not None:
+        publisher = run.publisher
+        if publisher is not None:
             flags |= BY_ACTORS
-            origin = encode_part(self._storage.names.number_of(run.publisher), run.number, run.count)
+            number = publisher.number if publisher.named_in == file else self._storage.names.number_of(publisher)
+            origin = encode_part(number, run.number, run.count)
         if run.died_in is not None:
             flags |= DIED_BEFORE
             origin = encode_death(run.died_in.queue_id, run.died_in.position, run.died_in.reason) + origin

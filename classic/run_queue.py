@@ -11,7 +11,8 @@ SLACK_MAX = 256  # used-up entries at the front are kept until it pays to move t
 
 
 class RunQueue:
-    """One of q1, q2, q3 and q4. `count` is the number of ready messages in its runs."""
+    """One of q1, q2, q3 and q4. `count` is the number of ready messages in its runs: each has at least one, so it also says
+    whether there are runs, without a call."""
 
     __slots__ = ("_firsts", "_head", "_runs", "count")
 

@@ -145,7 +145,7 @@ class VariableQueue:
         self.ram_count += run.count
         self._came += 1
         self.rates.ingress.count += run.count
-        (self.q1 if self.q3 or self.delta_count else self.q4).append(run)
+        (self.q1 if self.q3.count or self.delta_count else self.q4).append(run)
 
     def requeue(self, run: StoredRun, first: int, count: int) -> None:
         """Messages that were taken are ready again, at their old place. Raises ContentOutOfReach, and they are not."""
@@ -333,14 +333,14 @@ class VariableQueue:
         self.ready_bytes -= run.bytes_of(first, first + count)
         if run.content is not None:
             self.ram_count -= count
-        queue = self.q4 if self.q4 else self.q3
+        queue = self.q4 if self.q4.count else self.q3
         run.ready -= count
         queue.count -= count
         if not run.ready:
             queue.pop_head()
             if run.where is not None:
                 run.content = None  # consumers may hold the messages for long; it can be read again
-        if not self.q3:
+        if not self.q3.count and (self.q1.count or self.delta_count):
             self._advance()
         if not self.ready:
             self.ready_bytes = 0  # what was recovered in part had been estimated
@@ -425,17 +425,17 @@ class VariableQueue:
 
     def _contents_to_disk(self, in_turn: Callable[[], bool], owed: int) -> bool:
         """Whether some wait for another turn."""
-        while (self.q1 or self.q4) and self._may_go(self.q1.head if self.q1 else self.q4.tail):
+        while (self.q1.count or self.q4.count) and self._may_go(self.q1.head if self.q1.count else self.q4.tail):
             if owed <= 0 and not in_turn():
                 return True
             count_max = min(owed, CONTENTS_IN_A_STEP) if owed > 0 else CONTENTS_IN_A_STEP
-            owed -= self._give_up_of_q1(count_max) if self.q1 else self._give_up_of_q4(count_max)
+            owed -= self._give_up_of_q1(count_max) if self.q1.count else self._give_up_of_q4(count_max)
         return False
 
     def _give_up_of_q1(self, count_max: int) -> int:
         """The oldest contents; how many."""
         count, to = 0, self.q2 if self.delta_count else self.q3
-        while self.q1 and count < count_max and self._leaves(self.q1.head):
+        while self.q1.count and count < count_max and self._leaves(self.q1.head):
             run = self.q1.pop_head()
             to.append(run)
             self._give_up(run)
@@ -445,7 +445,7 @@ class VariableQueue:
     def _give_up_of_q4(self, count_max: int) -> int:
         """The newest contents; how many."""
         runs: list[StoredRun] = []
-        while self.q4 and len(runs) < count_max and self._leaves(self.q4.tail):
+        while self.q4.count and len(runs) < count_max and self._leaves(self.q4.tail):
             runs.append(self.q4.pop_tail())
             self._give_up(runs[-1])
         self.q3.prepend_all(runs[::-1])

@@ -88,10 +88,14 @@ class ClassicAnywhere:
         return self._local.delete(queue, now)
 
     def publish(self, queues: Sequence[Queue], run: Run, receipt: Receipt | None, now: int) -> None:
-        remote: list[RemoteQueue] = [queue for queue in queues if isinstance(queue, RemoteQueue)]
-        if not remote:
-            self._local.publish(queues, run, receipt, now)
-            return
+        for queue in queues:
+            if isinstance(queue, RemoteQueue):
+                self._publish_anywhere(queues, run, receipt, now)
+                return
+        self._local.publish(queues, run, receipt, now)
+
+    def _publish_anywhere(self, queues: Sequence[Queue], run: Run, receipt: Receipt | None, now: int) -> None:
+        remote = [queue for queue in queues if isinstance(queue, RemoteQueue)]
         if len(remote) < len(queues):
             self._local.publish([queue for queue in queues if not isinstance(queue, RemoteQueue)], run, receipt, now)
         self.remote.publish(remote, run, receipt)

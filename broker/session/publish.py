@@ -181,13 +181,15 @@ class Publisher:
             return
         counters.routed += run.count
         receipt: Receipt | None = None
-        run.publisher, run.number = self._actor, counters.published + 1 - run.count
+        run.publisher = self._actor
         if self._confirms is not None:
             counters.published_confirm += run.count
             receipt = self._confirms.expect(run.count, target.queue_count)
             run.number = receipt.first
-        elif completion is not None:
-            receipt = completion.expect(run.count, target.queue_count)
+        else:
+            run.number = counters.published + 1 - run.count
+            if completion is not None:
+                receipt = completion.expect(run.count, target.queue_count)
         if self._fan_out is not None:
             self._fan_out.add(Handover(target.groups, run, receipt))
             return

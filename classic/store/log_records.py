@@ -30,7 +30,7 @@ and CLASSIC_BACK are gathered between two ticks: what came back and was settled 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -126,9 +126,8 @@ def encode_published(
     return b"".join((fixed, *(_QUEUE.pack(*queue) for queue in queues), name, origin))
 
 
-def encode_part(actor: int, number: int, count: int) -> bytes:
-    """Goes with BY_ACTORS, behind a death."""
-    return _PART.pack(actor, number, count)
+# Of an actor, a number and a count; goes with BY_ACTORS, behind a death. Most records have one.
+encode_part: Callable[[int, int, int], bytes] = _PART.pack
 
 
 def encode_death(queue_id: int, position: tuple[int, int, int], reason: int) -> bytes:

@@ -144,10 +144,11 @@ class LogCore:
         self, kind: int, writer: int, index: int, parts: Sequence[Buffer], flags: int = 0, term: int = 0
     ) -> Location:
         """Add a record to the gathering commit. `parts` must not change until the commit is durable."""
-        self.commits.must_work()
+        if self.commits.failed is not None:
+            self.commits.must_work()
         size = sum(map(len, parts))
         assert size <= PAYLOAD_BYTES_MAX, f"a record of {size} bytes is above the limit {PAYLOAD_BYTES_MAX}"
-        commit = self._gathering
+        commit = self._begun or self._gathering
         if self._since_mark >= MARK_EVERY_BYTES:
             self._add_mark(commit, begins_commit=False)
         commit.buffers.append(seal(parts, kind, flags, term, writer, index, VERSION))
