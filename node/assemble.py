@@ -33,8 +33,8 @@ from front.plain_login import Credentials
 from front.stream.server import stream_server
 from front.stream.stream_terms import StreamIdentity
 from front.web.api import Api, WebPorts
-from front.web.cross_origin import CrossOrigin
-from front.web.server import WebLimits, WebServer
+from front.web.http.server import WebLimits, WebServer
+from front.web.security.cross_origin import CrossOrigin
 from node.addresses import endpoint
 from node.admin import VERSION, NodeAdmin
 from node.auth import Verifier

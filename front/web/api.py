@@ -17,17 +17,13 @@ from broker.operations.operator import MANAGEMENT, Operator
 from broker.records import UserRecord
 from front.answers import answered
 from front.node_ports import ClusterPort, MetricsPort, QueueMembersPort
-from front.web.access import Right, check_access
-from front.web.browser_logins import BrowserLogins
-from front.web.compression import compressed
-from front.web.cross_origin import NO_CROSS_ORIGIN, CrossOrigin
 from front.web.everywhere import Everywhere, OtherNodes
 from front.web.handlers import WebFront
+from front.web.http.compression import compressed
+from front.web.http.refusals import http_error
+from front.web.http.request import RETRY_SOON, HttpError, Request, Response, error_response
 from front.web.message_flows import MessageFlows
-from front.web.origin import check_cookies_origin, check_origin
 from front.web.page_files import PageFiles
-from front.web.refusals import http_error
-from front.web.request import RETRY_SOON, HttpError, Request, Response, error_response
 from front.web.resources.bindings_api import BindingsApi
 from front.web.resources.browsing_api import BrowsingApi
 from front.web.resources.clients_api import ClientsApi
@@ -53,6 +49,10 @@ from front.web.resources.users_api import UsersApi
 from front.web.resources.vhosts_api import VhostsApi
 from front.web.router import WebRouter
 from front.web.samples.sampler import Sampler
+from front.web.security.access import Right, check_access
+from front.web.security.browser_logins import BrowserLogins
+from front.web.security.cross_origin import NO_CROSS_ORIGIN, CrossOrigin
+from front.web.security.origin import check_cookies_origin, check_origin
 from front.web.vhost_header import found_route
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from broker.pending import Pending
 from broker.records import UserRecord
 from front.answers import answered
 from front.visit import SilentSink, visit
-from front.web.request import Request, Response
+from front.web.http.request import Request, Response
 from front.web.samples.fresh_sums import FreshSums
 from front.web.samples.node_samples import NodeSamples
 

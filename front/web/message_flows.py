@@ -11,12 +11,12 @@ from typing import Any
 from broker.operations.operator import Operator
 from broker.session.session import Session
 from front.slices import made_in_slices
-from front.web.client_views import channel_details, channel_name
 from front.web.everywhere import Everywhere, Json
 from front.web.handlers import WebFront
 from front.web.samples.figures import SampledFigures
 from front.web.samples.node_samples import channel_key, deliveries_row, routes_of
 from front.web.samples.shapes import DELIVERIES, ROUTE
+from front.web.views.client_views import channel_details, channel_name
 
 ROUTES, DELIVERED = "routes", "deliveries"
 KEPT_MAX = 1_000  # rows that are shown of one object

@@ -20,10 +20,10 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-from front.web.access import Right
-from front.web.refusals import missing
-from front.web.request import Request, Response
+from front.web.http.refusals import missing
+from front.web.http.request import Request, Response
 from front.web.router import WebRouter
+from front.web.security.access import Right
 
 DOCUMENT = "index.html"
 VERSION_PLACE = b"VERSION"  # in the document, where the paths of the other files have the version

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
-from front.web.access import Right
-from front.web.refusals import missing
-from front.web.request import HttpError, Request, Response
+from front.web.http.refusals import missing
+from front.web.http.request import HttpError, Request, Response
+from front.web.security.access import Right
 
 Handler = Callable[..., Awaitable[Response]]
 

@@ -5,7 +5,7 @@ RabbitMQ's page sends it with whatever it asks. A path that names a vhost itself
 
 from __future__ import annotations
 
-from front.web.request import Request
+from front.web.http.request import Request
 from front.web.router import Route, WebRouter
 
 WHOLE_LISTS = 2  # parts of the paths, such as /api/connections, whose part for one vhost lies under /api/vhosts

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from front.web.access import Right
+from front.web.security.access import Right
 from tests.fuzz.http_requests import BODY
 from tests.running_node import RunningNode
 from tests.security.guarded_node import WAIT_S, Http

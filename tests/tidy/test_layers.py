@@ -32,6 +32,7 @@ CONTRACTS = {
     "rooms of classic queues import downward",
     "rooms of consensus import downward",
     "rooms of the node import downward",
+    "rooms of the web front import downward",
     "rooms of streams import downward",
     "fronts see the broker only",
     "cores do no I/O",

@@ -1,5 +1,5 @@
 """The management API's paths: one module for each kind of thing, which adds its routes with what they ask of their caller.
 
 They translate: a request into an operation of the broker (broker/operations/) or of a session, and what that answers into
-JSON. What all have in common lies in front/web/: access.py, bodies.py, listing.py, refusals.py, handlers.py.
+JSON. What all have in common: front/web/handlers.py, and the folders security/, http/, lists/ and views/ beside this one.
 """

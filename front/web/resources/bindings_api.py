@@ -14,15 +14,15 @@ from broker.pending import Pending
 from broker.records import BindingRecord
 from broker.session.session import Session
 from front.slices import made_in_slices
-from front.web import bodies
-from front.web.access import Right
-from front.web.binding_keys import properties_key
 from front.web.handlers import WebFront, operator
-from front.web.listing import ListOf, listed
-from front.web.refusals import missing
-from front.web.request import HttpError, Request, Response, json_response
+from front.web.http import bodies
+from front.web.http.refusals import missing
+from front.web.http.request import HttpError, Request, Response, json_response
+from front.web.lists.listing import ListOf, listed
 from front.web.router import WebRouter
-from front.web.views import binding_view
+from front.web.security.access import Right
+from front.web.views.binding_keys import properties_key
+from front.web.views.declared_views import binding_view
 
 KINDS = {"q": "queue", "e": "exchange"}
 

@@ -7,12 +7,12 @@ from typing import Any
 from broker.browsed import COUNT_MAX, Browsed
 from broker.pending import Pending
 from broker.session.session import Session
-from front.web.access import Right
 from front.web.handlers import WebFront
-from front.web.message_json import properties_view, text_or_base64
-from front.web.refusals import bad_request
-from front.web.request import Request, Response, json_response
+from front.web.http.refusals import bad_request
+from front.web.http.request import Request, Response, json_response
 from front.web.router import WebRouter
+from front.web.security.access import Right
+from front.web.views.message_json import properties_view, text_or_base64
 from front.whole_number import whole_number
 from native.content import one
 

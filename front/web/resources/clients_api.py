@@ -10,18 +10,18 @@ from broker.errors import NotFound
 from broker.operations.operator import Operator
 from broker.session.session import Session
 from front.slices import made_in_slices
-from front.web.access import Right
-from front.web.client_views import channel_name, channel_view, connection_view, consumer_view
 from front.web.everywhere import ClusterRows, Everywhere, Json
 from front.web.handlers import WebFront, operator
-from front.web.listing import ListOf, listed
+from front.web.http.refusals import missing
+from front.web.http.request import Request, Response, json_response
+from front.web.lists.listing import ListOf, listed
 from front.web.message_flows import MessageFlows
-from front.web.message_stats import with_details
-from front.web.refusals import missing
-from front.web.request import Request, Response, json_response
 from front.web.router import WebRouter
 from front.web.samples.node_sums import session_row
 from front.web.samples.ranges import Ranges, ranges_asked_for
+from front.web.security.access import Right
+from front.web.views.client_views import channel_name, channel_view, connection_view, consumer_view
+from front.web.views.message_stats import with_details
 
 CLOSED_OVER_HTTP = "Closed via management plugin"  # RabbitMQ's words, where the request has no X-Reason
 CONNECTIONS, CHANNELS, CONSUMERS, CLOSE = "connections", "channels", "consumers", "close connection"

@@ -7,11 +7,11 @@ from hashlib import blake2b
 
 from broker.operations.import_plan import ImportReport
 from front.definitions import check_definitions, export_definitions, import_definitions
-from front.web.access import Right
 from front.web.handlers import WebFront, operator
-from front.web.multipart import sent_file
-from front.web.request import Request, Response, json_response
+from front.web.http.multipart import sent_file
+from front.web.http.request import Request, Response, json_response
 from front.web.router import WebRouter
+from front.web.security.access import Right
 
 FILE_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 FILE_NAME_CHARACTERS_MAX = 128

@@ -8,19 +8,19 @@ from itertools import chain
 from broker.names import DEFAULT_EXCHANGE, DEFAULT_EXCHANGE_ALIAS
 from broker.operations.operator import Operator
 from broker.records import ExchangeRecord
-from front.web import bodies
-from front.web.access import Right
 from front.web.everywhere import Everywhere, Json
 from front.web.handlers import WebFront, operator, put
-from front.web.listing import ListOf, listed
+from front.web.http import bodies
+from front.web.http.request import Request, Response, json_response
+from front.web.lists.listing import ListOf, listed
 from front.web.message_flows import MessageFlows
-from front.web.request import Request, Response, json_response
 from front.web.resources.bindings_api import BINDINGS
 from front.web.router import WebRouter
 from front.web.samples.figures import SampledFigures
 from front.web.samples.ranges import Ranges, ranges_asked_for
 from front.web.samples.shapes import EXCHANGE
-from front.web.views import exchange_view
+from front.web.security.access import Right
+from front.web.views.declared_views import exchange_view
 
 EXCHANGES = "exchanges"
 ASKED_AT_ONCE = 500

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from front.web.access import Right
 from front.web.handlers import WebFront
-from front.web.listing import ListOf, listed
-from front.web.refusals import bad_request
-from front.web.request import Request, Response, json_response
+from front.web.http.refusals import bad_request
+from front.web.http.request import Request, Response, json_response
+from front.web.lists.listing import ListOf, listed
 from front.web.router import WebRouter
+from front.web.security.access import Right
 
 # Those that RabbitMQ's tools and operators ask for by name.
 FLAGS = {

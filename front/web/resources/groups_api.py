@@ -12,13 +12,13 @@ from broker.operations.operator import Operator
 from broker.records import QueueRecord
 from front.node_ports import ClusterPort, QueueMembersPort, QueueNodes
 from front.slices import made_in_slices
-from front.web import bodies
-from front.web.access import Right
 from front.web.handlers import WebFront, operator
-from front.web.listing import ListOf, listed
-from front.web.refusals import missing
-from front.web.request import Request, Response, json_response
+from front.web.http import bodies
+from front.web.http.refusals import missing
+from front.web.http.request import Request, Response, json_response
+from front.web.lists.listing import ListOf, listed
 from front.web.router import WebRouter
+from front.web.security.access import Right
 
 REPLICATED = ("quorum", "stream")
 NOWHERE = QueueNodes("", (), ())

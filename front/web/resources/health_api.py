@@ -13,12 +13,12 @@ from broker.catalog.patterns import check_pattern, matches
 from broker.operations.node_facts import AlarmFacts
 from front.node_ports import ClusterPort
 from front.slices import made_in_slices
-from front.web.access import Right
 from front.web.handlers import WebFront, operator
-from front.web.node_views import PROTOCOLS, host_and_port, listener_view
-from front.web.refusals import bad_request
-from front.web.request import Request, Response, json_response
+from front.web.http.refusals import bad_request
+from front.web.http.request import Request, Response, json_response
 from front.web.router import WebRouter
+from front.web.security.access import Right
+from front.web.views.node_views import PROTOCOLS, host_and_port, listener_view
 from front.whole_number import whole_number
 
 CHECKS = "/api/health/checks"

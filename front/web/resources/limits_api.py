@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from front.web import bodies
-from front.web.access import Right
 from front.web.handlers import WebFront, operator
-from front.web.listing import ListOf, listed
-from front.web.request import Request, Response
+from front.web.http import bodies
+from front.web.http.request import Request, Response
+from front.web.lists.listing import ListOf, listed
 from front.web.router import WebRouter
+from front.web.security.access import Right
 
 Limited = tuple[str, dict[str, int]]  # a name and its limits
 

@@ -8,11 +8,11 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from broker.records import UserRecord
-from front.web import bodies
-from front.web.access import Right
-from front.web.browser_logins import BrowserLogins
-from front.web.request import Request, Response, json_response
+from front.web.http import bodies
+from front.web.http.request import Request, Response, json_response
 from front.web.router import WebRouter
+from front.web.security.access import Right
+from front.web.security.browser_logins import BrowserLogins
 
 FORM = b"application/x-www-form-urlencoded"
 # Who it is, once name and password are found to be right and the user may use this API. Raises HttpError.

@@ -14,15 +14,15 @@ from broker.message import Run
 from broker.session.session import GotMessage, Session
 from front.message_shape import Shape
 from front.visit import SilentSink
-from front.web import bodies
-from front.web.access import Right
-from front.web.bodies import Body
 from front.web.handlers import WebFront
-from front.web.message_json import properties_shape, properties_view, text_or_base64
-from front.web.refusals import bad_request
-from front.web.request import JSON_BYTES_MAX, HttpError, Request, Response, json_response
+from front.web.http import bodies
+from front.web.http.bodies import Body
+from front.web.http.refusals import bad_request
+from front.web.http.request import JSON_BYTES_MAX, HttpError, Request, Response, json_response
 from front.web.resources.exchanges_api import exchange_named
 from front.web.router import WebRouter
+from front.web.security.access import Right
+from front.web.views.message_json import properties_shape, properties_view, text_or_base64
 from native.content import encode, one
 
 CONFIRM_S_MAX = 30.0

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from front.node_ports import MetricsPort
-from front.web.access import Right
-from front.web.name_filter import Matcher, name_filter
-from front.web.request import Request, Response
+from front.web.http.request import Request, Response
+from front.web.lists.name_filter import Matcher, name_filter
 from front.web.router import WebRouter
+from front.web.security.access import Right
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 FAMILIES_MAX = 100  # that one request may name

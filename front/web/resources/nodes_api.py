@@ -7,18 +7,18 @@ from dataclasses import replace
 
 from broker.operations.operator import Operator
 from front.node_ports import ClusterPort, NodeView
-from front.web.access import Right
 from front.web.everywhere import ClusterRows, Everywhere, Json
 from front.web.handlers import WebFront, operator
-from front.web.listing import ListOf, listed
-from front.web.node_views import facts_view, node_view
-from front.web.refusals import missing
-from front.web.request import HttpError, Request, Response, json_response
+from front.web.http.refusals import missing
+from front.web.http.request import HttpError, Request, Response, json_response
+from front.web.lists.listing import ListOf, listed
 from front.web.resources.overview_api import exchange_types
 from front.web.router import WebRouter
 from front.web.samples.node_samples import THE_NODE, node_row
 from front.web.samples.ranges import Ranges, ranges_asked_for
 from front.web.samples.shapes import NODE
+from front.web.security.access import Right
+from front.web.views.node_views import facts_view, node_view
 
 FACTS, LOGINS, FORGET_LOGINS = "facts", "logins", "forget logins"
 NODES: ListOf[Json] = ListOf(lambda row: row, order=lambda row: row["name"], name=lambda row: row["name"])

@@ -6,18 +6,18 @@ from collections.abc import AsyncIterator
 
 from broker.exchanges.exchange import KINDS
 from broker.operations.operator import MONITORING, Operator
-from front.web import bodies
-from front.web.access import Right
 from front.web.everywhere import Everywhere, Json
 from front.web.handlers import WebFront, operator
-from front.web.node_views import context_views, listener_views
-from front.web.request import Request, Response, json_response
+from front.web.http import bodies
+from front.web.http.request import Request, Response, json_response
 from front.web.router import WebRouter
 from front.web.samples.figures import SampledFigures
 from front.web.samples.node_samples import THE_NODE, overview_row
 from front.web.samples.node_sums import NodeSums
 from front.web.samples.ranges import Ranges, ranges_asked_for
 from front.web.samples.shapes import CHURN, DISK, HANDED_OUT, MESSAGES, OF_MESSAGES, SESSION
+from front.web.security.access import Right
+from front.web.views.node_views import context_views, listener_views
 
 COUNTS = "counts"  # what a node adds to the overview of the cluster
 RETENTION_S = {"global": [600, 3600, 28800, 86400], "basic": [600, 3600], "detailed": [600]}

@@ -6,12 +6,12 @@ from typing import Any
 
 from broker.operations.parameters import ParameterView
 from broker.records import ParameterRecord
-from front.web import bodies
-from front.web.access import Right
 from front.web.handlers import WebFront, operator, put
-from front.web.listing import ListOf, listed
-from front.web.request import Request, Response, json_response
+from front.web.http import bodies
+from front.web.http.request import Request, Response, json_response
+from front.web.lists.listing import ListOf, listed
 from front.web.router import WebRouter
+from front.web.security.access import Right
 
 
 def parameter_view(view: ParameterView) -> dict[str, Any]:

@@ -7,14 +7,14 @@ from typing import TypeVar
 from broker.errors import NotFound
 from broker.pending import Pending
 from broker.records import PermissionRecord, TopicPermissionRecord
-from front.web import bodies
-from front.web.access import Right
 from front.web.handlers import WebFront, operator, put
-from front.web.listing import ListOf, listed
-from front.web.refusals import bad_request, missing
-from front.web.request import Request, Response, json_response
+from front.web.http import bodies
+from front.web.http.refusals import bad_request, missing
+from front.web.http.request import Request, Response, json_response
+from front.web.lists.listing import ListOf, listed
 from front.web.router import Handler, WebRouter
-from front.web.views import permission_view, topic_permission_view
+from front.web.security.access import Right
+from front.web.views.declared_views import permission_view, topic_permission_view
 
 T = TypeVar("T")
 LISTED = ListOf(permission_view, order=lambda one: (one.vhost, one.user), name=lambda one: one.user)

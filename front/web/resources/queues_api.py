@@ -12,22 +12,22 @@ from broker.queue_type import QueueStatistics
 from broker.records import QueueRecord
 from front.node_ports import QueueMembersPort
 from front.slices import made_in_slices
-from front.web import bodies
-from front.web.access import Right
 from front.web.everywhere import Everywhere, Json
 from front.web.handlers import WebFront, operator, put
-from front.web.listing import ListOf, listed
+from front.web.http import bodies
+from front.web.http.refusals import bad_request
+from front.web.http.request import Request, Response, json_response
+from front.web.lists.listing import ListOf, listed
+from front.web.lists.queue_order import DECLARED, OrderedQueues, is_traffic, queue_order, value_of
 from front.web.message_flows import MessageFlows
-from front.web.queue_order import DECLARED, OrderedQueues, is_traffic, queue_order, value_of
-from front.web.refusals import bad_request
-from front.web.request import Request, Response, json_response
 from front.web.resources.clients_api import CONSUMERS
 from front.web.router import WebRouter
 from front.web.samples.figures import SampledFigures
 from front.web.samples.node_samples import counts_row
 from front.web.samples.ranges import Ranges, ranges_asked_for
 from front.web.samples.shapes import HANDED_OUT, MESSAGE_RATES, QUEUE
-from front.web.views import queue_view
+from front.web.security.access import Right
+from front.web.views.declared_views import queue_view
 
 QUEUES, TRAFFIC, VALUES = "queues", "traffic of queues", "values of queues"
 TRAFFIC_SHOWN = (*QUEUE.parts[MESSAGE_RATES], *HANDED_OUT)

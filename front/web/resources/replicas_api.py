@@ -8,13 +8,13 @@ from typing import Any
 from broker.catalog.patterns import check_pattern
 from broker.errors import NotFound, NotSupported
 from front.node_ports import ChangeView, Chosen, MemberView, QueueMembersPort
-from front.web import bodies
-from front.web.access import Right
 from front.web.handlers import WebFront, operator
-from front.web.refusals import bad_request
-from front.web.request import HttpError, Request, Response, json_response
+from front.web.http import bodies
+from front.web.http.refusals import bad_request
+from front.web.http.request import HttpError, Request, Response, json_response
 from front.web.resources.health_api import failed
 from front.web.router import WebRouter
+from front.web.security.access import Right
 
 Change = Callable[[str, str, str], Awaitable[None]]
 

@@ -6,13 +6,13 @@ from functools import partial
 
 from broker.client_connection import Connection
 from broker.operations.stream_users import PublisherView, SubscriptionView
-from front.web.access import Right
-from front.web.client_views import connection_view, publisher_view, subscription_view
 from front.web.handlers import WebFront, operator
-from front.web.listing import ListOf, listed
-from front.web.request import Request, Response, json_response
+from front.web.http.request import Request, Response, json_response
+from front.web.lists.listing import ListOf, listed
 from front.web.resources.clients_api import CLOSED_OVER_HTTP
 from front.web.router import WebRouter
+from front.web.security.access import Right
+from front.web.views.client_views import connection_view, publisher_view, subscription_view
 
 
 class StreamClientsApi:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from broker.operations.operator import MANAGEMENT
-from front.web.access import Right
 from front.web.handlers import WebFront, operator
-from front.web.refusals import bad_request
-from front.web.request import HttpError, Request, Response, json_response
+from front.web.http.refusals import bad_request
+from front.web.http.request import HttpError, Request, Response, json_response
 from front.web.router import WebRouter
+from front.web.security.access import Right
 from front.whole_number import whole_number
 
 PARTITIONS_MAX = 1_000  # of a super stream, as over every other protocol

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from broker.catalog.definitions import DEFAULT_HASHING
 from broker.operations.users import UserChange, UserView
-from front.web import bodies
-from front.web.access import Right
 from front.web.handlers import WebFront, login, operator, put
-from front.web.listing import ListOf, listed
-from front.web.refusals import bad_request
-from front.web.request import Request, Response, json_response
+from front.web.http import bodies
+from front.web.http.refusals import bad_request
+from front.web.http.request import Request, Response, json_response
+from front.web.lists.listing import ListOf, listed
 from front.web.router import WebRouter
-from front.web.views import user_view
+from front.web.security.access import Right
+from front.web.views.declared_views import user_view
 
 LISTED = ListOf(user_view, order=lambda user: user.name, name=lambda user: user.name)
 

@@ -6,16 +6,16 @@ from collections.abc import AsyncIterator
 
 from broker.operations.operator import Operator
 from broker.records import VhostRecord
-from front.web import bodies
-from front.web.access import Right
 from front.web.everywhere import Everywhere, Json
 from front.web.handlers import WebFront, operator, put
-from front.web.listing import ListOf, listed
-from front.web.request import Request, Response, json_response
+from front.web.http import bodies
+from front.web.http.request import Request, Response, json_response
+from front.web.lists.listing import ListOf, listed
 from front.web.router import WebRouter
 from front.web.samples.figures import SampledFigures
 from front.web.samples.ranges import Ranges, ranges_asked_for
-from front.web.views import vhost_view
+from front.web.security.access import Right
+from front.web.views.declared_views import vhost_view
 
 VHOSTS = "vhosts"
 ASKED_AT_ONCE = 500

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from front.web.request import HttpError, Request
+from front.web.http.request import HttpError, Request
 from front.web.samples.rings import At
 from front.web.samples.shapes import DATA_RATES, LENGTHS, MESSAGE_RATES, NODE_STATS
 from front.whole_number import whole_number

@@ -19,9 +19,9 @@ from broker.operations.resources import QueueView
 from broker.queue_type import QueueStatistics
 from broker.records import BindingRecord, ExchangeRecord, QueueRecord
 from front.grpc import convert, describe
-from front.web.request import json_response
+from front.web.http.request import json_response
 from front.web.samples.figures import SampledFigures
-from front.web.views import binding_view, exchange_view, queue_view
+from front.web.views.declared_views import binding_view, exchange_view, queue_view
 from leveret import records
 from leveret.ctl import bindings as ctl_bindings
 from leveret.ctl import queues as ctl_queues

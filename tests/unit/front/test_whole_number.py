@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from front.web import bodies
-from front.web.request import HttpError
+from front.web.http import bodies
+from front.web.http.request import HttpError
 from front.whole_number import whole_number
 
 

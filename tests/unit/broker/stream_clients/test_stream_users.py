@@ -5,7 +5,7 @@ from __future__ import annotations
 from broker.operations.operator import Operator
 from broker.operations.stream_users import StreamUsers, SubscriptionView
 from broker.stream_clients.client_terms import ReadOptions
-from front.web.client_views import publisher_view, subscription_view
+from front.web.views.client_views import publisher_view, subscription_view
 from tests.unit.broker.stream_clients.fake_streams import StreamUser, StreamWorld
 from wire.stream.command_fields import OffsetSpec
 from wire.stream.command_keys import OffsetKind

@@ -6,7 +6,7 @@ for too much.
 
 from __future__ import annotations
 
-from front.web.access import Right
+from front.web.security.access import Right
 
 # For each right its paths, with the methods in front.
 PATHS: dict[Right, tuple[str, ...]] = {

@@ -36,13 +36,13 @@ from broker.queue_type import QueueStatistics
 from broker.records import BindingRecord, ExchangeRecord, PermissionRecord, PolicyRecord, QueueRecord, UserRecord
 from broker.stream_contract import StreamTracking
 from front.slices import SLICE_S
-from front.web.access import Right
 from front.web.api import Api, WebPorts
-from front.web.listing import SENT_AT_ONCE
-from front.web.request import HttpError, Request, Response, error_response
+from front.web.http.request import HttpError, Request, Response, error_response
+from front.web.lists.listing import SENT_AT_ONCE
 from front.web.resources.messages_api import publication
 from front.web.samples.figures import SampledFigures
-from front.web.views import queue_view
+from front.web.security.access import Right
+from front.web.views.declared_views import queue_view
 from tests.unit.front.web.route_rights import ROUTES, TAGS_INCLUDED
 
 NOW = 1_700_000_000_000

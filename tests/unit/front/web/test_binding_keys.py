@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.records import Arguments, BindingRecord
-from front.web.binding_keys import properties_key
+from front.web.views.binding_keys import properties_key
 
 
 def key(routing_key: str, arguments: Arguments | None = None) -> str:

@@ -14,10 +14,10 @@ from broker.catalog import catalog_commands as commands
 from broker.login.client_address import ClientAddress
 from broker.records import UserRecord
 from front.web.api import BODY_BYTES_MAX
-from front.web.browser_logins import LOGINS_MAX, LOGINS_OF_USER_MAX, BrowserLogins
-from front.web.compression import BYTES_MIN, INLINE_BYTES_MAX, compressed
-from front.web.cross_origin import CrossOrigin
-from front.web.request import HttpError, Request, Response
+from front.web.http.compression import BYTES_MIN, INLINE_BYTES_MAX, compressed
+from front.web.http.request import HttpError, Request, Response
+from front.web.security.browser_logins import LOGINS_MAX, LOGINS_OF_USER_MAX, BrowserLogins
+from front.web.security.cross_origin import CrossOrigin
 from tests.unit.front.web.test_api import LOCAL, NOW, World, world
 
 __all__ = ["world"]  # the fixture

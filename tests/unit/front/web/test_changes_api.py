@@ -12,7 +12,7 @@ from broker.limits import Limits
 from broker.node_queues import Totals
 from broker.operations.operator import Operator
 from broker.records import PolicyRecord, TopicPermissionRecord
-from front.web.request import Request
+from front.web.http.request import Request
 from front.web.resources.metrics_api import FAMILIES_MAX
 from tests.unit.front.web.test_api import HOME, LOCAL, NOW, TAGS, World, world
 

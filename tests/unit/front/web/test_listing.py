@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from broker.login.client_address import ClientAddress
-from front.web import name_filter as filtering
-from front.web import sorting
-from front.web.listing import SENT_AT_ONCE, ListOf, listed
-from front.web.name_filter import MATCHES_S_MAX, name_filter
-from front.web.request import HttpError, Request
-from front.web.sorting import sorted_part
+from front.web.http.request import HttpError, Request
+from front.web.lists import name_filter as filtering
+from front.web.lists import sorting
+from front.web.lists.listing import SENT_AT_ONCE, ListOf, listed
+from front.web.lists.name_filter import MATCHES_S_MAX, name_filter
+from front.web.lists.sorting import sorted_part
 
 LOCAL = ClientAddress("127.0.0.1", 40_000, True, "HTTP")
 THINGS = [{"name": f"thing-{number:03}", "size": -number, "part": {"at": number % 3}} for number in range(250)]

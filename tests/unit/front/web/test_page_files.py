@@ -11,8 +11,8 @@ import pytest
 from setuptools.dist import Distribution
 
 from broker.login.client_address import ClientAddress
+from front.web.http.request import HttpError, Request, Response
 from front.web.page_files import KEPT, PageFiles, read_page
-from front.web.request import HttpError, Request, Response
 from front.web.router import WebRouter
 
 ROOT = Path(__file__).parents[4]

@@ -9,7 +9,7 @@ from typing import Any
 from broker.operations.operator import Operator
 from broker.queue_type import QueueStatistics
 from broker.records import QueueRecord
-from front.web.queue_order import LISTS_KEPT, OrderedQueues, value_of
+from front.web.lists.queue_order import LISTS_KEPT, OrderedQueues, value_of
 from front.web.samples.books import DETAILED, SampleBook
 from front.web.samples.node_samples import counts_row
 from front.web.samples.shapes import QUEUE

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from broker.login.client_address import ClientAddress
-from front.web.request import HttpError, Request
+from front.web.http.request import HttpError, Request
 from front.web.samples.books import BASIC, DETAILED, LOOKED_AT_MS, RINGED_MAX, SampleBook
 from front.web.samples.figures import SampledFigures
 from front.web.samples.ranges import Ranges, details, ranges_asked_for

@@ -9,10 +9,10 @@ import pytest
 
 from broker.login.client_address import ClientAddress
 from broker.records import UserRecord
-from front.web import server as web_server
-from front.web.request import HttpError, Request, Response, json_response
+from front.web.http import server as web_server
+from front.web.http.request import HttpError, Request, Response, json_response
+from front.web.http.server import WebServer
 from front.web.router import WebRouter
-from front.web.server import WebServer
 
 Answer = Callable[[Request], Awaitable[Response]]
 

@@ -14,7 +14,7 @@ from broker.operations.stream_admin import StreamAdmin
 from broker.records import UserRecord
 from broker.stream_contract import StreamPlaces
 from front.web.handlers import WebFront
-from front.web.request import HttpError, Request
+from front.web.http.request import HttpError, Request
 from front.web.resources.streams_api import StreamsApi
 from front.web.router import WebRouter
 from tests.unit.broker.stream_clients.fake_streams import StreamWorld

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from broker.login.client_address import ClientAddress
 from broker.records import UserRecord
-from front.web.request import Request
+from front.web.http.request import Request
 
 COOKIE = "leveret_session_"  # and the node: cookies know no ports, and several nodes may be one host to a browser
 TOKEN_BYTES = 32

@@ -15,7 +15,7 @@ from time import perf_counter
 import re2
 import regex
 
-from front.web.refusals import bad_request
+from front.web.http.refusals import bad_request
 
 PATTERN_CHARACTERS_MAX = 1_024
 COMPILED_BYTES_MAX = 262_144  # of RE2: larger ones take long to compile, and for each name

@@ -16,9 +16,9 @@ from broker.records import (
     TopicPermissionRecord,
     VhostRecord,
 )
-from front.web.binding_keys import properties_key
 from front.web.samples.figures import SampledFigures
 from front.web.samples.shapes import DATA, HANDED_OUT, MESSAGE_RATES, MESSAGES, OF_MESSAGES, QUEUE, SESSION
+from front.web.views.binding_keys import properties_key
 
 Json = dict[str, Any]
 # A queue counts what was got together, and no get of nothing.

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from broker.json_values import table_from_json
-from front.web.refusals import bad_request
+from front.web.http.refusals import bad_request
 from front.whole_number import whole_number
 
 Body = Mapping[str, Any]

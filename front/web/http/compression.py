@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 
-from front.web.request import Request, Response
+from front.web.http.request import Request, Response
 
 BYTES_MIN = 1_024  # smaller ones travel as fast
 INLINE_BYTES_MAX = 32_768  # 0.3 ms

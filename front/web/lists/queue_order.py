@@ -13,9 +13,9 @@ from broker.operations.resources import Resources
 from broker.queue_type import QueueStatistics
 from broker.records import QueueRecord
 from front.web.handlers import WebFront
+from front.web.lists.sorting import sorted_part
 from front.web.samples.node_samples import counts_row
 from front.web.samples.shapes import QUEUE
-from front.web.sorting import sorted_part
 
 LISTS_KEPT = 8  # of different operators, or vhosts
 

@@ -16,10 +16,10 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from front.slices import made_in_slices, step_by_step
-from front.web.paging import Page, page_asked_for
-from front.web.refusals import bad_request
-from front.web.request import Request, Response, json_response
-from front.web.sorting import sorted_part
+from front.web.http.refusals import bad_request
+from front.web.http.request import Request, Response, json_response
+from front.web.lists.paging import Page, page_asked_for
+from front.web.lists.sorting import sorted_part
 
 T = TypeVar("T")
 Json = dict[str, Any]

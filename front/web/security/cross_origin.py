@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from front.web.request import Request
+from front.web.http.request import Request
 
 ANY = "*"
 METHODS = "HEAD, GET, POST, PUT, DELETE, OPTIONS"

@@ -22,7 +22,7 @@ from broker.login.client_address import ClientAddress, source_of
 from front.gate import Gate, GateLimits, Guest
 from front.listener import Address
 from front.loopback import is_loopback
-from front.web.request import RETRY_SOON, HttpError, Request, Response, error_response
+from front.web.http.request import RETRY_SOON, HttpError, Request, Response, error_response
 
 REQUEST_TIMEOUT_S = 30.0
 IDLE_TIMEOUT_S = 120.0

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from front.web.cross_origin import CrossOrigin
-from front.web.request import HttpError, Request
+from front.web.http.request import HttpError, Request
+from front.web.security.cross_origin import CrossOrigin
 
 CHANGES_NOTHING = frozenset({"GET", "HEAD", "OPTIONS"})
 # What Sec-Fetch-Site says of requests that a page of this very origin made, or a person by typing an address.

@@ -8,9 +8,9 @@ from typing import Any
 
 from broker.json_values import readable, to_json
 from front.message_shape import Shape, readable_properties, shaped
-from front.web import bodies
-from front.web.bodies import Body
-from front.web.refusals import bad_request
+from front.web.http import bodies
+from front.web.http.bodies import Body
+from front.web.http.refusals import bad_request
 
 Read = Callable[[Body, str], Any]
 OCTET_MAX = 255

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from email.message import Message
 
-from front.web.refusals import bad_request
-from front.web.request import Request
+from front.web.http.refusals import bad_request
+from front.web.http.request import Request
 
 MULTIPART = "multipart/form-data"
 HEAD_BYTES_MAX = 4_096  # of a part

@@ -12,7 +12,7 @@ from broker.errors import (
     ResourceExhausted,
 )
 from broker.operations.vhosts import VhostProtected
-from front.web.request import HttpError
+from front.web.http.request import HttpError
 
 NOT_FOUND = "Object Not Found"
 STATUS_OF_ERROR: dict[type[BrokerError], tuple[int, str]] = {

@@ -11,7 +11,7 @@ from enum import Enum
 
 from broker.operations.operator import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER, Operator
 from broker.operations.vhosts import Vhosts
-from front.web.request import HttpError
+from front.web.http.request import HttpError
 
 
 class Right(Enum):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from front.web.name_filter import Matcher, name_filter
-from front.web.refusals import bad_request
-from front.web.request import HttpError, Request
+from front.web.http.refusals import bad_request
+from front.web.http.request import HttpError, Request
+from front.web.lists.name_filter import Matcher, name_filter
 from front.whole_number import whole_number
 
 PAGE_SIZE_DEFAULT = 100

@@ -11,7 +11,7 @@ from broker.operations.clients import ConsumerView
 from broker.operations.stream_users import PublisherView, SubscriptionView
 from broker.session.session import Session
 from broker.stream_clients.client_terms import ReadOptions
-from front.web.message_stats import session_stats
+from front.web.views.message_stats import session_stats
 
 Json = dict[str, Any]
 
