@@ -12,10 +12,10 @@ from typing import Any, Protocol
 from broker.actors import GoneReason
 from broker.alarms import Alarms
 from broker.background_work import Steps, begin
-from broker.catalog import catalog_commands as commands
 from broker.catalog import permissions
 from broker.catalog.catalog import Catalog
-from broker.catalog.metadata import Metadata
+from broker.catalog.commands import catalog_commands as commands
+from broker.catalog.commands.metadata import Metadata
 from broker.client_connection import Connection
 from broker.consumer import Consumer
 from broker.counters import Counters

@@ -16,9 +16,9 @@ from broker import names
 from broker.actors import LogActor, submitting
 from broker.alarms import Alarms
 from broker.background_work import Work
-from broker.catalog import catalog_commands as commands
 from broker.catalog.catalog import Catalog
-from broker.catalog.metadata import Metadata
+from broker.catalog.commands import catalog_commands as commands
+from broker.catalog.commands.metadata import Metadata
 from broker.catalog.policy import EffectiveArguments
 from broker.client_connection import Connection
 from broker.consumer import Consumer

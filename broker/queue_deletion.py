@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from broker import names
 from broker.actors import LogActor
-from broker.catalog import catalog_commands as commands
+from broker.catalog.commands import catalog_commands as commands
 from broker.errors import NotFound, PreconditionFailed
 from broker.pending import Pending
 from broker.queue_type import Queue

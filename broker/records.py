@@ -1,7 +1,7 @@
 """What is declared, as plain data: the rows of the catalog.
 
 A record is immutable; a change replaces it. Everything here can be encoded, so that a store or a replicated log can
-keep it (broker/catalog/catalog_commands.py). Names are the client's strings; files never are.
+keep it (broker/catalog/commands/catalog_commands.py). Names are the client's strings; files never are.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from broker.catalog.definitions_reader import DefinitionWish
+from broker.catalog.definitions.definitions_reader import DefinitionWish
 from broker.errors import BrokerError, PreconditionFailed, ResourceExhausted
 from broker.operations.documents import Documents
 from broker.operations.import_plan import ImportPlan, ImportReport

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from broker.catalog.catalog_limits import CatalogLimits
+from broker.catalog.parts.catalog_limits import CatalogLimits
 from broker.history_level import LEVELS
 from broker.limits import Limits as ClientLimits
 from classic.store.node_storage import ClassicLimits

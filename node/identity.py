@@ -1,8 +1,8 @@
 """Who this node is, kept in the file of facts: its disk, its process, and its place in a cluster.
 
     instance      16 random bytes in hexadecimal, drawn when the data directory is new: no two directories have the same
-    life          the first number that the catalog has granted to members on this disk (broker/catalog/disk_lives.py); 0: the
-                  node is blank, or an earlier build wrote this
+    life          the first number that the catalog has granted to members on this disk (broker/catalog/parts/disk_lives.py);
+                  0: the node is blank, or an earlier build wrote this
     reserved      up to here numbers may be in use: whatever a process may give is reserved before (raft/store/replicas.py)
     disk_id       the replica number of members that this disk founds; another one whenever the disk lost something
     incarnation   of this process; above that of every earlier one, also when the clock was set back
@@ -27,7 +27,7 @@ from typing import Any
 
 import msgspec
 
-from broker.catalog.disk_lives import FIRST_LIFE, end_of_life
+from broker.catalog.parts.disk_lives import FIRST_LIFE, end_of_life
 from raft.core.errors import NumbersUsedUp
 from raft.core.messages import NodeId
 from raft.store.replicas import ReplicaNumbers, reserved_from

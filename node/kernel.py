@@ -27,9 +27,9 @@ from broker.actors import submitter
 from broker.background_work import BackgroundWork
 from broker.broker import Authenticator, Broker
 from broker.catalog.catalog import Catalog, default_commands
-from broker.catalog.catalog_commands import AddNode, Command, JoinNode, NodeStarted, SetClusterId
-from broker.catalog.catalog_limits import CatalogLimits
-from broker.catalog.metadata_entry import ENTRY_NEWEST, WhenAndWho
+from broker.catalog.commands.catalog_commands import AddNode, Command, JoinNode, NodeStarted, SetClusterId
+from broker.catalog.commands.metadata_entry import ENTRY_NEWEST, WhenAndWho
+from broker.catalog.parts.catalog_limits import CatalogLimits
 from broker.history_level import HistoryLevel
 from broker.limits import Limits
 from broker.pending import Pending

@@ -19,7 +19,7 @@ import secrets
 
 import argon2
 
-from broker.catalog.definitions import PasswordHashes
+from broker.catalog.definitions.definitions_writer import PasswordHashes
 from broker.errors import PreconditionFailed
 
 ARGON2 = "argon2id"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from analytics.file_window import FileWindow, entries_of, looked_through
 from analytics.inputs import LogFile
 from analytics.queue_events import ActorName, QueueEvent
-from broker.catalog.metadata_entry import METADATA_GROUP
+from broker.catalog.commands.metadata_entry import METADATA_GROUP
 from raft.core.byte_reader import ByteReader
 from raft.core.messages import EntryKind, node_of
 from raft.store.group_records import read_identity

@@ -13,9 +13,9 @@ from analytics.audit.command_look import LoggedCommand
 from analytics.inputs import SnapshotFile
 from broker.catalog.carrying_out import CommandOutcome, EntryFate, carry_out
 from broker.catalog.catalog import Catalog
-from broker.catalog.catalog_commands import UnknownVersion
 from broker.catalog.catalog_state import Sessions, decode_state, replace_catalog
-from broker.catalog.metadata_entry import METADATA_GROUP, decode_entry
+from broker.catalog.commands.catalog_commands import UnknownVersion
+from broker.catalog.commands.metadata_entry import METADATA_GROUP, decode_entry
 from raft.store.snapshots import read_state
 from storage.errors import StorageError
 from storage.os_disk import OsDisk

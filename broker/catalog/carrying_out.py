@@ -14,9 +14,9 @@ from enum import Enum
 from typing import Any
 
 from broker.catalog.catalog import Catalog
-from broker.catalog.catalog_commands import Command
 from broker.catalog.catalog_state import Sessions
-from broker.catalog.metadata_entry import Origin
+from broker.catalog.commands.catalog_commands import Command
+from broker.catalog.commands.metadata_entry import Origin
 from broker.errors import BrokerError, InternalError
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, fields, replace
 from typing import Any
 
-from broker.catalog import catalog_commands as commands
 from broker.catalog.arguments import (
     COMPARED_FOR_EXCHANGE,
     QUEUE_KINDS,
@@ -22,12 +21,13 @@ from broker.catalog.arguments import (
     check_queue,
     check_size,
 )
-from broker.catalog.catalog_commands import Command, Record
-from broker.catalog.catalog_limits import CatalogLimits, check_count
-from broker.catalog.catalog_nodes import CatalogNodes
-from broker.catalog.catalog_policies import CatalogPolicies
-from broker.catalog.catalog_users import CatalogUsers
-from broker.catalog.namespace import Namespace, identity_of
+from broker.catalog.commands import catalog_commands as commands
+from broker.catalog.commands.catalog_commands import Command, Record
+from broker.catalog.parts.catalog_limits import CatalogLimits, check_count
+from broker.catalog.parts.catalog_nodes import CatalogNodes
+from broker.catalog.parts.catalog_policies import CatalogPolicies
+from broker.catalog.parts.catalog_users import CatalogUsers
+from broker.catalog.parts.namespace import Namespace, identity_of
 from broker.catalog.proposed_queue import kind_of, proposed_queue
 from broker.errors import NotFound, PreconditionFailed, ResourceLocked
 from broker.exchanges.bindings import Destination

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain, product
 
-from broker.catalog import catalog_commands as commands
 from broker.catalog.catalog import Catalog
-from broker.catalog.catalog_commands import Command, Record
+from broker.catalog.commands import catalog_commands as commands
+from broker.catalog.commands.catalog_commands import Command, Record
 from broker.records import BindingRecord
 
 

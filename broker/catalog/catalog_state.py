@@ -9,7 +9,7 @@
     record
          0     1  the letter of its kind
          1     4  size
-         5        the record, as broker/catalog/catalog_commands.py writes it
+         5        the record, as broker/catalog/commands/catalog_commands.py writes it
 
 What a record refers to comes before it. `applied` is the index of the last entry of the metadata log that all of this stands
 on.
@@ -25,7 +25,7 @@ from typing import Any, overload
 import msgspec
 
 from broker.catalog.catalog import Catalog
-from broker.catalog.catalog_commands import Record, UnknownVersion, decode_record, encode_record
+from broker.catalog.commands.catalog_commands import Record, UnknownVersion, decode_record, encode_record
 from broker.records import (
     BindingRecord,
     CatalogHead,

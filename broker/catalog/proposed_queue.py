@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from broker.catalog.arguments import kind_of_queue
-from broker.catalog.catalog_commands import DeclareQueue
+from broker.catalog.commands.catalog_commands import DeclareQueue
 from broker.records import QueueRecord, VhostRecord
 
 

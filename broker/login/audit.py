@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from broker.actors import ActorKind, LogActor, submits_from_here_on
-from broker.catalog import catalog_commands as commands
-from broker.catalog.catalog_commands import Command
+from broker.catalog.commands import catalog_commands as commands
+from broker.catalog.commands.catalog_commands import Command
 from broker.errors import BrokerError, bounded
 from broker.login.client_address import ClientAddress
 from broker.pending import Pending

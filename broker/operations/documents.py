@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from broker.catalog import catalog_commands as commands
-from broker.catalog.definition_effects import KEPT, effect_of
-from broker.catalog.definitions import CLUSTER, ONE_VHOST, exported, exported_vhost, one_vhost_head
-from broker.catalog.definitions_reader import DefinitionsReader, DefinitionWish
+from broker.catalog.commands import catalog_commands as commands
+from broker.catalog.definitions.definition_effects import KEPT, effect_of
+from broker.catalog.definitions.definitions_reader import DefinitionsReader, DefinitionWish
+from broker.catalog.definitions.definitions_writer import CLUSTER, ONE_VHOST, exported, exported_vhost, one_vhost_head
 from broker.catalog.proposed_queue import proposed_queue
 from broker.json_values import to_json
 from broker.operations.import_plan import ImportPlan

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from broker.catalog import catalog_commands as commands
-from broker.catalog.catalog_commands import Command, UnknownVersion
-from broker.catalog.metadata_entry import Origin, WhenAndWho, decode_whole, head_bytes
+from broker.catalog.commands import catalog_commands as commands
+from broker.catalog.commands.catalog_commands import Command, UnknownVersion
+from broker.catalog.commands.metadata_entry import Origin, WhenAndWho, decode_whole, head_bytes
 from broker.errors import bounded
 from broker.login.audit import description
 

@@ -13,13 +13,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from broker.catalog import catalog_commands as commands
 from broker.catalog.catalog import Catalog
-from broker.catalog.catalog_commands import encode_command
 from broker.catalog.catalog_draft import CatalogDraft
-from broker.catalog.definition_effects import KEPT, MADE, OVERWRITTEN, SKIPPED, DefinitionEffect, effect_of
-from broker.catalog.definitions_reader import DefinitionsReader, DefinitionWish, Remark
-from broker.catalog.definitions_text import Document, collect
+from broker.catalog.commands import catalog_commands as commands
+from broker.catalog.commands.catalog_commands import encode_command
+from broker.catalog.definitions.definition_effects import KEPT, MADE, OVERWRITTEN, SKIPPED, DefinitionEffect, effect_of
+from broker.catalog.definitions.definitions_reader import DefinitionsReader, DefinitionWish, Remark
+from broker.catalog.definitions.definitions_text import Document, collect
 from broker.catalog.proposed_queue import proposed_queue
 from broker.errors import BrokerError, PreconditionFailed
 from broker.records import QueueRecord

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from broker.catalog.definitions import PasswordHashes
+from broker.catalog.definitions.definitions_writer import PasswordHashes
 from broker.pending import Pending
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from broker.catalog import catalog_commands as commands
-from broker.catalog.definition_item import ENTRY_NESTING_MAX, nested_at_most
-from broker.catalog.definitions import OPERATOR_POLICIES, VHOST_LIMITS, parameters_of
+from broker.catalog.commands import catalog_commands as commands
+from broker.catalog.definitions.definition_item import ENTRY_NESTING_MAX, nested_at_most
+from broker.catalog.definitions.definitions_writer import OPERATOR_POLICIES, VHOST_LIMITS, parameters_of
 from broker.errors import InvalidRequest, NotFound
 from broker.operations.operator import POLICYMAKER, Operator, check_named
 from broker.pending import Pending

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from broker.catalog import catalog_commands as commands
+from broker.catalog.commands import catalog_commands as commands
 from broker.errors import NotFound
 from broker.operations.operator import ADMINISTRATOR, MANAGEMENT, POLICYMAKER, Operator, check_named, no_access
 from broker.pending import Pending

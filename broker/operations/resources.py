@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from broker import names
 from broker.actors import submitter
-from broker.catalog import catalog_commands as commands
 from broker.catalog import permissions
 from broker.catalog.catalog import check_exclusive_access
+from broker.catalog.commands import catalog_commands as commands
 from broker.catalog.permissions import ResourceKind
 from broker.catalog.policy import EffectiveArguments
 from broker.errors import NotFound

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from broker.catalog import catalog_commands as commands
 from broker.catalog.catalog import Catalog
+from broker.catalog.commands import catalog_commands as commands
 from broker.errors import NotFound
 from broker.operations.operator import ADMINISTRATOR, Operator, check_named
 from broker.pending import Pending

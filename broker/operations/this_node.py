@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from broker.catalog import catalog_commands as commands
+from broker.catalog.commands import catalog_commands as commands
 from broker.counters import Counters
 from broker.errors import InvalidRequest
 from broker.node_queues import Totals

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from broker.catalog import catalog_commands as commands
-from broker.catalog.definitions import DEFAULT_HASHING, PasswordHashes
+from broker.catalog.commands import catalog_commands as commands
+from broker.catalog.definitions.definitions_writer import DEFAULT_HASHING, PasswordHashes
 from broker.errors import PreconditionFailed
 from broker.login.audit import as_actor_of_now
 from broker.operations.node_facts import NodePort

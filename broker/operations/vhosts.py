@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from broker.catalog import catalog_commands as commands
 from broker.catalog import permissions
+from broker.catalog.commands import catalog_commands as commands
 from broker.errors import PreconditionFailed
 from broker.login.audit import as_actor_of_now
 from broker.operations.operator import ADMINISTRATOR, MANAGEMENT, Operator, check_named

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from broker import names
-from broker.catalog import catalog_commands as commands
 from broker.catalog import permissions
 from broker.catalog.catalog import Catalog, check_exclusive_access
-from broker.catalog.namespace import identity_of
+from broker.catalog.commands import catalog_commands as commands
+from broker.catalog.parts.namespace import identity_of
 from broker.catalog.permissions import Access, ResourceKind
 from broker.catalog.proposed_queue import proposed_queue
 from broker.client_connection import Connection

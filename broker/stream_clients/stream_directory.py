@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from broker.catalog import catalog_commands as commands
+from broker.catalog.commands import catalog_commands as commands
 from broker.errors import BrokerError, ResourceExhausted
 from broker.node_queues import NodeQueues
 from broker.pending import Pending, ignore

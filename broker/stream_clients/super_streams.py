@@ -12,7 +12,7 @@ import re
 from functools import partial
 from typing import Any
 
-from broker.catalog import catalog_commands as commands
+from broker.catalog.commands import catalog_commands as commands
 from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExhausted
 from broker.names import labelled
 from broker.node_queues import NodeQueues

@@ -1,7 +1,7 @@
 """The catalog as a disk node keeps it: one row of its metadata store for each record, and one that says up to where.
 
     key      one letter for the kind of record | BLAKE2b (16 bytes) of what names it    names are longer than keys may be
-    value    the record as broker/catalog/catalog_commands.py writes it
+    value    the record as broker/catalog/commands/catalog_commands.py writes it
     "head"   the head of a catalog's state, as broker/catalog/catalog_state.py writes it
     "in memory"   nothing: this was a RAM node last, and there is nothing else here until it has a catalog as a disk node
 
@@ -19,9 +19,9 @@ from typing import Any
 import msgspec
 
 from broker.catalog.catalog import LOAD_ORDER, Catalog
-from broker.catalog.catalog_commands import Record, UnknownVersion, decode_record
 from broker.catalog.catalog_state import LETTERS, CatalogDamaged, Position, decode_head
-from broker.catalog.namespace import identity_of
+from broker.catalog.commands.catalog_commands import Record, UnknownVersion, decode_record
+from broker.catalog.parts.namespace import identity_of
 from broker.records import (
     BindingRecord,
     ExchangeRecord,

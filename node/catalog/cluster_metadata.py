@@ -1,4 +1,4 @@
-"""The catalog of the cluster as this node has it, and the door to changing it: fulfils broker/catalog/metadata.py.
+"""The catalog of the cluster as this node has it, and the door to changing it: fulfils broker/catalog/commands/metadata.py.
 
 A command goes to the metadata group's leader (node/catalog/courier.py), is committed there by a majority of the disk nodes,
 and applied on every node (node/catalog/metadata_machine.py). A disk node keeps what that changed (node/catalog/keeper.py),
@@ -26,11 +26,11 @@ from typing import Any
 from broker.background_work import Steps, Unsliced, Work, begin
 from broker.catalog.carrying_out import CommandOutcome, EntryFate
 from broker.catalog.catalog import Catalog
-from broker.catalog.catalog_commands import Command, Record, UnknownVersion, encode_command
 from broker.catalog.catalog_state import CatalogState, encode_head
-from broker.catalog.command_types import IllTyped, check_types
-from broker.catalog.metadata import OnApplied
-from broker.catalog.metadata_entry import ENTRY_HEAD_BYTES_MAX, Origin, WhenAndWho, decode_entry
+from broker.catalog.commands.catalog_commands import Command, Record, UnknownVersion, encode_command
+from broker.catalog.commands.command_types import IllTyped, check_types
+from broker.catalog.commands.metadata import OnApplied
+from broker.catalog.commands.metadata_entry import ENTRY_HEAD_BYTES_MAX, Origin, WhenAndWho, decode_entry
 from broker.errors import BrokerError, PreconditionFailed, ResourceExhausted
 from broker.login.audit import Audit
 from broker.login.log_throttle import LogThrottle

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Any, Protocol
 
-from broker.catalog.metadata_entry import ENTRY_OLDEST, Origin, WhenAndWho, encode_entry
+from broker.catalog.commands.metadata_entry import ENTRY_OLDEST, Origin, WhenAndWho, encode_entry
 from broker.errors import BrokerError, ResourceExhausted
 from broker.pending import Pending
 from node.peers.calls import METADATA, OnAnswer, Payload

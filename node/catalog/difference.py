@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from broker.catalog import catalog_commands as commands
-from broker.catalog.catalog_commands import Command, Record
+from broker.catalog.commands import catalog_commands as commands
+from broker.catalog.commands.catalog_commands import Command, Record
 from broker.records import (
     BindingRecord,
     ExchangeRecord,

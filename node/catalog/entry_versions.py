@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from broker.catalog.catalog import Catalog
-from broker.catalog.metadata_entry import ENTRY_NEWEST, ENTRY_OLDEST
+from broker.catalog.commands.metadata_entry import ENTRY_NEWEST, ENTRY_OLDEST
 from raft.core.messages import NodeId
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from broker.catalog.metadata_entry import METADATA_GROUP
+from broker.catalog.commands.metadata_entry import METADATA_GROUP
 from raft.core.errors import NotLeader
 from raft.core.messages import NodeId, node_of
 from raft.core.status import Status

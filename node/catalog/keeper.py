@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from broker.catalog.carrying_out import CommandOutcome
-from broker.catalog.catalog_commands import Record, encode_record
+from broker.catalog.commands.catalog_commands import Record, encode_record
 from node.background import Background
 from node.catalog.catalog_store import HEAD_KEY, key_of, replacement
 from storage.errors import Exhausted

@@ -1,6 +1,6 @@
 """The catalog as the machine of the metadata group: the same entries in the same order give the same catalog on every node.
 
-What an entry looks like is in broker/catalog/metadata_entry.py, what becomes of it in broker/catalog/carrying_out.py.
+What an entry looks like is in broker/catalog/commands/metadata_entry.py, what becomes of it in broker/catalog/carrying_out.py.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from broker.catalog.carrying_out import CommandOutcome, EntryFate, carry_out
 from broker.catalog.catalog import Catalog
-from broker.catalog.catalog_commands import Record
 from broker.catalog.catalog_state import CatalogState, Position, decode_state, replace_catalog
-from broker.catalog.metadata_entry import decode_entry, version_of
+from broker.catalog.commands.catalog_commands import Record
+from broker.catalog.commands.metadata_entry import decode_entry, version_of
 from broker.records import CatalogHead
 from raft.core.messages import Entry
 from storage.disk import Buffer

@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 from broker.catalog.catalog import Catalog
 from broker.catalog.catalog_state import CatalogState
-from broker.catalog.metadata_entry import METADATA_GROUP
+from broker.catalog.commands.metadata_entry import METADATA_GROUP
 from node.catalog.metadata_machine import MACHINE_VERSION, CatalogMachine
 from node.identity import DISK, Place
 from raft.core.errors import CannotApply, Damaged, Superseded

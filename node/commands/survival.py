@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from broker.catalog.catalog import Catalog
-from broker.catalog.catalog_commands import DeleteQueue, RemoveNode, SetQueueMembers, encode_record
 from broker.catalog.catalog_state import encode_head
+from broker.catalog.commands.catalog_commands import DeleteQueue, RemoveNode, SetQueueMembers, encode_record
 from broker.records import NodeRecord, QueueRecord
 from node.catalog import catalog_store
 from node.catalog.catalog_store import HEAD_KEY, key_of, replacement

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.catalog.metadata_entry import METADATA_GROUP
+from broker.catalog.commands.metadata_entry import METADATA_GROUP
 from broker.operations.entry_words import words_of
 from raft.core.errors import BadBytes
 from raft.core.messages import EntryKind

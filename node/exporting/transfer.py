@@ -12,7 +12,7 @@ from hashlib import sha256
 from itertools import chain
 from typing import NamedTuple
 
-from broker.catalog.metadata_entry import METADATA_GROUP
+from broker.catalog.commands.metadata_entry import METADATA_GROUP
 from front.grpc.log_service import LogBegin, LogPart, LogUnread, LogWhole, WantedFile
 from node.exporting.file_feed import whole_pieces, withheld_pieces
 from node.exporting.log_listing import DurableEnd, current_name, length_of

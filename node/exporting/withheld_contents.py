@@ -20,9 +20,9 @@ import re
 import struct
 from collections.abc import Iterator
 
-from broker.catalog import catalog_commands as commands
-from broker.catalog.catalog_commands import UnknownVersion
-from broker.catalog.metadata_entry import METADATA_GROUP, decode_whole, head_bytes
+from broker.catalog.commands import catalog_commands as commands
+from broker.catalog.commands.catalog_commands import UnknownVersion
+from broker.catalog.commands.metadata_entry import METADATA_GROUP, decode_whole, head_bytes
 from native.columns import Column, row_of, values
 from native.log_columns import PUBLISHES, RECORDS, publishes
 from native.message_columns import MESSAGES, messages

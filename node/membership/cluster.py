@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Protocol
 
-from broker.catalog import catalog_commands as commands
 from broker.catalog.catalog import Catalog
+from broker.catalog.commands import catalog_commands as commands
 from broker.errors import PreconditionFailed, ResourceExhausted
 from broker.pending import Pending
 from broker.records import NodeRecord

@@ -5,7 +5,7 @@ The messages are drawn in proto/node/peers/peer.proto; node/peers/stranger.py an
 
 from __future__ import annotations
 
-from broker.catalog.metadata_entry import ENTRY_NEWEST
+from broker.catalog.commands.metadata_entry import ENTRY_NEWEST
 from broker.records import NodeRecord
 from node.identity import KnownNode, NodeIdentity
 from node.peers import peer_pb2

@@ -6,10 +6,10 @@ import logging
 from functools import partial
 from typing import Any, Protocol
 
-from broker.catalog import catalog_commands as commands
 from broker.catalog.catalog import Catalog
-from broker.catalog.catalog_nodes import last_incarnation
-from broker.catalog.metadata_entry import ENTRY_NEWEST
+from broker.catalog.commands import catalog_commands as commands
+from broker.catalog.commands.metadata_entry import ENTRY_NEWEST
+from broker.catalog.parts.catalog_nodes import last_incarnation
 from broker.errors import BrokerError, ResourceExhausted
 from broker.pending import Pending
 from broker.records import NodeRecord

@@ -19,10 +19,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
-from broker.catalog import catalog_commands as commands
 from broker.catalog.catalog import Catalog
-from broker.catalog.metadata import OnApplied
-from broker.catalog.metadata_entry import METADATA_GROUP
+from broker.catalog.commands import catalog_commands as commands
+from broker.catalog.commands.metadata import OnApplied
+from broker.catalog.commands.metadata_entry import METADATA_GROUP
 from broker.errors import BrokerError, NotFound, PreconditionFailed
 from broker.pending import Pending, ignore
 from broker.records import NodeRecord

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from broker.catalog.catalog import Catalog
-from broker.catalog.catalog_commands import Command, DeclareQueue, DeleteQueue, DeleteVhost, SetQueueMembers
-from broker.catalog.metadata import Metadata, OnApplied
+from broker.catalog.commands.catalog_commands import Command, DeclareQueue, DeleteQueue, DeleteVhost, SetQueueMembers
+from broker.catalog.commands.metadata import Metadata, OnApplied
 from broker.catalog.policy import applying, effective_arguments
 from broker.catalog.proposed_queue import proposed_queue
 from broker.errors import BrokerError

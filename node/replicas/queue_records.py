@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from broker.catalog.catalog_commands import Command, SetQueueMembers
+from broker.catalog.commands.catalog_commands import Command, SetQueueMembers
 from broker.pending import ignore
 from broker.records import QueueRecord
 from node.catalog.cluster_metadata import ClusterMetadata

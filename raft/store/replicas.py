@@ -5,7 +5,7 @@ counter for all of them is above each of them, also of groups that were removed 
 
 Numbers are durable before they are used: `reserve` has the disk say that all up to some number may be in use, and a later
 process begins behind that. What a lost disk has used nobody knows. So a node with an empty disk is granted numbers above by
-whoever looks after all nodes: in a cluster the catalog (broker/catalog/disk_lives.py).
+whoever looks after all nodes: in a cluster the catalog (broker/catalog/parts/disk_lives.py).
 
 The founders of a group are the exception: all know their numbers without asking, which are 0, or those of their nodes' disks
 where a catalog names them.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker.catalog.arguments import check_queue
-from broker.catalog.catalog_commands import DeclareQueue
+from broker.catalog.commands.catalog_commands import DeclareQueue
 from broker.errors import PreconditionFailed
 from broker.queue_type import DeathReason, Outcome
 from quorum.fifo.consumers import UNLIMITED_WINDOW

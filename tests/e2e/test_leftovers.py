@@ -12,8 +12,8 @@ import pytest
 
 import leveret
 from broker.catalog.catalog import Catalog
-from broker.catalog.catalog_commands import DeleteQueue, encode_record
 from broker.catalog.catalog_state import encode_head
+from broker.catalog.commands.catalog_commands import DeleteQueue, encode_record
 from node.catalog import catalog_store
 from node.catalog.catalog_store import HEAD_KEY, key_of, replacement
 from storage import names

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from broker.catalog import catalog_commands as commands
-from broker.catalog.catalog_limits import CatalogLimits
+from broker.catalog.commands import catalog_commands as commands
+from broker.catalog.parts.catalog_limits import CatalogLimits
 from broker.catalog.patterns import matches
 from broker.catalog.permissions import check_topic
 from broker.errors import PreconditionFailed

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from broker.catalog import catalog_commands as commands
+from broker.catalog.commands import catalog_commands as commands
 from broker.records import ExchangeRecord, TopicPermissionRecord
 from tests.security import permission_oracle as oracle
 from tests.security import wire

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.catalog import catalog_commands as commands
+from broker.catalog.commands import catalog_commands as commands
 from broker.records import PermissionRecord, TopicPermissionRecord, UserRecord
 from front.amqp.terms import Limits
 from tests.security import wire

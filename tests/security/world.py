@@ -9,9 +9,9 @@ import itertools
 from typing import Any
 
 from broker.broker import Broker
-from broker.catalog import catalog_commands as commands
 from broker.catalog.catalog import Catalog
-from broker.catalog.catalog_limits import CatalogLimits
+from broker.catalog.commands import catalog_commands as commands
+from broker.catalog.parts.catalog_limits import CatalogLimits
 from broker.pending import Pending
 from broker.records import PermissionRecord, UserRecord, VhostRecord
 from broker.turns import Turns

@@ -30,7 +30,7 @@ Happen = Callable[["Faults", Fault, Random], bool | None]
 HAPPENINGS: dict[str, Happen] = {}
 ARMED_S = 5.0  # a call that is to fail is waited for so long
 FRAIL_KINDS = frozenset(recipe.kind for recipe in RECIPES if recipe.frail)
-REPLACED_MAX = 50  # disks of one node: after some hundred lives it is to be forgotten (broker/catalog/disk_lives.py)
+REPLACED_MAX = 50  # disks of one node: after some hundred lives it is forgotten (broker/catalog/parts/disk_lives.py)
 FULL_ROOM, FULL_ROOM_SOUGHT = 20_000, 2_000  # bytes at most that still fit on a disk that runs full
 
 

@@ -54,8 +54,8 @@ CHAPTERS = {
         "storage/lmdb_pages.py",
         "node/catalog/catalog_store.py",
         "broker/catalog/catalog_state.py",
-        "broker/catalog/metadata_entry.py",
-        "broker/catalog/catalog_commands.py",
+        "broker/catalog/commands/metadata_entry.py",
+        "broker/catalog/commands/catalog_commands.py",
     ],
     "Classic queues": packing("classic"),
     "Replicated logs": [

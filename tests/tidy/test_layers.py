@@ -30,6 +30,7 @@ CONTRACTS = {
     "imports point downward",
     "rooms of the broker import downward",
     "rooms of classic queues import downward",
+    "rooms of the catalog import downward",
     "rooms of consensus import downward",
     "rooms of the node import downward",
     "rooms of the web front import downward",

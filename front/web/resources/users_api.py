@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.catalog.definitions import DEFAULT_HASHING
+from broker.catalog.definitions.definitions_writer import DEFAULT_HASHING
 from broker.operations.users import UserChange, UserView
 from front.web.handlers import WebFront, login, operator, put
 from front.web.http import bodies

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from broker.catalog import catalog_commands as commands
 from broker.catalog.carrying_out import CommandOutcome
+from broker.catalog.commands import catalog_commands as commands
 from broker.records import QueueRecord
 from tests.histories.records import Message
 from tests.sim.brokers import invariants

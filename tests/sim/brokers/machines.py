@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from broker.catalog.carrying_out import CommandOutcome, EntryFate
 from broker.catalog.catalog import Catalog
-from broker.catalog.catalog_commands import encode_record
 from broker.catalog.catalog_state import Position, decode_state, encode_head
+from broker.catalog.commands.catalog_commands import encode_record
 from broker.records import BindingRecord
 from node.catalog.catalog_store import key_of
 from node.catalog.metadata_machine import CatalogMachine, CatalogWatcher

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from broker.catalog import catalog_commands as commands
-from broker.catalog.catalog_commands import Command
+from broker.catalog.commands import catalog_commands as commands
+from broker.catalog.commands.catalog_commands import Command
 from broker.errors import BrokerError
 from broker.pending import ignore
 from broker.records import BindingRecord, ExchangeRecord, PolicyRecord

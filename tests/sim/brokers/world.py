@@ -12,9 +12,9 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from broker.catalog import catalog_commands as commands
 from broker.catalog.carrying_out import CommandOutcome
-from broker.catalog.metadata_entry import METADATA_GROUP
+from broker.catalog.commands import catalog_commands as commands
+from broker.catalog.commands.metadata_entry import METADATA_GROUP
 from broker.consumer import Consumer
 from broker.errors import BrokerError
 from broker.pending import ignore

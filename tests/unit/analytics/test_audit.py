@@ -15,7 +15,8 @@ from analytics.inputs import log_files, snapshot_files
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_UNKNOWN
 from broker.actors import ActorKind
 from broker.catalog.catalog import Catalog
-from broker.catalog.catalog_commands import (
+from broker.catalog.catalog_state import CatalogState, Position
+from broker.catalog.commands.catalog_commands import (
     Command,
     DeclareQueue,
     DeleteQueue,
@@ -24,8 +25,7 @@ from broker.catalog.catalog_commands import (
     PutVhost,
     encode_command,
 )
-from broker.catalog.catalog_state import CatalogState, Position
-from broker.catalog.metadata_entry import METADATA_GROUP, Origin, WhenAndWho, encode_entry
+from broker.catalog.commands.metadata_entry import METADATA_GROUP, Origin, WhenAndWho, encode_entry
 from broker.records import UserRecord, VhostRecord
 from raft.core import packs
 from raft.core.live_entries import NONE_LIVE

@@ -14,7 +14,7 @@ import pytest
 
 from broker.broker import Broker
 from broker.catalog.catalog import Catalog, default_commands
-from broker.catalog.catalog_commands import Command, PutPermission, PutUser
+from broker.catalog.commands.catalog_commands import Command, PutPermission, PutUser
 from broker.client_connection import Connection
 from broker.consumer import Consumer
 from broker.errors import BrokerError

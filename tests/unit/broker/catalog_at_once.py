@@ -1,4 +1,4 @@
-"""What is declared, changed at once and kept nowhere: the port broker/catalog/metadata.py for tests of what lies above it."""
+"""What is declared, changed at once and kept nowhere: broker/catalog/commands/metadata.py for tests of what lies above it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections import deque
 from typing import Any
 
 from broker.catalog.catalog import Catalog
-from broker.catalog.catalog_commands import Command, encode_command
-from broker.catalog.metadata import OnApplied
+from broker.catalog.commands.catalog_commands import Command, encode_command
+from broker.catalog.commands.metadata import OnApplied
 from broker.errors import BrokerError
 from broker.pending import Pending
 

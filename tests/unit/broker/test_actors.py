@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from broker.actors import ActorKind, GoneReason, LogActor, submitter
-from broker.catalog.catalog_commands import Command, DeleteQueue
+from broker.catalog.commands.catalog_commands import Command, DeleteQueue
 from broker.login.audit import Actor, acting_for, as_actor_of_now
 from broker.login.client_address import ClientAddress
 from broker.pending import Pending

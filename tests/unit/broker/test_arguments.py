@@ -12,7 +12,7 @@ from broker.catalog.arguments import (
     check_policy_definition,
 )
 from broker.catalog.catalog import Catalog, default_commands
-from broker.catalog.catalog_commands import DeclareQueue
+from broker.catalog.commands.catalog_commands import DeclareQueue
 from broker.errors import PreconditionFailed
 from wire.amqp.tables import Timestamp
 

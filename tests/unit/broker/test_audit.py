@@ -8,8 +8,8 @@ from typing import Any, get_args
 
 import pytest
 
-from broker.catalog import catalog_commands as commands
-from broker.catalog.catalog_nodes import NodeRecord
+from broker.catalog.commands import catalog_commands as commands
+from broker.catalog.parts.catalog_nodes import NodeRecord
 from broker.errors import NotFound
 from broker.login.audit import _DESCRIBE, Actor, Audit, acting_for
 from broker.login.client_address import ClientAddress

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.broker import LOGIN_REFUSED
-from broker.catalog.catalog_commands import (
+from broker.catalog.commands.catalog_commands import (
     AddNode,
     Bind,
     DeclareQueue,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from broker.catalog.catalog import Catalog, check_exclusive_access, default_commands
-from broker.catalog.catalog_commands import (
+from broker.catalog.commands.catalog_commands import (
     Bind,
     ClearParameter,
     Command,
@@ -30,7 +30,7 @@ from broker.catalog.catalog_commands import (
     SetVhostLimits,
     Unbind,
 )
-from broker.catalog.catalog_limits import CatalogLimits
+from broker.catalog.parts.catalog_limits import CatalogLimits
 from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceLocked
 from broker.records import (
     BindingRecord,

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from broker.catalog import catalog_commands
 from broker.catalog.catalog import _APPLY
-from broker.catalog.catalog_commands import (
+from broker.catalog.commands import catalog_commands
+from broker.catalog.commands.catalog_commands import (
     NUMBERS,
     VERSION,
     AddNode,

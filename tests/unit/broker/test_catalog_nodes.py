@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from broker.catalog.catalog import Catalog, default_commands
-from broker.catalog.catalog_commands import (
+from broker.catalog.commands.catalog_commands import (
     AddNode,
     Bind,
     Command,
@@ -20,8 +20,8 @@ from broker.catalog.catalog_commands import (
     SetClusterId,
     SetQueueMembers,
 )
-from broker.catalog.catalog_limits import CatalogLimits
-from broker.catalog.disk_lives import FIRST_LIFE, LIFE_NUMBERS, LIVES_MAX
+from broker.catalog.parts.catalog_limits import CatalogLimits
+from broker.catalog.parts.disk_lives import FIRST_LIFE, LIFE_NUMBERS, LIVES_MAX
 from broker.errors import BrokerError, NotFound, PreconditionFailed
 from broker.records import BindingRecord, CatalogHead, ExchangeRecord, NodeRecord, QueueRecord
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from broker.catalog import catalog_commands as commands
 from broker.catalog.catalog import Catalog, default_commands
-from broker.catalog.definition_effects import KEPT, effect_of
-from broker.catalog.definitions import PasswordHashes, exported, exported_vhost
-from broker.catalog.definitions_reader import DefinitionsReader, DefinitionWish, Remark
+from broker.catalog.commands import catalog_commands as commands
+from broker.catalog.definitions.definition_effects import KEPT, effect_of
+from broker.catalog.definitions.definitions_reader import DefinitionsReader, DefinitionWish, Remark
+from broker.catalog.definitions.definitions_writer import PasswordHashes, exported, exported_vhost
 from broker.errors import NotFound, PreconditionFailed
 from broker.records import (
     BindingRecord,

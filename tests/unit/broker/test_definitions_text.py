@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.catalog.definitions_text import ENTRY_CHARACTERS_MAX, PIECE_CHARACTERS, collect
+from broker.catalog.definitions.definitions_text import ENTRY_CHARACTERS_MAX, PIECE_CHARACTERS, collect
 from broker.errors import PreconditionFailed
 
 VALUES = st.recursive(

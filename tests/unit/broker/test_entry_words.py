@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from broker.catalog import catalog_commands as commands
-from broker.catalog.catalog_commands import Command, encode_command
-from broker.catalog.metadata_entry import Origin, WhenAndWho, encode_entry
+from broker.catalog.commands import catalog_commands as commands
+from broker.catalog.commands.catalog_commands import Command, encode_command
+from broker.catalog.commands.metadata_entry import Origin, WhenAndWho, encode_entry
 from broker.operations.entry_words import WITHHELD, words_of
 from broker.records import BindingRecord, ExchangeRecord, ParameterRecord
 

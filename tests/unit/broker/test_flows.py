@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker.catalog.catalog import Catalog, default_commands
-from broker.catalog.catalog_commands import DeleteVhost, PutVhost
+from broker.catalog.commands.catalog_commands import DeleteVhost, PutVhost
 from broker.counters import Counters
 from broker.ended_traffic import NOWHERE, EndedTraffic
 from broker.records import VhostRecord

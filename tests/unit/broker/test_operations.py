@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from broker.catalog import catalog_commands as commands
 from broker.catalog.catalog import Catalog, default_commands
+from broker.catalog.commands import catalog_commands as commands
 from broker.errors import AccessRefused, BrokerError, InvalidRequest, NotFound, PreconditionFailed
 from broker.login.audit import Actor, Audit, acting_for
 from broker.login.client_address import ClientAddress

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker.catalog.catalog import Catalog, default_commands
-from broker.catalog.catalog_commands import (
+from broker.catalog.commands.catalog_commands import (
     DeclareExchange,
     DeletePermission,
     PutPermission,

@@ -7,7 +7,7 @@ from weakref import ReferenceType, ref
 
 import pytest
 
-from broker.catalog.catalog_commands import (
+from broker.catalog.commands.catalog_commands import (
     DeletePermission,
     DeleteTopicPermission,
     PutPermission,

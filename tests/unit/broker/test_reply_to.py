@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.catalog.catalog_commands import PutPermission, PutVhost
+from broker.catalog.commands.catalog_commands import PutPermission, PutVhost
 from broker.errors import NotFound, NotSupported, PreconditionFailed
 from broker.names import DIRECT_REPLY_TO
 from broker.records import PermissionRecord, VhostRecord

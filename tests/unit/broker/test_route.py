@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.catalog.catalog import Catalog
-from broker.catalog.catalog_commands import (
+from broker.catalog.commands.catalog_commands import (
     Bind,
     DeclareExchange,
     DeclareQueue,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.catalog.catalog_commands import PutPermission
+from broker.catalog.commands.catalog_commands import PutPermission
 from broker.errors import AccessRefused, NotAllowed, NotFound, NotSupported, PreconditionFailed, ResourceLocked
 from broker.limits import Limits
 from broker.names import server_consumer_tag

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.catalog.catalog_commands import DeclareQueue, PutVhost, SetVhostLimits
+from broker.catalog.commands.catalog_commands import DeclareQueue, PutVhost, SetVhostLimits
 from broker.errors import AccessRefused, NotFound, PreconditionFailed, ResourceLocked
 from broker.records import VhostRecord
 from tests.unit.broker.broker_world import Client, World, refused

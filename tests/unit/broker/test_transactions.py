@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.catalog.catalog_commands import DeleteExchange, DeletePermission
+from broker.catalog.commands.catalog_commands import DeleteExchange, DeletePermission
 from broker.errors import NotFound, PreconditionFailed, ResourceExhausted
 from broker.session import transactions
 from broker.session.transactions import CARRIED_OUT_PER_STEP, MESSAGES_AS_A_PUBLISH, RUN_BYTES, Completion

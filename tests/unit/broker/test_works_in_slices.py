@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.broker import SESSIONS_PER_STEP
-from broker.catalog import catalog_commands as commands
+from broker.catalog.commands import catalog_commands as commands
 from broker.node_queues import CANCELLED_PER_STEP as CANCELLED_WITH_QUEUE_PER_STEP
 from broker.queue_type import DeadMessage, DeathReason
 from broker.records import PermissionRecord, PolicyRecord, VhostRecord

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from broker.catalog import catalog_commands as commands
 from broker.catalog.catalog import Catalog, default_commands
+from broker.catalog.commands import catalog_commands as commands
 from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExhausted
 from broker.operations import import_plan
 from broker.operations.documents import Documents

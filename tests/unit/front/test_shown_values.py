@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import leveret
-from broker.catalog import catalog_commands as commands
+from broker.catalog.commands import catalog_commands as commands
 from broker.operations.resources import QueueView
 from broker.queue_type import QueueStatistics
 from broker.records import BindingRecord, ExchangeRecord, QueueRecord

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from broker.catalog.catalog import Catalog
-from broker.catalog.catalog_commands import AddNode, Command, SetClusterId
-from broker.catalog.metadata import OnApplied
-from broker.catalog.metadata_entry import ENTRY_NEWEST
+from broker.catalog.commands.catalog_commands import AddNode, Command, SetClusterId
+from broker.catalog.commands.metadata import OnApplied
+from broker.catalog.commands.metadata_entry import ENTRY_NEWEST
 from broker.errors import BrokerError, ResourceExhausted
 from broker.pending import Pending
 from broker.records import NodeRecord

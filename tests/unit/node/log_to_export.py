@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.catalog.catalog_commands import DeclareQueue, PutUser, encode_command
-from broker.catalog.metadata_entry import METADATA_GROUP, Origin, WhenAndWho, encode_entry
+from broker.catalog.commands.catalog_commands import DeclareQueue, PutUser, encode_command
+from broker.catalog.commands.metadata_entry import METADATA_GROUP, Origin, WhenAndWho, encode_entry
 from broker.records import UserRecord
 from classic.store.log_records import encode_published
 from native import content

@@ -10,8 +10,8 @@ from itertools import count
 from typing import Any, TypeVar
 
 from broker.catalog.catalog import Catalog, default_commands
-from broker.catalog.catalog_commands import AddNode, Command, NodeStarted
-from broker.catalog.metadata_entry import METADATA_GROUP
+from broker.catalog.commands.catalog_commands import AddNode, Command, NodeStarted
+from broker.catalog.commands.metadata_entry import METADATA_GROUP
 from broker.errors import BrokerError
 from broker.pending import Pending
 from broker.records import NodeRecord

@@ -11,7 +11,8 @@ import pytest
 
 from broker.catalog.carrying_out import CommandOutcome, EntryFate
 from broker.catalog.catalog import Catalog, default_commands
-from broker.catalog.catalog_commands import (
+from broker.catalog.catalog_state import CatalogDamaged, Position, encode_head
+from broker.catalog.commands.catalog_commands import (
     AddNode,
     Bind,
     Command,
@@ -25,8 +26,7 @@ from broker.catalog.catalog_commands import (
     Record,
     SetParameter,
 )
-from broker.catalog.catalog_state import CatalogDamaged, Position, encode_head
-from broker.catalog.metadata_entry import Origin
+from broker.catalog.commands.metadata_entry import Origin
 from broker.records import (
     BindingRecord,
     ExchangeRecord,

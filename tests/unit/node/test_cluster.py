@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from broker.catalog.catalog_commands import PutNode, RemoveNode
+from broker.catalog.commands.catalog_commands import PutNode, RemoveNode
 from broker.errors import NotFound, PreconditionFailed, ResourceExhausted
 from broker.operations.node_facts import AlarmFacts
 from broker.records import NodeRecord

@@ -14,7 +14,8 @@ import pytest
 
 from broker.background_work import BackgroundWork
 from broker.catalog.catalog import Catalog
-from broker.catalog.catalog_commands import (
+from broker.catalog.catalog_state import CatalogState, Position, decode_state
+from broker.catalog.commands.catalog_commands import (
     AddNode,
     Bind,
     Command,
@@ -28,8 +29,7 @@ from broker.catalog.catalog_commands import (
     UnknownVersion,
     encode_command,
 )
-from broker.catalog.catalog_state import CatalogState, Position, decode_state
-from broker.catalog.metadata_entry import Origin, encode_entry
+from broker.catalog.commands.metadata_entry import Origin, encode_entry
 from broker.errors import NotFound, PreconditionFailed, ResourceExhausted
 from broker.records import BindingRecord, NodeRecord, PolicyRecord, UserRecord, VhostRecord
 from node.catalog import metadata_machine

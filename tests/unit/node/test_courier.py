@@ -7,7 +7,7 @@ from struct import Struct
 
 import pytest
 
-from broker.catalog.metadata_entry import WhenAndWho
+from broker.catalog.commands.metadata_entry import WhenAndWho
 from broker.errors import BrokerError
 from node.catalog.courier import BATCH_BYTES_MAX, TIMEOUT_S, Courier
 from node.peers.calls import OnAnswer, Payload

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from broker.catalog.catalog import Catalog
-from broker.catalog.catalog_commands import AddNode, DeclareQueue, NodeStarted
-from broker.catalog.metadata_entry import ENTRY_NEWEST, ENTRY_OLDEST, METADATA_GROUP, WhenAndWho, decode_whole
+from broker.catalog.commands.catalog_commands import AddNode, DeclareQueue, NodeStarted
+from broker.catalog.commands.metadata_entry import ENTRY_NEWEST, ENTRY_OLDEST, METADATA_GROUP, WhenAndWho, decode_whole
 from broker.records import NodeRecord
 from node.catalog.entry_versions import EntryVersions
 from node.catalog.metadata_machine import CatalogMachine

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import trustme
 
-from broker.catalog.disk_lives import FIRST_LIFE
+from broker.catalog.parts.disk_lives import FIRST_LIFE
 from node.config import ClusterSection, Config, ConfigError, ListenSection
 from node.config_peers import boot_settings, peer_settings
 from node.identity import DISK, RAM, Bound, KnownNode, NodeIdentity

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from broker.catalog.disk_lives import FIRST_LIFE, LIFE_NUMBERS
+from broker.catalog.parts.disk_lives import FIRST_LIFE, LIFE_NUMBERS
 from node.identity import DISK, Bound, KnownNode, NodeIdentity
 from raft.store.replicas import RESERVED
 from storage import fact_file, names

@@ -8,8 +8,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from broker.catalog.catalog_commands import NodeStarted, RemoveNode
-from broker.catalog.disk_lives import FIRST_LIFE, LIFE_NUMBERS
+from broker.catalog.commands.catalog_commands import NodeStarted, RemoveNode
+from broker.catalog.parts.disk_lives import FIRST_LIFE, LIFE_NUMBERS
 from node.identity import DISK, NodeIdentity
 from node.membership.greetings import greeting_of
 from node.membership.joining import Joining

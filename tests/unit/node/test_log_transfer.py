@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from broker.catalog.metadata_entry import METADATA_GROUP
+from broker.catalog.commands.metadata_entry import METADATA_GROUP
 from broker.operations.entry_words import WITHHELD
 from front.grpc.log_service import LogBegin, LogPart, LogUnread, LogWhole, WantedFile
 from native import content

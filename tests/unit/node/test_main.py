@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from broker.catalog.catalog import Catalog, default_commands
-from broker.catalog.catalog_commands import encode_record
 from broker.catalog.catalog_state import Position, encode_head
+from broker.catalog.commands.catalog_commands import encode_record
 from node.catalog import catalog_store
 from node.config import Config
 from node.main import run, with_options

@@ -6,7 +6,8 @@ import pytest
 
 from broker.catalog.carrying_out import CommandOutcome, EntryFate
 from broker.catalog.catalog import Catalog, default_commands
-from broker.catalog.catalog_commands import (
+from broker.catalog.catalog_state import RECORDS_PER_PART, CatalogState, Position, decode_state
+from broker.catalog.commands.catalog_commands import (
     Bind,
     Command,
     DeclareExchange,
@@ -17,8 +18,7 @@ from broker.catalog.catalog_commands import (
     UnknownVersion,
     encode_command,
 )
-from broker.catalog.catalog_state import RECORDS_PER_PART, CatalogState, Position, decode_state
-from broker.catalog.metadata_entry import Origin, encode_entry
+from broker.catalog.commands.metadata_entry import Origin, encode_entry
 from broker.errors import InternalError, NotFound
 from broker.records import BindingRecord, ExchangeRecord, ParameterRecord, TopicPermissionRecord
 from node.catalog.metadata_machine import CatalogMachine, CatalogWatcher

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from broker.catalog.catalog import Catalog, default_commands
-from broker.catalog.catalog_commands import (
+from broker.catalog.commands.catalog_commands import (
     AddNode,
     DeclareQueue,
     NodeStarted,
@@ -18,7 +18,7 @@ from broker.catalog.catalog_commands import (
     SetClusterId,
     encode_record,
 )
-from broker.catalog.metadata_entry import METADATA_GROUP
+from broker.catalog.commands.metadata_entry import METADATA_GROUP
 from broker.records import NodeRecord, QueueRecord
 from node.catalog.catalog_store import HEAD_KEY, key_of
 from node.catalog.metadata_member import APPLY_BYTES_MAX, MetadataMember, keeps_catalog_alone

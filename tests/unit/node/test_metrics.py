@@ -13,7 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from broker.catalog.catalog import Catalog, default_commands
-from broker.catalog.catalog_commands import DeleteUser
+from broker.catalog.commands.catalog_commands import DeleteUser
 from broker.counters import Counters
 from broker.login.audit import Audit
 from broker.login.client_address import ClientAddress

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from broker.catalog.catalog import Catalog, default_commands
-from broker.catalog.catalog_commands import AddNode
+from broker.catalog.commands.catalog_commands import AddNode
 from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExhausted
 from broker.login.audit import Actor, Audit, acting_for
 from broker.login.client_address import ClientAddress

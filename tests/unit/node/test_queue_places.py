@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from broker.catalog import catalog_commands as commands
 from broker.catalog.catalog import Catalog, default_commands
-from broker.catalog.metadata import OnApplied
+from broker.catalog.commands import catalog_commands as commands
+from broker.catalog.commands.metadata import OnApplied
 from broker.errors import ResourceExhausted
 from broker.pending import Pending
 from broker.records import NodeRecord, PolicyRecord, VhostRecord

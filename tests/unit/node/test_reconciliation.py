@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.catalog.catalog import Catalog, default_commands
-from broker.catalog.catalog_commands import AddNode, PutVhost, RemoveNode
+from broker.catalog.commands.catalog_commands import AddNode, PutVhost, RemoveNode
 from broker.catalog.policy import effective_arguments
 from broker.errors import ResourceExhausted
 from broker.pending import Pending

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.catalog.catalog import Catalog, default_commands
-from broker.catalog.catalog_commands import AddNode, DeclareQueue, SetClusterId, SetQueueMembers
+from broker.catalog.commands.catalog_commands import AddNode, DeclareQueue, SetClusterId, SetQueueMembers
 from broker.records import NodeRecord
 from node.commands.survival import SHOWN_MAX, CannotSurvive, Plan, carry_out, plan_of, survive
 from raft.core.messages import member_id

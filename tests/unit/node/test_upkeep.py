@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.catalog.catalog_commands import AddNode, NodeLost, NodeStarted, PutNode, RemoveNode
+from broker.catalog.commands.catalog_commands import AddNode, NodeLost, NodeStarted, PutNode, RemoveNode
 from broker.errors import NotFound, ResourceExhausted
 from broker.records import NodeRecord
 from node.identity import DISK, RAM, KnownNode

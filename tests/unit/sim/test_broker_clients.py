@@ -12,7 +12,7 @@ import pytest
 from broker.broker import Broker
 from broker.catalog import catalog as catalog_module
 from broker.catalog.catalog import Catalog
-from broker.catalog.catalog_commands import DeclareQueue
+from broker.catalog.commands.catalog_commands import DeclareQueue
 from broker.confirms import Receipt
 from broker.queue_type import Arrival
 from broker.session.publish import Publisher

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from broker.broker import Broker
 from broker.catalog.catalog import Catalog, default_commands
-from broker.catalog.catalog_commands import Command, DeclareQueue
+from broker.catalog.commands.catalog_commands import Command, DeclareQueue
 from broker.pending import Pending
 from broker.records import NodeRecord
 from broker.turns import Turns

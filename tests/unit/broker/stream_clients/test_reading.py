@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.catalog.catalog_commands import DeletePermission
+from broker.catalog.commands.catalog_commands import DeletePermission
 from broker.errors import AccessRefused, BrokerError, NotAllowed, NotFound, PreconditionFailed, ResourceExhausted
 from broker.pending import Pending
 from broker.stream_clients.client_terms import ReadOptions

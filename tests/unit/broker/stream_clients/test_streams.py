@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.catalog.catalog_commands import Bind, Command, DeclareQueue, SetVhostLimits
+from broker.catalog.commands.catalog_commands import Bind, Command, DeclareQueue, SetVhostLimits
 from broker.errors import AccessRefused, NotFound, PreconditionFailed, ResourceExhausted
 from broker.pending import Pending
 from broker.stream_clients.client_terms import StreamAddress, StreamLocation

@@ -16,9 +16,9 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from broker.browsed import Browsed
-from broker.catalog import catalog_commands as commands
 from broker.catalog.catalog import Catalog, default_commands
-from broker.catalog.definitions import PasswordHashes
+from broker.catalog.commands import catalog_commands as commands
+from broker.catalog.definitions.definitions_writer import PasswordHashes
 from broker.client_connection import Connection
 from broker.errors import AccessRefused, NotAllowed, NotFound, PreconditionFailed, ResourceExhausted
 from broker.login.audit import Audit

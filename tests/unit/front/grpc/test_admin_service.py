@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import leveret
-from broker.catalog.catalog_commands import PutPermission, PutUser
+from broker.catalog.commands.catalog_commands import PutPermission, PutUser
 from broker.records import PermissionRecord, UserRecord
 from leveret import errors, records
 from leveret.v1 import admin_pb2

@@ -13,7 +13,7 @@ from google.protobuf import descriptor
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 import leveret
-from broker.catalog.catalog_commands import PutUser
+from broker.catalog.commands.catalog_commands import PutUser
 from broker.login.client_address import ClientAddress
 from broker.pending import Pending
 from broker.records import UserRecord

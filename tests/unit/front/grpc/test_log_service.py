@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import leveret
-from broker.catalog.catalog_commands import PutUser
+from broker.catalog.commands.catalog_commands import PutUser
 from broker.errors import ResourceExhausted
 from broker.records import UserRecord
 from front.grpc import log_service

@@ -17,8 +17,8 @@ import pytest
 
 from broker.actors import LogActor
 from broker.background_work import Unsliced
-from broker.catalog import catalog_commands as commands
 from broker.catalog.catalog import Catalog, default_commands
+from broker.catalog.commands import catalog_commands as commands
 from broker.client_connection import Connection
 from broker.counters import Counters
 from broker.ended_traffic import EndedTraffic

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from broker.catalog import catalog_commands as commands
+from broker.catalog.commands import catalog_commands as commands
 from broker.login.client_address import ClientAddress
 from broker.records import UserRecord
 from front.web.api import BODY_BYTES_MAX

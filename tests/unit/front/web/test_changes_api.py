@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from broker.catalog import catalog_commands as commands
+from broker.catalog.commands import catalog_commands as commands
 from broker.limits import Limits
 from broker.node_queues import Totals
 from broker.operations.operator import Operator

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from broker.catalog import catalog_commands as commands
 from broker.catalog.catalog import Catalog
-from broker.catalog.catalog_commands import Command
-from broker.catalog.definition_item import DefinitionItem
-from broker.catalog.definitions import (
+from broker.catalog.commands import catalog_commands as commands
+from broker.catalog.commands.catalog_commands import Command
+from broker.catalog.definitions.definition_item import DefinitionItem
+from broker.catalog.definitions.definitions_writer import (
     DEFAULT_HASHING,
     LEVERET_HASH,
     LEVERET_HASHING,

@@ -11,7 +11,7 @@ Little endian:
         29     8  time_ms      of version 2: when it was submitted, since 1970 by the clock of the node
         37     4  actor        of version 2: for whom, as the log of the node names it (storage/history/name_records.py);
                                0: for the node itself, or for somebody whom it does not name
-        29 or 41  the command, as broker/catalog/catalog_commands.py writes it
+        29 or 41  the command, as broker/catalog/commands/catalog_commands.py writes it
 
 Nothing depends on time and actor: they are for those who read the log later. Which version is written says
 node/catalog/entry_versions.py.
@@ -22,7 +22,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import NamedTuple
 
-from broker.catalog.catalog_commands import Command, UnknownVersion, decode_command
+from broker.catalog.commands.catalog_commands import Command, UnknownVersion, decode_command
 
 METADATA_GROUP = 1  # the Raft group whose log it is
 ENTRY_OLDEST = 1

@@ -218,9 +218,9 @@ class AddNode:
 @dataclass(slots=True, frozen=True)
 class JoinNode:
     """A node with a data directory that has no life yet: it is new, or has lost the one before. Grants it a life of its own
-    (broker/catalog/disk_lives.py), and answers its record. A node that is known keeps its number. `joiner` is drawn by the
-    process that asks: asking again is answered again, and grants nothing. A process that a later one has followed is refused,
-    however late its request is carried out. Whoever submits this makes sure that no other node has the name."""
+    (broker/catalog/parts/disk_lives.py), and answers its record. A node that is known keeps its number. `joiner` is drawn by
+    the process that asks: asking again is answered again, and grants nothing. A process that a later one has followed is
+    refused, however late its request is carried out. Whoever submits this makes sure that no other node has the name."""
 
     record: NodeRecord  # its number and disk_id are the catalog's to say
     joiner: str

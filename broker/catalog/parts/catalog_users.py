@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from broker.catalog import catalog_commands as commands
-from broker.catalog.catalog_limits import check_count
-from broker.catalog.catalog_part import CatalogPart
+from broker.catalog.commands import catalog_commands as commands
+from broker.catalog.parts.catalog_limits import check_count
+from broker.catalog.parts.catalog_part import CatalogPart
 from broker.catalog.permission_patterns import check_permission, check_topic_permission
 from broker.errors import NotFound, PreconditionFailed
 from broker.limits import USER_LIMITS, check_limits, given_limits

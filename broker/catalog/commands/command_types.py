@@ -7,7 +7,7 @@ from __future__ import annotations
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from broker.catalog.catalog_commands import NUMBERS, Command, Record
+from broker.catalog.commands.catalog_commands import NUMBERS, Command, Record
 
 NUMBER_MIN, NUMBER_MAX = -(1 << 63), (1 << 63) - 1
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from broker.catalog.arguments import encoded_arguments
-from broker.catalog.command_types import NUMBER_MAX, NUMBER_MIN
+from broker.catalog.commands.command_types import NUMBER_MAX, NUMBER_MIN
 from broker.errors import PreconditionFailed
 from broker.json_values import table_from_json
 from wire.amqp.tables import NESTING_MAX

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from broker.catalog.catalog_commands import Command
+from broker.catalog.commands.catalog_commands import Command
 from broker.pending import Pending
 
 # Called right after a command was applied, with what `Catalog.apply` answered.

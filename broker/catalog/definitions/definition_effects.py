@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from broker.catalog import catalog_commands as commands
 from broker.catalog.catalog import Catalog
-from broker.catalog.catalog_commands import Command
+from broker.catalog.commands import catalog_commands as commands
+from broker.catalog.commands.catalog_commands import Command
 from broker.catalog.proposed_queue import proposed_queue
 from broker.limits import given_limits
 from broker.names import labelled

@@ -6,9 +6,9 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from broker.catalog import catalog_commands as commands
-from broker.catalog.catalog_part import CatalogPart
-from broker.catalog.disk_lives import FIRST_LIFE, life_behind
+from broker.catalog.commands import catalog_commands as commands
+from broker.catalog.parts.catalog_part import CatalogPart
+from broker.catalog.parts.disk_lives import FIRST_LIFE, life_behind
 from broker.errors import NotFound, PreconditionFailed
 from broker.names import check_name
 from broker.records import NODE_KINDS, NodeRecord, QueueRecord

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from broker.catalog import catalog_commands as commands
-from broker.catalog.catalog_limits import check_count
-from broker.catalog.catalog_part import CatalogPart
-from broker.catalog.namespace import Exchange
+from broker.catalog.commands import catalog_commands as commands
+from broker.catalog.parts.catalog_limits import check_count
+from broker.catalog.parts.catalog_part import CatalogPart
+from broker.catalog.parts.namespace import Exchange
 from broker.catalog.policy import EffectiveArguments, applying, check_policy, effective_arguments, merged_definition
 from broker.names import check_name
 from broker.records import ExchangeRecord, ParameterRecord, PolicyRecord, QueueRecord

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from broker.catalog.catalog_commands import Record
-from broker.catalog.catalog_limits import CatalogLimits
-from broker.catalog.namespace import Namespace
+from broker.catalog.commands.catalog_commands import Record
+from broker.catalog.parts.catalog_limits import CatalogLimits
+from broker.catalog.parts.namespace import Namespace
 
 
 class CatalogPart:
