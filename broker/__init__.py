@@ -2,9 +2,12 @@
 
 Nothing here waits, reads a clock or touches a file: time comes in as an argument, and whatever must become
 durable or cross the network is asked of a port. Fronts come in through `broker.session`, kinds of queue stand
-behind `broker.queue_type`, and everything declared is in `broker.catalog`.
+behind `broker.queues.queue_type`, and everything declared is in `broker.catalog`.
 
-Read in this order: message (what travels), session (the door), publish and route (where it goes), queue_type (the contract
-of the three kinds), confirms and deliveries (who is owed an answer), turns (when all of that is passed on), catalog with
-catalog_commands (what is declared).
+Read in this order: messages (what travels), session (the door), routing (where it goes), queues (the contract of the three
+kinds), messages/confirms and session/deliveries (who is owed an answer), turns (when all of that is passed on), catalog with
+its commands (what is declared).
+
+What lies flat is one node's broker as a whole (broker, node_queues, turns with background_work and timers, alarms, limits), and
+the words that every folder uses (names, errors, records, actors, pending).
 """

@@ -17,9 +17,8 @@ from broker.catalog.catalog import Catalog
 from broker.catalog.commands import catalog_commands as commands
 from broker.catalog.commands.metadata import Metadata
 from broker.client_connection import Connection
-from broker.consumer import Consumer
-from broker.counters import Counters
-from broker.ended_traffic import EndedTraffic
+from broker.counting.counters import Counters
+from broker.counting.ended_traffic import EndedTraffic
 from broker.errors import AccessRefused, ConnectionForced, NotAllowed
 from broker.history_level import HistoryLevel
 from broker.limits import Limits
@@ -27,6 +26,7 @@ from broker.login.audit import Audit
 from broker.login.client_address import ClientAddress
 from broker.node_queues import NodeQueues
 from broker.pending import Pending, ignore
+from broker.queues.consumer import Consumer
 from broker.records import UserRecord
 from broker.routing.fan_out import QUEUES_PER_STEP
 from broker.session.session import Session

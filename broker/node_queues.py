@@ -21,15 +21,15 @@ from broker.catalog.commands import catalog_commands as commands
 from broker.catalog.commands.metadata import Metadata
 from broker.catalog.policy import EffectiveArguments
 from broker.client_connection import Connection
-from broker.consumer import Consumer
+from broker.counting.message_sizes import MessageSizes
 from broker.errors import BrokerError, InternalError, PreconditionFailed, ResourceExhausted
 from broker.exchanges.recent_history import Histories, each_of
 from broker.limits import Limits
-from broker.message import Run
-from broker.message_sizes import MessageSizes
-from broker.open_queue import OpenQueue
+from broker.messages.message import Run
 from broker.pending import Pending, ignore
-from broker.queue_type import Arrival, DeadMessage, DeathReason, Queue, QueueType
+from broker.queues.consumer import Consumer
+from broker.queues.open_queue import OpenQueue
+from broker.queues.queue_type import Arrival, DeadMessage, DeathReason, Queue, QueueType
 from broker.records import BindingRecord, QueueRecord
 from broker.routing.asked import Asked
 from broker.routing.burials import Burial, Burials, DeadLetterReceipt

@@ -38,9 +38,7 @@ class CatalogHead:
     cluster_id: str = ""  # drawn by the founder; empty before that
     next_queue_id: int = 1
     next_node_number: int = 1
-    limits: dict[str, int] = field(
-        default_factory=dict
-    )  # broker.catalog.CatalogLimits, as the cluster has agreed on them
+    limits: dict[str, int] = field(default_factory=dict)  # catalog_limits.py: as the cluster has agreed on them
 
 
 @dataclass(slots=True, frozen=True)

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from broker.background_work import Unsliced, Work
-from broker.queue_type import Queue
+from broker.queues.queue_type import Queue
 
 # In each turn, however long it takes to read them: a client that consumes from a short queue and cancels at once expects all of
 # it, and a disk that is slow now must not decide.

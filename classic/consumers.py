@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from broker.consumer import Consumer
 from broker.errors import AccessRefused
 from broker.names import labelled
+from broker.queues.consumer import Consumer
 from broker.records import QueueRecord
 
 

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-from broker.queue_type import HeldSlice, Outcome, Queue, QueueHost, Slice
+from broker.queues.queue_type import HeldSlice, Outcome, Queue, QueueHost, Slice
 from classic.store.backing import QueueBacking
 from classic.store.stored_queue import StoredQueue
 from classic.variable_queue import ContentOutOfReach

@@ -1,4 +1,4 @@
-"""The kind `classic` on this node: all its queues over the one log. Fulfils broker.queue_type.QueueType.
+"""The kind `classic` on this node: all its queues over the one log. Fulfils broker.queues.queue_type.QueueType.
 
 A run is written to the log once, with the sequences it takes in each of its queues. Receipts wait for the ticket of their
 commit, and all that share it are answered together. Settled messages are gathered as ranges and written behind, one record for
@@ -13,13 +13,13 @@ from typing import cast
 
 from broker.background_work import Steps, begin
 from broker.catalog.policy import EffectiveArguments
-from broker.confirms import Receipt
 from broker.errors import PreconditionFailed, ResourceExhausted
 from broker.history_level import HistoryLevel
-from broker.message import Run
-from broker.queue_type import Queue, QueueHost
+from broker.messages.confirms import Receipt
+from broker.messages.message import Run
+from broker.messages.run_parts import one_by_one
+from broker.queues.queue_type import Queue, QueueHost
 from broker.records import QueueRecord
-from broker.run_parts import one_by_one
 from broker.unlogged import Unlogged, UnloggedCounter
 from classic.queue import ClassicQueue
 from classic.recovery import clean_stop

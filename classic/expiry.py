@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from broker.catalog.policy import EffectiveArguments
-from broker.queue_type import QueueHost
+from broker.queues.queue_type import QueueHost
 
 
 def expiry_of(expiration_ms: int | None, effective: EffectiveArguments, now: int) -> int | None:

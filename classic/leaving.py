@@ -12,8 +12,8 @@ from typing import Protocol
 
 from broker.actors import LogActor
 from broker.catalog.policy import EffectiveArguments
-from broker.message import Run
-from broker.queue_type import POSITION_UNKNOWN, DeadMessage, DeathReason, Queue, QueueHost, Slice
+from broker.messages.message import Run
+from broker.queues.queue_type import POSITION_UNKNOWN, DeadMessage, DeathReason, Queue, QueueHost, Slice
 from classic.limits import excess
 from classic.store.backing import QueueBacking
 from classic.store.log_records import DoneReason

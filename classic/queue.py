@@ -1,4 +1,4 @@
-"""One classic queue: what waits, what is out, who takes it. Fulfils broker.queue_type.Queue.
+"""One classic queue: what waits, what is out, who takes it. Fulfils broker.queues.queue_type.Queue.
 
     levels       one variable queue for each priority, the highest is served first; nearly always there is one
     out          sequences of messages that consumers hold; a session holds the messages themselves
@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 
 from broker.actors import LogActor
 from broker.background_work import Steps
-from broker.browsed import Browsed, bounded
 from broker.catalog.policy import EffectiveArguments
-from broker.consumer import Consumer
-from broker.message import Run
+from broker.messages.browsed import Browsed, bounded
+from broker.messages.message import Run
 from broker.pending import Pending
-from broker.queue_type import Got, HeldSlice, Outcome, QueueHost, QueueStatistics, Slice
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import Got, HeldSlice, Outcome, QueueHost, QueueStatistics, Slice
 from broker.records import QueueRecord
 from broker.turns import DELIVERIES_MIN
 from classic.consumers import Consumers

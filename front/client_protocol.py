@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from broker.errors import BrokerError
-from broker.stored_bytes import Sendable
+from broker.messages.stored_bytes import Sendable
 from front.peer import Outside, Peer
 from native.content import Buffer
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from broker.errors import InvalidRequest, refuses_malformed
-from broker.expiration import expiration_ms
-from broker.message import LOOK_CC, LOOK_HEADERS, LOOK_REPLY_TO, PROPERTIES_BYTES_MAX
+from broker.messages.expiration import expiration_ms
+from broker.messages.message import LOOK_CC, LOOK_HEADERS, LOOK_REPLY_TO, PROPERTIES_BYTES_MAX
 from broker.names import DIRECT_REPLY_TO
 from wire.amqp.tables import TableError, decode_properties, encode_properties, join_properties, split_properties
 

@@ -16,7 +16,7 @@ import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from broker.stored_bytes import Sendable, in_memory
+from broker.messages.stored_bytes import Sendable, in_memory
 from native.content import Buffer
 
 

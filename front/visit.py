@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from broker.actors import GoneReason
 from broker.client_connection import Connection
-from broker.consumer import Consumer
-from broker.message import Run
-from broker.queue_type import Slice
+from broker.messages.message import Run
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import Slice
 
 if TYPE_CHECKING:
     from broker.broker import Broker

@@ -39,7 +39,7 @@ AckItem: TypeAlias = tuple[Literal[2], int, int, int, bool]
 FrameItem: TypeAlias = tuple[Literal[3], int, int, bytes]
 Item: TypeAlias = PublishItem | AckItem | FrameItem
 
-# Bits of a run's look, as broker/message.py has them.
+# Bits of a run's look, as broker/messages/message.py has them.
 LOOK_CC: Final = 1
 LOOK_REPLY_TO: Final = 2
 LOOK_HEADERS: Final = 4

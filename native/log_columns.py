@@ -24,8 +24,8 @@ op of an unknown kind gives none. A piece of n bytes has at most n / 32 records,
 the worst is a record that names 4,000 queues, which repeats the longest names for each. `events` repeats who published, too,
 and passes over a publish that would so become HEADS_MAX times its size: more than 500 publishers joined for as many queues.
 
-The numbers of kinds here are those of storage/record.py and quorum/fifo/commands.py, those of UNLOGGED in broker/unlogged.py;
-tests compare them.
+The numbers of kinds here are those of storage/record.py and quorum/fifo/commands.py, those of UNLOGGED in
+broker/unlogged.py; tests compare them.
 """
 
 from __future__ import annotations

@@ -11,11 +11,11 @@ from typing import Protocol
 
 from broker.catalog.catalog import Catalog
 from broker.catalog.policy import EffectiveArguments
-from broker.confirms import Receipt
-from broker.message import Run
-from broker.queue_type import Queue, QueueType
+from broker.messages.confirms import Receipt
+from broker.messages.message import Run
+from broker.queues.queue_type import Queue, QueueType
+from broker.queues.shared_limit import WakingHost
 from broker.records import QueueRecord
-from broker.shared_limit import WakingHost
 from node.anywhere.home_queues import HomeQueues
 from node.anywhere.remote_queues import RemoteQueue, RemoteQueues
 from node.anywhere.wire import FROM_HOME
@@ -33,8 +33,8 @@ class DeliveringHost(WakingHost, Protocol):
 
 
 class ClassicAnywhere:
-    """Classic queues of all nodes. Fulfils broker.queue_type.QueueType. `node` is this one's name, `local` are its queues,
-    which `home` serves to others; `remote` are those of others."""
+    """Classic queues of all nodes. Fulfils broker.queues.queue_type.QueueType. `node` is this one's name, `local` are its
+    queues, which `home` serves to others; `remote` are those of others."""
 
     name = "classic"
 

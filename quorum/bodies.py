@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from broker.added_headers import with_headers
+from broker.queues.added_headers import with_headers
 from native.content import skip
 from quorum.fifo import commands
 from quorum.fifo.commands import Enqueue, Piece

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from broker import browsed
-from broker.browsed import Browsed, bounded
+from broker.messages import browsed
+from broker.messages.browsed import Browsed, bounded
 from broker.pending import Pending
-from broker.queue_type import QueueHost
+from broker.queues.queue_type import QueueHost
 from native.content import singles
 from quorum import letters
 from quorum.member import QueueMember

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from broker.queue_type import Arrival, DeadMessage, Queue, QueueHost
+from broker.queues.queue_type import Arrival, DeadMessage, Queue, QueueHost
 from native.content import skip
 from quorum.bodies import counted
 from quorum.fifo.commands import DeadSettled, Op, Piece

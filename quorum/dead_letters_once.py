@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Protocol
 
-from broker.queue_type import DeadMessage, Queue, QueueHost
+from broker.queues.queue_type import DeadMessage, Queue, QueueHost
 from native.content import singles, skip
 from quorum.bodies import Body, counted
 from quorum.dead_letters import place_of

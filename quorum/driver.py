@@ -1,4 +1,4 @@
-"""The quorum queues of one node. Fulfils broker.queue_type.QueueType.
+"""The quorum queues of one node. Fulfils broker.queues.queue_type.QueueType.
 
 What any queue needs whose log is a group is in replicated/. Here it gets what is special to quorum queues: the machine, the
 letters that only they have, the check of what other nodes ask to have proposed, and how much may wait.
@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from broker.catalog.policy import EffectiveArguments
-from broker.confirms import Receipt
 from broker.errors import PreconditionFailed, ResourceExhausted
-from broker.message import Run
-from broker.queue_type import Queue, QueueHost
+from broker.messages.confirms import Receipt
+from broker.messages.message import Run
+from broker.queues.queue_type import Queue, QueueHost
 from broker.records import QueueRecord
 from native.content import skip
 from quorum import letters, proposals

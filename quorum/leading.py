@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from broker.queue_type import Queue, QueueHost
+from broker.queues.queue_type import Queue, QueueHost
 from native.content import skip
 from quorum import letters
 from quorum.bodies import Body

@@ -10,7 +10,7 @@ replicated/letters.py. Little endian:
        5  TIMED_OUT  number u64
        6  USED       nothing: somebody declared the queue again there
       11  BROWSE     skip u32 | limit u32. An ask of a member's node; answered by: status u8 | leader node u32 | messages as in
-                     broker/browsed.py
+                     broker/messages/browsed.py
 
 A PROPOSE has ops of quorum/fifo/commands.py. The answer to it, if that is DONE, goes on with: NEWS as above, from its applied
 on | bodies u32 | for each body: size u32 | a DELIVER from its number on | results of quorum/fifo/commands.py. The bodies are
@@ -25,7 +25,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
-from broker.browsed import Browsed, decode, encode
+from broker.messages.browsed import Browsed, decode, encode
 from native.content import take
 from quorum.bodies import Body
 from quorum.fifo import commands

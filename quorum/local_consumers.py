@@ -14,10 +14,10 @@ from functools import partial
 from typing import Any, Protocol
 
 from broker.actors import LogActor
-from broker.consumer import Consumer
 from broker.errors import AccessRefused
 from broker.pending import Pending
-from broker.queue_type import Outcome, Queue, QueueHost, QueueStatistics
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import Outcome, Queue, QueueHost, QueueStatistics
 from native.content import take
 from quorum.bodies import Body
 from quorum.fifo.commands import Cancel, Consume, ConsumerKey, ResultCode, UponCancel, Window

@@ -7,7 +7,7 @@ published as if it had neither. So is a dead letter: it was stored once where it
 
 from __future__ import annotations
 
-from broker.message import LOOK_HEADERS, Run
+from broker.messages.message import LOOK_HEADERS, Run
 from native.content import one
 from quorum.fifo.commands import Producer
 from wire.amqp.tables import TableError, decode_properties

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from broker.actors import LogActor
 from broker.errors import ResourceExhausted
 from broker.pending import Pending
-from broker.queue_type import Queue, QueueHost
+from broker.queues.queue_type import Queue, QueueHost
 from quorum.fifo.commands import Purge, Purged, PurgeOnce, ResultCode
 from quorum.session import QueueSession
 from replicated.reply_timeout import ReplyTimeout

@@ -1,4 +1,4 @@
-"""One quorum queue as this node sees it. Fulfils broker.queue_type.Queue on every node, member of its group or not.
+"""One quorum queue as this node sees it. Fulfils broker.queues.queue_type.Queue on every node, member of its group or not.
 
     session        what clients of this node say: to the leader, wherever it is, through `route`
     consumers      those of this node (local_consumers.py)
@@ -22,16 +22,16 @@ from functools import partial
 from typing import Any
 
 from broker.actors import LogActor
-from broker.browsed import Browsed
 from broker.catalog.policy import EffectiveArguments
-from broker.confirms import Receipt
-from broker.consumer import Consumer
 from broker.errors import ResourceExhausted, ResourceLocked
-from broker.message import Run
+from broker.messages.browsed import Browsed
+from broker.messages.confirms import Receipt
+from broker.messages.message import Run
+from broker.messages.run_parts import one_by_one
 from broker.pending import Pending
-from broker.queue_type import Got, HeldSlice, Outcome, QueueHost, QueueStatistics, Slice
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import Got, HeldSlice, Outcome, QueueHost, QueueStatistics, Slice
 from broker.records import QueueRecord
-from broker.run_parts import one_by_one
 from quorum.browsing import browse
 from quorum.dead_letters_once import DeadLettersOnce
 from quorum.entries import QueueEntries

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Protocol
 
-from broker.queue_type import QueueStatistics
+from broker.queues.queue_type import QueueStatistics
 from quorum.fifo.inspection import unacknowledged_count
 from quorum.leading import Leading
 from quorum.letters import QueueNews

@@ -17,9 +17,9 @@ from collections.abc import Callable
 from typing import Any
 
 from broker.actors import LogActor
-from broker.confirms import Receipt
-from broker.message import Run
-from broker.queue_type import Outcome
+from broker.messages.confirms import Receipt
+from broker.messages.message import Run
+from broker.queues.queue_type import Outcome
 from quorum.fifo import commands
 from quorum.fifo.commands import ConsumerKey, Gap, SessionKey
 from quorum.fifo.origins import DEATH, ORIGIN, encode_part

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from broker.consumer import Consumer
-from broker.held_back import HeldBack
-from broker.queue_type import Queue, Slice
-from broker.shared_limit import WakingHost
+from broker.queues.consumer import Consumer
+from broker.queues.held_back import HeldBack
+from broker.queues.queue_type import Queue, Slice
+from broker.queues.shared_limit import WakingHost
 from quorum.ahead import Ahead
 from quorum.bodies import Body, count_headers
 from quorum.fifo.commands import Piece

@@ -1,7 +1,7 @@
 """How many messages the group may have out to each consumer of this node: as many as its prefetch and the limit of its channel
 allow, which may change while it consumes.
 
-What the limit of the channel keeps waiting here for too long goes back (broker/held_back.py). First the group is told to
+What the limit of the channel keeps waiting here for too long goes back (broker/queues/held_back.py). First the group is told to
 give the consumer nothing more, or it would give it the same again.
 
 A group whose machine is of a version that knows no changes does nothing. Every group begins as one, and goes on to a later
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from broker.queue_type import Queue, QueueHost
+from broker.queues.queue_type import Queue, QueueHost
 from quorum.fifo.commands import Result, ResultCode, Window
 from quorum.fifo.versions import WINDOWS_CHANGE
 from quorum.session import QueueSession

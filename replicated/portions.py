@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from broker.confirms import Receipt
+from broker.messages.confirms import Receipt
 
 PORTION_BYTES_MAX = 512 << 10  # of one entry; a single operation may be larger
 IN_FLIGHT_MAX = 4

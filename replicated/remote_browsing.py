@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol, TypeVar
 
-from broker.browsed import Browsed
 from broker.errors import ResourceExhausted
+from broker.messages.browsed import Browsed
 from broker.pending import Pending
-from broker.queue_type import QueueHost
+from broker.queues.queue_type import QueueHost
 from broker.records import QueueRecord
 from raft.core.errors import Damaged
 from raft.core.messages import NodeId

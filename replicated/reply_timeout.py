@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from broker.errors import BrokerError
 from broker.pending import Pending
-from broker.queue_type import QueueHost
+from broker.queues.queue_type import QueueHost
 
 WAIT_MS = 15_000  # as long as a channel waits for an operation in RabbitMQ
 

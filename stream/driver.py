@@ -1,4 +1,4 @@
-"""The streams of one node. Fulfils broker.queue_type.QueueType.
+"""The streams of one node. Fulfils broker.queues.queue_type.QueueType.
 
 What any queue needs whose log is a group is in replicated/. Assembly: make it, `attach` it to the broker, add it as a kind, let
 the broker recover, and call `tick` ten times a second.
@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 
 from broker.catalog.policy import EffectiveArguments
-from broker.confirms import Receipt
 from broker.errors import ResourceExhausted
-from broker.message import Run
-from broker.queue_type import Queue, QueueHost
+from broker.messages.confirms import Receipt
+from broker.messages.message import Run
+from broker.queues.queue_type import Queue, QueueHost
 from broker.records import QueueRecord
 from raft.core.messages import NodeId
 from replicated.kind_parts import HostingNode, KindParts

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from broker.errors import BrokerError, ResourceExhausted
 from broker.pending import Pending
-from broker.queue_type import QueueHost
+from broker.queues.queue_type import QueueHost
 from raft.core.errors import RaftError
 from raft.core.messages import NodeId
 from replicated.leader_route import LeaderRoute

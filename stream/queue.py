@@ -1,4 +1,4 @@
-"""One stream as this node sees it. Fulfils broker.queue_type.Queue on every node, member of its group or not.
+"""One stream as this node sees it. Fulfils broker.queues.queue_type.Queue on every node, member of its group or not.
 
     session     what clients of this node publish: to the leader, wherever it is, through `route`
     readers     the consumers and stream clients of this node; each reads from its own place on: in the log of the member here,
@@ -19,16 +19,15 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from broker.actors import LogActor
-from broker.browsed import Browsed
 from broker.catalog.policy import EffectiveArguments
-from broker.confirms import Receipt
-from broker.consumer import Consumer
 from broker.errors import NotFound, NotSupported, PreconditionFailed, ResourceExhausted
-from broker.message import Run
+from broker.messages.browsed import Browsed
+from broker.messages.confirms import Receipt
+from broker.messages.message import Run
 from broker.pending import Pending
-from broker.queue_type import Got, HeldSlice, Outcome, QueueHost, QueueStatistics, Slice
-from broker.records import QueueRecord
-from broker.stream_contract import (
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import Got, HeldSlice, Outcome, QueueHost, QueueStatistics, Slice
+from broker.queues.stream_contract import (
     ChunkReader,
     OffsetSpec,
     PlacesWatcher,
@@ -37,6 +36,7 @@ from broker.stream_contract import (
     StreamPlaces,
     StreamTracking,
 )
+from broker.records import QueueRecord
 from raft.core.errors import Damaged, RaftError
 from raft.core.messages import NodeId, node_of
 from replicated.busy_queues import BusyQueues

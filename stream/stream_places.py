@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Generic, Protocol, TypeVar, cast
 
-from broker.stream_contract import PlacesWatcher, StreamContract, StreamPlaces
+from broker.queues.stream_contract import PlacesWatcher, StreamContract, StreamPlaces
 from raft.core.messages import NodeId
 from replicated.leader_route import LeaderRoute
 from replicated.letters import AnswerStatus, BadLetter, decode_answer

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 
 from analytics.fold.lives import BY_CONSUMERS, LifeState, Lives, PublishedRun
-from broker.queue_type import BackReason
+from broker.queues.queue_type import BackReason
 from classic.store.log_records import DoneReason, Published
 from native.sequence_set import SequenceSet
 

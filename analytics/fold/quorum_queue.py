@@ -14,7 +14,7 @@ from copy import copy
 from typing import NamedTuple
 
 from analytics.fold.lives import LifeState, Lives, PublishedRun
-from broker.queue_type import DeathReason, Outcome
+from broker.queues.queue_type import DeathReason, Outcome
 from quorum.fifo.commands import (
     ENQUEUE_HEAD,
     ENTRY_HEAD,

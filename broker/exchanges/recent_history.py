@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from weakref import WeakKeyDictionary
 
 from broker.exchanges.bindings import RecentHistoryBindings
-from broker.message import Run
-from broker.run_parts import one_by_one, part
+from broker.messages.message import Run
+from broker.messages.run_parts import one_by_one, part
 from native.content import one, skip
 
 HISTORY_BYTES_MAX = 64 << 20  # of one exchange, whatever its length: not four of the largest messages

@@ -15,7 +15,7 @@ from broker.routing.reply_to import is_reply_name
 if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.client_connection import Connection
-    from broker.consumer import Consumer
+    from broker.queues.consumer import Consumer
     from broker.session.session import Session
 
 

@@ -16,8 +16,8 @@ from broker.catalog.policy import EffectiveArguments
 from broker.errors import NotFound
 from broker.operations.operator import MANAGEMENT, Operator
 from broker.pending import Pending
-from broker.queue_deletion import delete_queue
-from broker.queue_type import QueueStatistics
+from broker.queues.queue_deletion import delete_queue
+from broker.queues.queue_type import QueueStatistics
 from broker.records import BindingRecord, ExchangeRecord, QueueRecord
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExh
 from broker.names import labelled
 from broker.operations.operator import MANAGEMENT, Operator
 from broker.pending import Pending
+from broker.queues.stream_contract import StreamTracking
 from broker.records import Arguments
 from broker.session.topology import Topology
 from broker.stream_clients.stream_access import STREAM, StreamAccess, open_stream
 from broker.stream_clients.stream_directory import StreamDirectory
 from broker.stream_clients.super_streams import SuperStreams
-from broker.stream_contract import StreamTracking
 
 if TYPE_CHECKING:
     from broker.broker import Broker

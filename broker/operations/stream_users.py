@@ -10,11 +10,11 @@ from broker.client_connection import Connection
 from broker.errors import NotFound
 from broker.operations.clients import may_see
 from broker.operations.operator import MANAGEMENT, Operator
+from broker.queues.stream_contract import ReaderProgress
 from broker.stream_clients.client_reader import ClientReader
 from broker.stream_clients.client_terms import ReadOptions
 from broker.stream_clients.stream_client import StreamClient
 from broker.stream_clients.stream_publisher import StreamPublisher
-from broker.stream_contract import ReaderProgress
 
 if TYPE_CHECKING:
     from broker.broker import Broker

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from broker.catalog.commands import catalog_commands as commands
-from broker.counters import Counters
+from broker.counting.counters import Counters
 from broker.errors import InvalidRequest
 from broker.node_queues import Totals
 from broker.operations.node_facts import AlarmFacts, CertificateFacts, NodeFacts, NodePort
 from broker.operations.operator import ADMINISTRATOR, MANAGEMENT, MONITORING, Operator, check_named
 from broker.operations.parameters import GLOBAL
 from broker.pending import Pending
-from broker.queue_type import QueueStatistics
+from broker.queues.queue_type import QueueStatistics
 from broker.records import ParameterRecord
 
 if TYPE_CHECKING:

@@ -18,11 +18,11 @@ from typing import Protocol
 from broker.background_work import Work
 from broker.catalog.catalog import Catalog
 from broker.catalog.policy import EffectiveArguments
-from broker.confirms import Receipt
 from broker.errors import ResourceExhausted
-from broker.message import Run
-from broker.open_queue import OpenQueue
-from broker.queue_type import Arrival, DeadMessage, DeathReason, Queue
+from broker.messages.confirms import Receipt
+from broker.messages.message import Run
+from broker.queues.open_queue import OpenQueue
+from broker.queues.queue_type import Arrival, DeadMessage, DeathReason, Queue
 from broker.routing.asked import Asked
 from broker.routing.dead_letter import HistoryTooLong, dead_lettered
 from broker.turns import Turns

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from broker.message import LOOK_HEADERS, PROPERTIES_BYTES_MAX, DiedIn, Run
-from broker.queue_type import DeadMessage, DeathReason
+from broker.messages.message import LOOK_HEADERS, PROPERTIES_BYTES_MAX, DiedIn, Run
+from broker.queues.queue_type import DeadMessage, DeathReason
 from broker.routing.asked import Asked
 from broker.routing.history import HISTORY, History
 from broker.routing.route import route_many

@@ -13,11 +13,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from broker.confirms import Receipt
 from broker.errors import BrokerError
-from broker.message import Run
+from broker.messages.confirms import Receipt
+from broker.messages.message import Run
 from broker.pending import Pending
-from broker.queue_type import Queue
+from broker.queues.queue_type import Queue
 from broker.routing.targets import Group
 
 QUEUES_PER_STEP = 500  # 10 us each; fewer would be more copies in the log, which has one for each step

@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from broker.actors import LogActor
-from broker.browsed import Browsed
 from broker.catalog.policy import EffectiveArguments
-from broker.consumer import Consumer
 from broker.errors import NotSupported, PreconditionFailed
-from broker.message import Run
+from broker.messages.browsed import Browsed
+from broker.messages.message import Run
 from broker.names import DIRECT_REPLY_TO
 from broker.pending import Pending
-from broker.queue_type import Got, HeldSlice, Outcome, QueueStatistics, Slice
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import Got, HeldSlice, Outcome, QueueStatistics, Slice
 from broker.records import QueueRecord
 from native.content import skip
 from wire.amqp.tables import join_properties, split_properties

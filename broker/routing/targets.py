@@ -34,8 +34,8 @@ from broker.catalog.catalog import Catalog
 from broker.errors import AccessRefused, NotFound, NotSupported
 from broker.exchanges.bindings import RecentHistoryBindings
 from broker.names import check_length, labelled, not_found
-from broker.open_queue import OpenQueue
-from broker.queue_type import Queue, QueueType
+from broker.queues.open_queue import OpenQueue
+from broker.queues.queue_type import Queue, QueueType
 from broker.routing.asked import Asked
 from broker.routing.reply_to import REPLY_PREFIX
 from broker.routing.route import route_many
@@ -74,7 +74,7 @@ class Target:
         self.version = version  # of the catalog
         self.groups: tuple[Group, ...] = ()
         self.queue_count = 0
-        self.published = 0  # messages that went here and were not counted elsewhere yet (broker/session/flows.py)
+        self.published = 0  # messages that went here and were not counted elsewhere yet (broker/counting/flows.py)
         self.by_headers = False  # an exchange on the way looks at headers
         self.by_message = False  # an exchange on the way chooses by a property, or by chance
         self.history_exchanges: Sequence[RecentHistoryBindings] = ()  # exchanges on the way that keep what is published

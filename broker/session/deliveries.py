@@ -10,10 +10,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from broker.queue_type import POSITION_UNKNOWN, BackReason, Slice
+from broker.queues.queue_type import POSITION_UNKNOWN, BackReason, Slice
 
 if TYPE_CHECKING:
-    from broker.consumer import Consumer
+    from broker.queues.consumer import Consumer
 
 # Used-up entries at the front are kept until it pays to move the rest.
 COMPACT_AFTER = 512

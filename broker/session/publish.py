@@ -16,20 +16,21 @@ from typing import cast
 from broker.actors import LogActor
 from broker.catalog.catalog import Catalog
 from broker.client_connection import Connection
-from broker.confirms import ConfirmTracker, Receipt
-from broker.counters import Counters
+from broker.counting.counters import Counters
+from broker.counting.flows import FlowCounts, Flows
 from broker.errors import PreconditionFailed, ResourceExhausted
-from broker.expiration import expiration_ms
-from broker.message import LOOK_CC, LOOK_HEADERS, LOOK_REPLY_TO, Run
+from broker.messages.confirms import ConfirmTracker, Receipt
+from broker.messages.expiration import expiration_ms
+from broker.messages.message import LOOK_CC, LOOK_HEADERS, LOOK_REPLY_TO, Run
+from broker.messages.run_parts import part
 from broker.node_queues import NodeQueues
 from broker.pending import Pending
+from broker.queues.stream_contract import StreamContract
 from broker.routing.dead_letter import without_history
 from broker.routing.fan_out import FanOut, Handover
 from broker.routing.reply_to import ReplyQueue, addressed
 from broker.routing.sender_selected import further_keys, raw_headers, without_header
 from broker.routing.targets import Router, Target, TargetCache
-from broker.run_parts import part
-from broker.session.flows import FlowCounts, Flows
 from broker.session.session_sink import SessionSink
 from broker.session.transactions import (
     CARRIED_OUT_PER_STEP,
@@ -38,7 +39,6 @@ from broker.session.transactions import (
     Transaction,
     Transactions,
 )
-from broker.stream_contract import StreamContract
 from broker.unlogged import Unlogged
 from native.content import encode, one
 from native.frame_split import parse_publish

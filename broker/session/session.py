@@ -15,27 +15,28 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from broker import browsed, names
+from broker import names
 from broker.actors import ActorKind, GoneReason, LogActor
 from broker.background_work import Steps, begin
-from broker.browsed import Browsed
 from broker.catalog import arguments as argument_rules
 from broker.catalog import permissions
 from broker.client_connection import Connection
-from broker.consumer import Consumer
-from broker.counters import Counters
+from broker.counting.counters import Counters
 from broker.errors import BrokerError, NotAllowed, NotSupported, PreconditionFailed
+from broker.messages import browsed
+from broker.messages.browsed import Browsed
 from broker.node_queues import NodeQueues
 from broker.pending import Pending
-from broker.queue_type import BackReason, Got, Outcome, Queue, Slice
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import BackReason, Got, Outcome, Queue, Slice
+from broker.queues.shared_limit import SharedLimit
+from broker.queues.stream_contract import StreamContract
 from broker.routing.reply_to import is_reply_name
 from broker.session.deliveries import Held, Unacknowledged
 from broker.session.publish import Publisher
 from broker.session.session_sink import SessionSink
 from broker.session.topology import Topology
 from broker.session.transactions import CARRIED_OUT_PER_STEP, Completion, Transaction, Transactions
-from broker.shared_limit import SharedLimit
-from broker.stream_contract import StreamContract
 
 SETTLED_QUEUES_PER_STEP = 50
 CANCELLED_PER_STEP = 50  # consumers

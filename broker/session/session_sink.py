@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from broker.consumer import Consumer
-from broker.message import Run
-from broker.queue_type import Slice
+from broker.messages.message import Run
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import Slice
 
 
 class SessionSink(Protocol):

@@ -21,9 +21,9 @@ from broker.client_connection import Connection
 from broker.errors import NotFound, PreconditionFailed
 from broker.names import DIRECT_REPLY_TO
 from broker.node_queues import NodeQueues
-from broker.open_queue import OpenQueue
 from broker.pending import Pending
-from broker.queue_deletion import counted, delete_queue
+from broker.queues.open_queue import OpenQueue
+from broker.queues.queue_deletion import counted, delete_queue
 from broker.records import Arguments, BindingRecord, ExchangeRecord, QueueRecord
 from broker.routing.reply_to import is_reply_name
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.confirms import Receipt
 from broker.errors import PreconditionFailed, ResourceExhausted
-from broker.message import Run
-from broker.queue_type import Outcome
+from broker.messages.confirms import Receipt
+from broker.messages.message import Run
+from broker.queues.queue_type import Outcome
 from broker.routing.targets import Target
 from broker.session.deliveries import Held
 

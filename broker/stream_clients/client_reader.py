@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from broker.actors import ActorKind, LogActor
+from broker.messages.stored_bytes import Sendable
 from broker.pending import Pending
-from broker.stored_bytes import Sendable
+from broker.queues.stream_contract import AtOffset, AtTime, Begin, MessageFilter, OffsetSpec, StreamContract
 from broker.stream_clients.client_terms import ReadOptions, StreamSink
-from broker.stream_contract import AtOffset, AtTime, Begin, MessageFilter, OffsetSpec, StreamContract
 from wire.stream.command_fields import OffsetSpec as RequestedOffset
 from wire.stream.command_keys import OffsetKind
 

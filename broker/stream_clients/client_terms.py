@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from broker.errors import BrokerError
-from broker.stored_bytes import Sendable
+from broker.messages.stored_bytes import Sendable
 
 
 class StreamAddress(NamedTuple):

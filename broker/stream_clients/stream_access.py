@@ -14,8 +14,8 @@ from broker.client_connection import Connection
 from broker.errors import AccessRefused, NotFound, ResourceExhausted
 from broker.names import labelled
 from broker.node_queues import NodeQueues
+from broker.queues.stream_contract import StreamContract
 from broker.records import QueueRecord
-from broker.stream_contract import StreamContract
 
 STREAM = "stream"
 

@@ -12,10 +12,11 @@ from collections.abc import Callable
 from broker.alarms import DISK_ALARM
 from broker.catalog.permissions import Access
 from broker.client_connection import Connection
-from broker.counters import Counters
+from broker.counting.counters import Counters
 from broker.errors import AccessRefused, BrokerError, NotAllowed, PreconditionFailed, ResourceExhausted
 from broker.node_queues import NodeQueues
 from broker.pending import Pending
+from broker.queues.stream_contract import OffsetSpec, StreamContract
 from broker.records import Arguments
 from broker.session.topology import Topology
 from broker.stream_clients.client_reader import ClientReader, place_of
@@ -26,7 +27,6 @@ from broker.stream_clients.stream_access import StreamAccess
 from broker.stream_clients.stream_directory import AddressOf, StreamDirectory
 from broker.stream_clients.stream_publisher import StreamPublisher
 from broker.stream_clients.super_streams import SuperStreams
-from broker.stream_contract import OffsetSpec, StreamContract
 from wire.stream.command_fields import OffsetSpec as RequestedOffset
 from wire.stream.publish_frame import StreamRun
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from broker.alarms import DISK_ALARM
 from broker.client_connection import Connection
-from broker.ended_traffic import EndedTraffic
+from broker.counting.ended_traffic import EndedTraffic
 from broker.node_queues import NodeQueues
 from broker.stream_clients.client_terms import StreamSink
 from broker.stream_clients.consumer_groups import GroupKey

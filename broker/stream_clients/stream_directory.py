@@ -8,12 +8,12 @@ from broker.catalog.commands import catalog_commands as commands
 from broker.errors import BrokerError, ResourceExhausted
 from broker.node_queues import NodeQueues
 from broker.pending import Pending, ignore
-from broker.queue_deletion import delete_queue
+from broker.queues.queue_deletion import delete_queue
+from broker.queues.stream_contract import StreamContract
 from broker.records import Arguments
 from broker.session.topology import Topology
 from broker.stream_clients.client_terms import StreamAddress, StreamLocation
 from broker.stream_clients.stream_access import STREAM, StreamAccess, open_stream
-from broker.stream_contract import StreamContract
 
 # While a stream has no leader: how long to wait each time before it is looked for anew. Less than a second together: some
 # clients wait for an answer no longer, and nothing else of the connection is worked on meanwhile.

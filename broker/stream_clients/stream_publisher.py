@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from broker.confirms import Receipt
 from broker.errors import BrokerError
-from broker.stream_contract import StreamContract
+from broker.messages.confirms import Receipt
+from broker.queues.stream_contract import StreamContract
 from wire.stream.publish_frame import StreamRun
 
 

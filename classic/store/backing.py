@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from broker.actors import LogActor
 from broker.pending import Pending
-from broker.queue_type import BackReason
+from broker.queues.queue_type import BackReason
 from broker.records import QueueRecord
 from classic.store.log_records import DoneReason
 from classic.store.node_storage import NodeStorage

@@ -5,7 +5,7 @@ carries the queue's id as its writer. A run belongs to the segment in which its 
 
     CLASSIC_INDEX            runs: a block; its index is the segment's number
         name_count u32 | entry_count u32
-        per name: exchange and key as in broker/route_names.py
+        per name: exchange and key as in broker/messages/route_names.py
         per entry, 64 bytes:
             first u64          sequence of the run's first message
             count u32          messages of the run
@@ -33,7 +33,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Sequence
 
-from broker import route_names
+from broker.messages import route_names
 from classic.stored_run import InBody, InStore, StoredRun, Where
 from native.sequence_set import Range
 from storage.disk import Buffer

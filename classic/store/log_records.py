@@ -3,7 +3,7 @@
     CLASSIC_PUBLISH        one run, in one or more queues; the content follows and is what the record's end leaves
         head_len u16 | queue_count u16 | flags u8 | priority u8 | count u32 | body_bytes u64 | expires_at i64 (-1: never)
         per queue: id u64 | first sequence u64
-        exchange and key as in broker/route_names.py
+        exchange and key as in broker/messages/route_names.py
         flag 4: the message died in another queue
             queue id u64 | position: u64, u32, u32 | reason u8: 0 rejected | 1 expired | 2 maxlen | 3 delivery limit
         flag 1: who published, for each part of the run; up to head_len
@@ -16,7 +16,7 @@
     CLASSIC_DONE           messages of one queue that are done with, for one reason
         queue id u64 | actor u32: who took them, 0: not known | reason u8: see DoneReason | per range: first u64 | count u32
     CLASSIC_BACK           messages of one queue that were out and are ready again
-        queue id u64 | actor u32: who had them | reason u8: broker/queue_type.py, BackReason | ranges as in CLASSIC_DONE
+        queue id u64 | actor u32: who had them | reason u8: broker/queues/queue_type.py, BackReason | ranges as in CLASSIC_DONE
 
 `head_len` is the length of everything before the content. The record's index counts the records of classic queues, without
 a gap. Flag 2 of a publish says that a confirm, or the end of a transaction, waited for it. Actors are named in the same file
@@ -34,7 +34,7 @@ from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from broker import route_names
+from broker.messages import route_names
 from native.sequence_set import SequenceSet
 
 QUEUES_PER_RECORD_MAX = 1_000  # the head's length has 16 bits

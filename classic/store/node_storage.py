@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from broker.actors import LogActor
 from broker.errors import ResourceExhausted
-from broker.queue_type import BackReason
+from broker.queues.queue_type import BackReason
 from classic.store.happened import Happened
 from classic.store.log_records import DoneReason, encode_reasoned, encode_settled
 from classic.store.open_files import OpenFiles

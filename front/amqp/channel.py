@@ -14,12 +14,12 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
-from broker.added_headers import with_added
-from broker.consumer import Consumer
 from broker.errors import BrokerError, PreconditionFailed
-from broker.message import Run
+from broker.messages.message import Run
 from broker.pending import Pending
-from broker.queue_type import Slice
+from broker.queues.added_headers import with_added
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import Slice
 from front.amqp.backpressure import item_bytes
 from front.amqp.content import Assembly, expected_header
 from front.amqp.methods import HANDLERS

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import grpc.aio
 
-from broker.consumer import Consumer
 from broker.errors import InvalidRequest, NotFound
-from broker.queue_type import Slice
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import Slice
 from front.grpc import convert
 from front.grpc.call import Context, Front, answers_errors
 from front.grpc.stream import Stream
 from leveret.v1 import consume_pb2, consume_pb2_grpc
 
 if TYPE_CHECKING:
-    from broker.browsed import Browsed
+    from broker.messages.browsed import Browsed
     from broker.pending import Pending
     from broker.session.session import GotMessage, Session
 

@@ -9,7 +9,7 @@ from broker.operations.node_facts import AlarmFacts, ListenerFacts
 from broker.operations.resources import QueueView
 from broker.operations.stream_users import PublisherView, SubscriptionView
 from broker.operations.users import UserView
-from broker.queue_type import QueueStatistics
+from broker.queues.queue_type import QueueStatistics
 from broker.records import (
     BindingRecord,
     ExchangeRecord,

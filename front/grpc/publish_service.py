@@ -14,9 +14,9 @@ from typing import Any
 
 import grpc.aio
 
-from broker.confirms import Answer, merged
 from broker.errors import BrokerError, InvalidRequest
-from broker.message import Run
+from broker.messages.confirms import Answer, merged
+from broker.messages.message import Run
 from broker.pending import Pending
 from front.grpc import convert
 from front.grpc.call import Context, Front, answers_errors

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from broker.errors import BrokerError, PreconditionFailed
-from broker.message import Run
+from broker.messages.message import Run
 from front.grpc import convert
 from front.grpc.convert import DEFAULT_SHAPE
 from front.message_shape import Shape

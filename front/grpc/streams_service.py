@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.errors import BrokerError, InvalidRequest, PreconditionFailed
-from broker.stored_bytes import Sendable
+from broker.messages.stored_bytes import Sendable
 from front.grpc import convert
 from front.grpc.call import Context, Front, answers_errors
 from leveret.v1 import streams_pb2 as pb

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from broker.client_connection import Connection as BrokerConnection
 from broker.errors import BrokerError
+from broker.messages.stored_bytes import Sendable
 from broker.pending import Pending
-from broker.stored_bytes import Sendable
 from front.heartbeat import Heartbeat
 from front.peer import Outside, Peer
 from front.strangers import protocol_named

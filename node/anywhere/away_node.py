@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from typing import Any, Protocol, cast
 
 from broker.actors import ActorKind, GoneReason, LogActor
-from broker.confirms import Answer as Confirmed
-from broker.confirms import Receipt, merged
-from broker.consumer import Consumer
-from broker.queue_type import BackReason, Outcome, Queue, Slice
+from broker.messages.confirms import Answer as Confirmed
+from broker.messages.confirms import Receipt, merged
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import BackReason, Outcome, Queue, Slice
 from broker.session.deliveries import Unacknowledged
 from native.content import skip
 from node.anywhere import wire as words

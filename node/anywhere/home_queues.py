@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from broker.confirms import Receipt
 from broker.errors import BrokerError, ResourceExhausted
-from broker.message import Run
-from broker.queue_deletion import counted
-from broker.queue_type import Got, Outcome, Queue, QueueStatistics, QueueType
+from broker.messages.confirms import Receipt
+from broker.messages.message import Run
+from broker.queues.queue_deletion import counted
+from broker.queues.queue_type import Got, Outcome, Queue, QueueStatistics, QueueType
 from node.anywhere import wire as words
 from node.anywhere.away_node import AwayNode, HomeHost, PublishedAway, Subscriber, Taker, messages_of
 from node.anywhere.wire import Op

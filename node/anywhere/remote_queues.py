@@ -19,18 +19,18 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar, cast
 
 from broker.actors import LogActor
-from broker.browsed import Browsed
 from broker.catalog.policy import EffectiveArguments
-from broker.confirms import Receipt
-from broker.consumer import Consumer
 from broker.errors import BrokerError, NotFound, ResourceExhausted
-from broker.held_back import HeldBack
-from broker.message import Run
+from broker.messages.browsed import Browsed
+from broker.messages.confirms import Receipt
+from broker.messages.message import Run
 from broker.names import not_found
 from broker.pending import Pending
-from broker.queue_type import Got, HeldSlice, Outcome, QueueStatistics, Slice
+from broker.queues.consumer import Consumer
+from broker.queues.held_back import HeldBack
+from broker.queues.queue_type import Got, HeldSlice, Outcome, QueueStatistics, Slice
+from broker.queues.shared_limit import WakingHost
 from broker.records import QueueRecord
-from broker.shared_limit import WakingHost
 from node.anywhere import wire as words
 from node.anywhere.wire import Op
 from node.peers.calls import CLASSIC, PAYLOAD_BYTES_MAX, Payload, PeerCalls
@@ -394,7 +394,7 @@ class RemoteSubscription(Source):
 
 
 class RemoteQueue:
-    """One of them. Fulfils broker.queue_type.Queue."""
+    """One of them. Fulfils broker.queues.queue_type.Queue."""
 
     def __init__(self, record: QueueRecord, remote: RemoteQueues) -> None:
         self.record = record

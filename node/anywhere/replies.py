@@ -13,7 +13,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Protocol
 
-from broker.message import Run
+from broker.messages.message import Run
 from broker.pending import Pending
 from native.content import take
 from node.peers.calls import REPLIES, Answer, PeerCalls
@@ -35,7 +35,7 @@ class Here(Protocol):
 
 
 class RemoteReplies:
-    """Both sides. Fulfils broker.reply_to.Elsewhere; a place is a node's number."""
+    """Both sides. Fulfils broker.routing.reply_to.Elsewhere; a place is a node's number."""
 
     def __init__(self, calls: PeerCalls, here: Here, wall_ms: Callable[[], int]) -> None:
         self._calls = calls

@@ -1,5 +1,5 @@
 """What nodes say to each other about classic queues: topic CLASSIC of node/peers/calls.py. Little endian; `names` are
-exchange and key as in broker/route_names.py. The first byte says what it is.
+exchange and key as in broker/messages/route_names.py. The first byte says what it is.
 
 The node of the clients; what is asked, not told, is followed by what a good answer says:
 
@@ -19,10 +19,10 @@ The node of the clients; what is asked, not told, is followed by what a good ans
      8 purge      queue u64
                   -> purged u64
      9 use        queue u64
-                  -> MessagePack: its broker.queue_type.QueueStatistics
+                  -> MessagePack: its broker.queues.queue_type.QueueStatistics
     10 stop       number u64: it has no credit any more; what comes until this is heard is returned
     11 browse     queue u64 | skip u32 | limit u32
-                  -> messages as in broker/browsed.py
+                  -> messages as in broker/messages/browsed.py
 
 The home node:
 
@@ -53,10 +53,11 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from broker import browsed, errors, route_names
-from broker.browsed import Browsed
-from broker.message import DiedIn, Run
-from broker.queue_type import Outcome, QueueStatistics
+from broker import errors
+from broker.messages import browsed, route_names
+from broker.messages.browsed import Browsed
+from broker.messages.message import DiedIn, Run
+from broker.queues.queue_type import Outcome, QueueStatistics
 from native.content import skip, take
 from raft.core.errors import BadBytes
 from storage.disk import Buffer

@@ -121,7 +121,7 @@ class QueuePlaces:
 
 class PlacingMetadata:
     """The broker's way to the metadata: a declaration goes on with the members that were chosen for it. Fulfils
-    broker.metadata.Metadata."""
+    broker.catalog.commands.metadata.Metadata."""
 
     def __init__(self, metadata: Metadata, places: QueuePlaces) -> None:
         self._metadata = metadata

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 
-from broker.counters import Counters
-from broker.message_sizes import BOUNDS, MessageSizes
+from broker.counting.counters import Counters
+from broker.counting.message_sizes import BOUNDS, MessageSizes
 from wire.stream.command_keys import ResponseCode
 
 # Of messages, since the node was started; these by protocol alone.

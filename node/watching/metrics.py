@@ -22,8 +22,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from broker.broker import Broker
-from broker.counters import Counters
-from broker.queue_type import QueueStatistics
+from broker.counting.counters import Counters
+from broker.queues.queue_type import QueueStatistics
 from front.slices import in_slices, made_in_slices
 from node.catalog.cluster_metadata import ClusterMetadata
 from node.config import Config

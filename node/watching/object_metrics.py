@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from broker.broker import Broker
 from broker.catalog.catalog import Catalog
 from broker.client_connection import Connection
-from broker.queue_type import Queue
+from broker.queues.queue_type import Queue
 from broker.session.session import Session
 from node.watching.exposition import COUNTER, GAUGE, MetricSeries, ObjectRow, labelled
 from quorum.driver import QuorumQueues

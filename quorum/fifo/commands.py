@@ -65,7 +65,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
-from broker.queue_type import Outcome
+from broker.queues.queue_type import Outcome
 from quorum.fifo.origins import OriginPart, encode_part, read_parts
 from quorum.fifo.rules import Rules, decode_rules
 

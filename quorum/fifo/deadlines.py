@@ -6,7 +6,7 @@ may be too early, never too late.
 
 from __future__ import annotations
 
-from broker.queue_type import DeathReason
+from broker.queues.queue_type import DeathReason
 from quorum.fifo import inspection
 from quorum.fifo.consumers import ConsumerState, MachineConsumer
 from quorum.fifo.effects import ActiveChanged, TimedOut, Unused

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from broker.queue_type import DeathReason
+from broker.queues.queue_type import DeathReason
 from quorum.fifo.commands import ConsumerKey, Piece
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import merge
 
-from broker.queue_type import DeathReason
+from broker.queues.queue_type import DeathReason
 from quorum.fifo.checked_out import CheckedOut, HandedOut
 from quorum.fifo.commands import FIRST_ID
 from quorum.fifo.effects import Dead

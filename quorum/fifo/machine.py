@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from broker.queue_type import Outcome
+from broker.queues.queue_type import Outcome
 from native.crc32c import crc32c
 from quorum.fifo import inspection, versions
 from quorum.fifo.commands import (

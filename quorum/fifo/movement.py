@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from broker.queue_type import DeathReason
+from broker.queues.queue_type import DeathReason
 from quorum.fifo import inspection, versions
 from quorum.fifo.consumers import MachineConsumer
 from quorum.fifo.effects import DeadHeld, DeadLetter, Deliver, Effect

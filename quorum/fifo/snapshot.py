@@ -41,7 +41,7 @@ import struct
 from struct import Struct
 from typing import Any
 
-from broker.queue_type import DeathReason
+from broker.queues.queue_type import DeathReason
 from native.crc32c import crc32c
 from native.sequence_set import SequenceSet
 from quorum.fifo.checked_out import CheckedOut

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from broker.stream_contract import MessageFilter
+from broker.queues.stream_contract import MessageFilter
 from native.content import messages, skip
 from stream.chunks.bloom import WantedValues
 from stream.chunks.stored_form import StreamMessages

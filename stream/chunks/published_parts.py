@@ -11,7 +11,7 @@ from dataclasses import replace
 from struct import Struct
 from typing import NamedTuple
 
-from broker.message import LOOK_HEADERS, Run
+from broker.messages.message import LOOK_HEADERS, Run
 from native.content import messages, take
 from replicated.portions import PORTION_BYTES_MAX
 from stream.chunks.chunk import is_sub_batch

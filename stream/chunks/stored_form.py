@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from struct import Struct
 from typing import NamedTuple, TypeVar
 
-from broker.message import Run
+from broker.messages.message import Run
 from native.stream_publish import count_items
 from raft.core.errors import BadBytes
 from storage.disk import Buffer

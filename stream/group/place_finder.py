@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.stream_contract import AtOffset, AtTime, Begin, OffsetSpec
+from broker.queues.stream_contract import AtOffset, AtTime, Begin, OffsetSpec
 from stream.chunks.chunk import ChunkHeader
 from stream.group.chunk_reading import FoundPlace, StreamPlace, StreamReading
 from stream.group.machine import StreamMachine

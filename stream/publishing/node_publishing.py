@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from broker.confirms import Receipt
 from broker.errors import ResourceExhausted
+from broker.messages.confirms import Receipt
 from replicated.leader_route import LeaderRoute
 from replicated.portions import Asker, Owner, Portion
 from stream.chunks.published_parts import PublishedPart

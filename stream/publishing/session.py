@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from broker.confirms import Receipt
+from broker.messages.confirms import Receipt
 from native.stream_publish import STREAM_RUN_UNPACKED_BYTES_MAX
 from replicated.portions import AMPLE_BYTES, PORTION_BYTES_MAX, Asker, Owner, Pipeline, Portion
 from stream.chunks.bloom import make_filter

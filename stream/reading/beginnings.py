@@ -14,8 +14,8 @@ from typing import Protocol
 
 from broker.errors import ResourceExhausted
 from broker.pending import Pending
-from broker.queue_type import QueueHost
-from broker.stream_contract import OffsetSpec
+from broker.queues.queue_type import QueueHost
+from broker.queues.stream_contract import OffsetSpec
 from raft.core.messages import NodeId
 from replicated.leader_route import LeaderRoute
 from replicated.letters import Answer, BadLetter

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
-from broker.browsed import COUNT_MAX, Browsed, bounded
+from broker.messages.browsed import COUNT_MAX, Browsed, bounded
 from broker.pending import Pending
-from broker.queue_type import QueueHost
-from broker.stream_contract import AtOffset, OffsetSpec
+from broker.queues.queue_type import QueueHost
+from broker.queues.stream_contract import AtOffset, OffsetSpec
 from native.content import singles
 from replicated.ports import QueuePorts
 from replicated.remote_browsing import BrowsedQueue, browse_somewhere

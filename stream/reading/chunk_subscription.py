@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.stream_contract import ChunkReader
+from broker.queues.stream_contract import ChunkReader
 from stream.chunks.filters import wanted_values
 from stream.group.chunk_reading import StreamPlace, StreamReading
 from stream.group.sent_chunks import SentChunk

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from broker.errors import BrokerError
 from broker.pending import Pending
-from broker.stream_contract import Begin
+from broker.queues.stream_contract import Begin
 from stream.group.chunk_reading import FoundPlace
 
 AGAIN_S = 1.0  # what is shown now and then, to however many, is asked for so seldom

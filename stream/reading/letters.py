@@ -3,7 +3,7 @@ replicated/letters.py. Little endian:
 
     kind  name       what follows the head
       12  BROWSE     begin u8 | its value i64 | limit u32. An ask of any node with a member; answered by: status u8 |
-                     leader node u32 | if that is DONE, messages as broker/browsed.py tells them
+                     leader node u32 | if that is DONE, messages as broker/messages/browsed.py tells them
                      begin: 0 behind so many messages, 1 first, 2 last, 3 next, 4 offset, 5 time in ms
       13  PLACE      begin u8, not 0 | its value i64. An ask: where does a reader begin? Any member answers that surely
                      knows it, else the leader's; by: status u8 | leader node u32 | if that is DONE, entry index u64 |
@@ -25,9 +25,9 @@ from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
-from broker import browsed as browsed_messages
-from broker.browsed import Browsed
-from broker.stream_contract import AtOffset, AtTime, Begin, OffsetSpec
+from broker.messages import browsed as browsed_messages
+from broker.messages.browsed import Browsed
+from broker.queues.stream_contract import AtOffset, AtTime, Begin, OffsetSpec
 from raft.core.byte_reader import ByteReader
 from raft.core.errors import BadBytes
 from replicated.letters import HEAD, STATUS, Answer, AnswerStatus, BadLetter, decode_answer, head

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.stream_contract import AtOffset, AtTime, Begin, OffsetSpec
+from broker.queues.stream_contract import AtOffset, AtTime, Begin, OffsetSpec
 from stream.group.rules import age_in_ms
 from wire.amqp.tables import Timestamp
 

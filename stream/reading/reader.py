@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from broker.consumer import Consumer
-from broker.queue_type import Queue, Slice
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import Queue, Slice
 from native.content import skip, take
 from stream.chunks.filters import WantedMessages, asked_filter
 from stream.chunks.stored_form import StreamMessages

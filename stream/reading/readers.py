@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
-from broker.consumer import Consumer
-from broker.stream_contract import ChunkReader, ReaderProgress
+from broker.queues.consumer import Consumer
+from broker.queues.stream_contract import ChunkReader, ReaderProgress
 from stream.group.chunk_reading import StreamPlace, StreamReading
 from stream.reading.reader_figures import TURN_BYTES_MAX, ReaderFigures
 from stream.reading.reading_share import ReadingShare

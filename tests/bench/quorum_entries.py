@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from broker.queue_type import Outcome
+from broker.queues.queue_type import Outcome
 from quorum.fifo.commands import (
     Cancel,
     Consume,

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from broker.queue_type import Outcome
+from broker.queues.queue_type import Outcome
 from quorum.fifo.commands import (
     Consume,
     ConsumerKey,

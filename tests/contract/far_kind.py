@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from broker.catalog.policy import EffectiveArguments
-from broker.confirms import Receipt
-from broker.message import Run
-from broker.queue_type import DeadMessage, DeathReason, Queue, QueueHost, QueueStatistics, QueueType
+from broker.messages.confirms import Receipt
+from broker.messages.message import Run
+from broker.queues.queue_type import DeadMessage, DeathReason, Queue, QueueHost, QueueStatistics, QueueType
 from broker.records import QueueRecord
 from broker.turns import Turns
 from node.anywhere.home_queues import HomeQueues

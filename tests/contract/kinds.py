@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from broker.queue_type import QueueHost, QueueType
+from broker.queues.queue_type import QueueHost, QueueType
 from classic.driver import ClassicQueues
 from storage.wal.facts import load_or_create
 from storage.wal.log_core import LogCore

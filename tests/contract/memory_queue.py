@@ -11,15 +11,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from broker.actors import LogActor
-from broker.browsed import Browsed, bounded
 from broker.catalog.policy import EffectiveArguments
-from broker.confirms import Receipt
-from broker.consumer import Consumer
 from broker.errors import AccessRefused
-from broker.message import Run
+from broker.messages.browsed import Browsed, bounded
+from broker.messages.confirms import Receipt
+from broker.messages.message import Run
+from broker.messages.run_parts import one_by_one
 from broker.names import labelled
 from broker.pending import Pending
-from broker.queue_type import (
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import (
     DeadMessage,
     DeathReason,
     Got,
@@ -31,7 +32,6 @@ from broker.queue_type import (
     Slice,
 )
 from broker.records import QueueRecord
-from broker.run_parts import one_by_one
 from native.content import body_bytes, singles
 
 DROP_HEAD = "drop-head"
@@ -59,7 +59,7 @@ class Message:
 
 
 class MemoryQueue:
-    """Fulfils broker.queue_type.Queue."""
+    """Fulfils broker.queues.queue_type.Queue."""
 
     def __init__(self, record: QueueRecord, effective: EffectiveArguments, host: QueueHost, now: int) -> None:
         self.record = record
@@ -324,7 +324,7 @@ class MemoryQueue:
 
 
 class MemoryQueues:
-    """The kind. Fulfils broker.queue_type.QueueType."""
+    """The kind. Fulfils broker.queues.queue_type.QueueType."""
 
     name = "classic"  # it stands in for that one
 

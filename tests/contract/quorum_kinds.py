@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from broker.catalog.policy import EffectiveArguments
-from broker.confirms import Receipt
-from broker.message import Run
-from broker.queue_type import DeadMessage, DeathReason, Queue, QueueHost, QueueType
+from broker.messages.confirms import Receipt
+from broker.messages.message import Run
+from broker.queues.queue_type import DeadMessage, DeathReason, Queue, QueueHost, QueueType
 from broker.records import QueueRecord
 from raft.core.messages import NodeId, member_id
 from tests.unit.quorum.nodes import DISK_ID, Cluster

@@ -22,8 +22,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from broker.consumer import Consumer
-from broker.queue_type import DeathReason, Outcome, Slice
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import DeathReason, Outcome, Slice
 from tests.contract.kinds import Kind, kinds_for
 from tests.contract.world import World, bodies_of, part
 

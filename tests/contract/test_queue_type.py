@@ -1,4 +1,4 @@
-"""The contract of broker/queue_type.py: what holds for a queue of every kind."""
+"""The contract of broker/queues/queue_type.py: what holds for a queue of every kind."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from broker import browsed
-from broker.browsed import Browsed
 from broker.errors import AccessRefused
-from broker.queue_type import DeathReason, Outcome, Queue
+from broker.messages import browsed
+from broker.messages.browsed import Browsed
+from broker.queues.queue_type import DeathReason, Outcome, Queue
 from native.content import messages
 from tests.contract.kinds import Kind, kinds_for
 from tests.contract.world import Taker, World, part

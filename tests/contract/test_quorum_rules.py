@@ -10,7 +10,7 @@ import pytest
 from broker.catalog.arguments import check_queue
 from broker.catalog.commands.catalog_commands import DeclareQueue
 from broker.errors import PreconditionFailed
-from broker.queue_type import DeathReason, Outcome
+from broker.queues.queue_type import DeathReason, Outcome
 from quorum.fifo.consumers import UNLIMITED_WINDOW
 from tests.contract import test_against_model, test_queue_type
 from tests.contract.kinds import KINDS, Kind

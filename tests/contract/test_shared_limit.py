@@ -1,4 +1,4 @@
-"""A limit that the consumers of a channel share (broker/shared_limit.py), over queues of every kind."""
+"""A limit that the consumers of a channel share (broker/queues/shared_limit.py), over queues of every kind."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.consumer import Consumer
-from broker.held_back import KEPT_WAITING_MS
-from broker.queue_type import Outcome, Queue
-from broker.shared_limit import RESERVED_MS, SharedLimit
+from broker.queues.consumer import Consumer
+from broker.queues.held_back import KEPT_WAITING_MS
+from broker.queues.queue_type import Outcome, Queue
+from broker.queues.shared_limit import RESERVED_MS, SharedLimit
 from tests.contract.kinds import KINDS, Kind
 from tests.contract.world import Taker, World
 

@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from broker.errors import NotSupported, PreconditionFailed
-from broker.queue_type import Outcome, Queue
-from broker.shared_limit import SharedLimit
-from broker.stream_contract import StreamContract
+from broker.queues.queue_type import Outcome, Queue
+from broker.queues.shared_limit import SharedLimit
+from broker.queues.stream_contract import StreamContract
 from tests.contract import test_queue_type
 from tests.contract.kinds import KINDS, Kind
 from tests.contract.stream_rules import STREAM_RULES

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from broker.background_work import Unsliced, Work
-from broker.browsed import Browsed
 from broker.catalog.policy import EffectiveArguments, effective_arguments
-from broker.confirms import Receipt
-from broker.consumer import Consumer
 from broker.errors import BrokerError
-from broker.message import Run
+from broker.messages.browsed import Browsed
+from broker.messages.confirms import Receipt
+from broker.messages.message import Run
 from broker.pending import Pending
-from broker.queue_type import DeadMessage, DeathReason, Got, Outcome, Queue, Slice
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import DeadMessage, DeathReason, Got, Outcome, Queue, Slice
 from broker.records import PolicyRecord, QueueRecord
 from broker.timers import Timers
 from native.content import encode, messages

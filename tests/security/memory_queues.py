@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from broker.actors import LogActor
 from broker.catalog.policy import EffectiveArguments
-from broker.confirms import Receipt
-from broker.consumer import Consumer
-from broker.message import Run
+from broker.messages.confirms import Receipt
+from broker.messages.message import Run
 from broker.pending import Pending
-from broker.queue_type import (
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import (
     DeadMessage,
     DeathReason,
     Got,

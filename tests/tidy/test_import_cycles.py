@@ -16,7 +16,7 @@ Edge = tuple[str, str]  # who imports, what is imported
 Imports = dict[str, set[str]]
 
 BACK: dict[Edge, str] = {
-    ("broker.queue_type", "broker.consumer"): "a queue and its consumers",
+    ("broker.queues.queue_type", "broker.queues.consumer"): "a queue and its consumers",
     ("front.amqp.channel", "front.amqp.connection"): "a connection and its channels",
 }
 

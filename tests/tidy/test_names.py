@@ -62,7 +62,7 @@ ONLY_IN = {
 }
 # File -> words of the other half: confirms go to publishers, acknowledgements come from consumers.
 NOT_IN = {
-    "broker/confirms.py": {"ack", "acks", "acked", "nack", "acknowledge", "acknowledged", "settle", "settled"},
+    "broker/messages/confirms.py": {"ack", "acks", "acked", "nack", "acknowledge", "acknowledged", "settle", "settled"},
     "broker/session/deliveries.py": {"confirm", "confirms", "confirmed"},
     "storage/wal/group_commit.py": {"confirm", "confirmed", "ack", "acknowledged"},
 }

@@ -10,7 +10,7 @@ from typing import Any
 
 from broker.operations.operator import Operator
 from broker.operations.resources import Resources
-from broker.queue_type import QueueStatistics
+from broker.queues.queue_type import QueueStatistics
 from broker.records import QueueRecord
 from front.web.handlers import WebFront
 from front.web.lists.sorting import sorted_part

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.browsed import COUNT_MAX, Browsed
+from broker.messages.browsed import COUNT_MAX, Browsed
 from broker.pending import Pending
 from broker.session.session import Session
 from front.web.handlers import WebFront

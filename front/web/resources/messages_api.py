@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from broker.message import Run
+from broker.messages.message import Run
 from broker.session.session import GotMessage, Session
 from front.message_shape import Shape
 from front.visit import SilentSink

@@ -8,7 +8,7 @@ from typing import Any
 
 from broker.operations.operator import Operator
 from broker.operations.resources import QueueView
-from broker.queue_type import QueueStatistics
+from broker.queues.queue_type import QueueStatistics
 from broker.records import QueueRecord
 from front.node_ports import QueueMembersPort
 from front.slices import made_in_slices

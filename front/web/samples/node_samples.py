@@ -7,10 +7,10 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from broker.client_connection import Connection
-from broker.consumer import Consumer
 from broker.node_queues import Totals
 from broker.operations.node_facts import NodeFacts
-from broker.queue_type import QueueStatistics
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import QueueStatistics
 from broker.session.session import Session
 from front.web.samples.books import BASIC, DETAILED, GLOBAL, SampleBook
 from front.web.samples.node_sums import DATA_AT, NodeSums, session_row, walked
@@ -18,7 +18,7 @@ from front.web.samples.shapes import CHANNEL, CONNECTION, DELIVERIES, EXCHANGE, 
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.queue_type import Queue
+    from broker.queues.queue_type import Queue
 
 THE_NODE = "node"  # the key of what there is once
 ROUTES_MAX = 10_000  # and consumers: what clients of one node do with how many exchanges and queues is sampled

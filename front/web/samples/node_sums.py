@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from broker.counters import Counters
-from broker.queue_type import QueueStatistics
+from broker.counting.counters import Counters
+from broker.queues.queue_type import QueueStatistics
 from front.web.samples.shapes import DATA, MESSAGES, SESSION, VHOST
 
 if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.client_connection import Connection
-    from broker.queue_type import Queue
+    from broker.queues.queue_type import Queue
     from broker.session.session import Session
 
 # The counts of a session in the order of SESSION.

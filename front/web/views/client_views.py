@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from broker.client_connection import Connection
-from broker.counters import Counters
+from broker.counting.counters import Counters
 from broker.json_values import readable, to_json
 from broker.operations.clients import ConsumerView
 from broker.operations.stream_users import PublisherView, SubscriptionView

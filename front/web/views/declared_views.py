@@ -8,7 +8,7 @@ from typing import Any
 from broker.json_values import to_json
 from broker.operations.resources import QueueView
 from broker.operations.users import UserView
-from broker.queue_type import QueueStatistics
+from broker.queues.queue_type import QueueStatistics
 from broker.records import (
     BindingRecord,
     ExchangeRecord,

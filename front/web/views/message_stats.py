@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.counters import Counters
+from broker.counting.counters import Counters
 from front.web.samples.figures import SampledFigures
 
 Stats = dict[str, Any]

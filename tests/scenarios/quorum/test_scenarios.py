@@ -29,7 +29,7 @@ from typing import Any
 
 import pytest
 
-from broker.queue_type import Outcome
+from broker.queues.queue_type import Outcome
 from quorum.fifo.commands import (
     PRIORITY_DEFAULT,
     Cancel,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from broker.consumer import Consumer
-from broker.message import Run
-from broker.queue_type import Slice
+from broker.messages.message import Run
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import Slice
 from broker.session.session import GotMessage, Session
 from native.content import messages
 from quorum.fifo.commands import ConsumerKey

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from broker.errors import BrokerError, NotFound
 from broker.pending import Pending
+from broker.queues.stream_contract import MessageFilter
 from broker.stream_clients.client_terms import ReadOptions
 from broker.stream_clients.stream_client import StreamClient
-from broker.stream_contract import MessageFilter
 from tests.sim.brokers.chunk_reading import ChunkReading
 from tests.sim.brokers.plan import SUPER_STREAM
 from tests.sim.brokers.site import BrokerSite

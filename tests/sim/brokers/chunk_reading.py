@@ -7,7 +7,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 
-from broker.stream_contract import MessageFilter
+from broker.queues.stream_contract import MessageFilter
 from stream.chunks.chunk import read_header
 from tests.sim.brokers import invariants
 from tests.sim.brokers.stream_book import StoredChunk

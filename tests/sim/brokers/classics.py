@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from broker.actors import LogActor
 from broker.catalog.policy import EffectiveArguments
 from broker.history_level import HistoryLevel
-from broker.message import Run
-from broker.queue_type import DeathReason, Got, Outcome, Queue, QueueHost, Slice
+from broker.messages.message import Run
+from broker.queues.queue_type import DeathReason, Got, Outcome, Queue, QueueHost, Slice
 from broker.records import QueueRecord
 from broker.unlogged import UnloggedCounter
 from classic.driver import ClassicQueues

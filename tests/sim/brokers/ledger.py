@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from broker.queue_type import DeathReason, Outcome
+from broker.queues.queue_type import DeathReason, Outcome
 from native.content import messages
 from quorum.fifo import versions
 from quorum.fifo.commands import ConsumerKey, DeadSettled, Enqueue, Get, NodeDown, Op, Result, ResultCode, TakenMessage

@@ -12,7 +12,7 @@ from broker.catalog.carrying_out import CommandOutcome
 from broker.history_level import HistoryLevel
 from broker.limits import Limits
 from broker.pending import Pending
-from broker.queue_type import Arrival, DeadMessage, DeathReason, Queue
+from broker.queues.queue_type import Arrival, DeadMessage, DeathReason, Queue
 from classic.store.node_storage import ClassicLimits
 from node.catalog.cluster_metadata import ClusterMetadata
 from node.foundation import Parts

@@ -14,7 +14,7 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.errors import BrokerError
-from broker.message import LOOK_HEADERS, Run
+from broker.messages.message import LOOK_HEADERS, Run
 from broker.session.session import Session
 from native.content import encode
 from tests.histories.records import Attempted, Confirmed, Refused

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from broker.errors import BrokerError
-from broker.stored_bytes import Sendable, in_memory
+from broker.messages.stored_bytes import Sendable, in_memory
 from broker.stream_clients.stream_client import StreamClient
 from tests.sim.brokers import invariants
 from tests.sim.brokers.chunk_reading import ChunkReading

@@ -8,8 +8,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from broker.catalog.carrying_out import CommandOutcome
-from broker.consumer import Consumer
-from broker.queue_type import Slice
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import Slice
 from broker.records import QueueRecord
 from raft.core.errors import Damaged
 from raft.store.member_store import MemberStore

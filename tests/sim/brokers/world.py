@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from broker.catalog.carrying_out import CommandOutcome
 from broker.catalog.commands import catalog_commands as commands
 from broker.catalog.commands.metadata_entry import METADATA_GROUP
-from broker.consumer import Consumer
 from broker.errors import BrokerError
 from broker.pending import ignore
-from broker.queue_type import Slice
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import Slice
 from broker.records import BindingRecord, ExchangeRecord, QueueRecord
 from broker.routing.route import route_many
 from broker.stream_clients.super_streams import PARTITION_ORDER

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from analytics.fold.classic_queue import ClassicQueueFold
 from analytics.fold.lives import Life, LifeState
-from broker.queue_type import BackReason
+from broker.queues.queue_type import BackReason
 from classic.store.log_records import Death, DoneReason, Part, Published, PublishOrigin
 from classic.stored_run import LEVEL_SHIFT
 

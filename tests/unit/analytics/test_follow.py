@@ -12,7 +12,7 @@ from analytics.follow.log_tail import LogTail, Moves
 from analytics.follow.queue_rates import QueueRate, QueueRates
 from analytics.inputs import log_files
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_UNKNOWN
-from broker.queue_type import BackReason
+from broker.queues.queue_type import BackReason
 from classic.store.log_records import DoneReason, encode_reasoned
 from native.sequence_set import SequenceSet
 from storage.history.name_records import NameRow, encode_name

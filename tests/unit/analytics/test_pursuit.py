@@ -10,7 +10,7 @@ from analytics.inputs import log_files, snapshot_files
 from analytics.life import pursuit
 from analytics.life.pursuit import LIVES_MAX, REPLACED, Pursuit, pursue
 from analytics.life.wanted import AtPlace, BodyText, HeaderValue, LookFor, MessageId, Sought, at_place
-from broker.queue_type import Outcome
+from broker.queues.queue_type import Outcome
 from classic.store.log_records import DoneReason, encode_published, encode_reasoned
 from native import content
 from native.sequence_set import SequenceSet

@@ -9,7 +9,7 @@ from analytics.fold.lives import LifeState
 from analytics.fold.queue_history import folded
 from analytics.fold.quorum_queue import QueueFold
 from analytics.queue_events import ActorName, FileEvents, QueueEvent, QueueName, Said, snapshot_events
-from broker.queue_type import Outcome
+from broker.queues.queue_type import Outcome
 from classic.store.log_records import DoneReason, encode_deleted, encode_published, encode_reasoned, encode_settled
 from classic.stored_run import LEVEL_SHIFT
 from native.columns import Table

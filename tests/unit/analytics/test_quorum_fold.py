@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from analytics.fold.lives import Life, LifeState
 from analytics.fold.quorum_queue import QueueFold
-from broker.queue_type import DeathReason, Outcome
+from broker.queues.queue_type import DeathReason, Outcome
 from quorum.fifo.commands import (
     Cancel,
     Consume,

@@ -16,12 +16,12 @@ from broker.broker import Broker
 from broker.catalog.catalog import Catalog, default_commands
 from broker.catalog.commands.catalog_commands import Command, PutPermission, PutUser
 from broker.client_connection import Connection
-from broker.consumer import Consumer
 from broker.errors import BrokerError
 from broker.limits import Limits
-from broker.message import Run
+from broker.messages.message import Run
 from broker.pending import Pending
-from broker.queue_type import Slice
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import Slice
 from broker.records import PermissionRecord, UserRecord
 from broker.session.session import GotMessage, Session
 from broker.session.topology import Declared

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from broker.confirms import Receipt
 from broker.errors import ResourceExhausted
-from broker.message import Run
-from broker.queue_type import Queue
+from broker.messages.confirms import Receipt
+from broker.messages.message import Run
+from broker.queues.queue_type import Queue
 from tests.contract.memory_queue import MemoryQueues
 
 

@@ -13,7 +13,7 @@ from broker.catalog.commands.catalog_commands import Command, DeleteQueue
 from broker.login.audit import Actor, acting_for, as_actor_of_now
 from broker.login.client_address import ClientAddress
 from broker.pending import Pending
-from broker.queue_type import BackReason, Outcome, Slice
+from broker.queues.queue_type import BackReason, Outcome, Slice
 from broker.session import session as session_module
 from tests.unit.broker.broker_world import Client, World
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.added_headers import with_headers
+from broker.queues.added_headers import with_headers
 from native.content import encode, messages
 from wire.amqp.tables import decode_properties, encode_properties, join_properties, split_properties, split_table
 

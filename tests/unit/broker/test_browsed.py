@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.browsed import BYTES_MAX, COUNT_MAX, Browsed, bounded, decode, encode
+from broker.messages.browsed import BYTES_MAX, COUNT_MAX, Browsed, bounded, decode, encode
 from broker.names import NAME_BYTES_MAX
 
 SOME = [

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from broker.queue_type import Arrival, DeadMessage, DeathReason
+from broker.queues.queue_type import Arrival, DeadMessage, DeathReason
 from native.content import encode
 from tests.unit.broker.broker_world import World
 from tests.unit.broker.later_turns import LaterTurns

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.confirms import ConfirmTracker, Receipt, merged
+from broker.messages.confirms import ConfirmTracker, Receipt, merged
 
 
 class Calls:

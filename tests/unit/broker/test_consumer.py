@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from broker.consumer import UNLIMITED_PORTION, Consumer
-from broker.queue_type import Slice
+from broker.queues.consumer import UNLIMITED_PORTION, Consumer
+from broker.queues.queue_type import Slice
 
 QUEUE = cast(Any, None)
 

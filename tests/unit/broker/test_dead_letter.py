@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from broker.message import DiedIn, Run
-from broker.queue_type import Arrival, DeadMessage, DeathReason
+from broker.messages.message import DiedIn, Run
+from broker.queues.queue_type import Arrival, DeadMessage, DeathReason
 from broker.routing.dead_letter import PROPERTIES_BYTES_MAX
 from broker.routing.history import History
 from native.content import encode, messages, one

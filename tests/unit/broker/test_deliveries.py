@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.queue_type import POSITION_UNKNOWN, Slice
+from broker.queues.queue_type import POSITION_UNKNOWN, Slice
 from broker.session.deliveries import COMPACT_AFTER, Held, Unacknowledged
 
 QUEUE = cast(Any, None)  # nobody asks the queue here

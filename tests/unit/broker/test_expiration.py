@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.errors import PreconditionFailed
-from broker.expiration import TEN_YEARS_MS, expiration_ms
+from broker.messages.expiration import TEN_YEARS_MS, expiration_ms
 
 
 @pytest.mark.parametrize(

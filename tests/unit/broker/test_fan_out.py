@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from broker.background_work import BackgroundWork
-from broker.confirms import Receipt
 from broker.errors import PreconditionFailed, ResourceExhausted
-from broker.message import Run
+from broker.messages.confirms import Receipt
+from broker.messages.message import Run
 from broker.pending import Pending
-from broker.queue_type import Queue
+from broker.queues.queue_type import Queue
 from native.content import encode
 from tests.unit.broker.broker_world import Client, World
 from tests.unit.broker.later_turns import LaterTurns

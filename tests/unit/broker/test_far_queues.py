@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from broker.catalog.policy import EffectiveArguments
-from broker.consumer import Consumer
 from broker.errors import AccessRefused, BrokerError, NotFound
 from broker.pending import Pending
-from broker.queue_type import Queue, QueueHost
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import Queue, QueueHost
 from broker.records import QueueRecord
 from broker.session.topology import Declared
 from tests.contract.memory_queue import MemoryQueue, MemoryQueues

@@ -9,12 +9,12 @@ import pytest
 
 from broker.catalog.catalog import Catalog, default_commands
 from broker.catalog.commands.catalog_commands import DeleteVhost, PutVhost
-from broker.counters import Counters
-from broker.ended_traffic import NOWHERE, EndedTraffic
+from broker.counting import flows
+from broker.counting.counters import Counters
+from broker.counting.ended_traffic import NOWHERE, EndedTraffic
+from broker.counting.flows import FlowCounts, Flows
 from broker.records import VhostRecord
 from broker.routing.targets import Target
-from broker.session import flows
-from broker.session.flows import FlowCounts, Flows
 
 
 def target(exchange: str, *queues: str, published: int) -> Target:

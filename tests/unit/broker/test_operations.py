@@ -19,7 +19,7 @@ from broker.operations.operator import Operator, TagMissing
 from broker.operations.this_node import LoginCounts, QueueTotals
 from broker.operations.users import PASSWORD_BYTES_MAX, UserChange
 from broker.pending import Pending
-from broker.queue_type import QueueStatistics
+from broker.queues.queue_type import QueueStatistics
 from broker.records import BindingRecord, PermissionRecord, PolicyRecord, TopicPermissionRecord, UserRecord, VhostRecord
 from node.password_hashes import Hashes
 

@@ -15,7 +15,7 @@ from broker.catalog.commands.catalog_commands import (
     PutUser,
 )
 from broker.errors import AccessRefused, NotFound, NotSupported, PreconditionFailed, ResourceExhausted
-from broker.message import Run
+from broker.messages.message import Run
 from broker.records import PermissionRecord, TopicPermissionRecord, UserRecord
 from broker.routing.targets import CACHED_HEADERS_BYTES_MAX, TARGETS_MAX
 from native.content import encode

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.errors import AccessRefused, PreconditionFailed, ResourceExhausted
-from broker.message import Run
+from broker.messages.message import Run
 from native.content import encode
 from tests.unit.broker.broker_world import Client, refused
 from tests.unit.broker.stream_clients.fake_streams import StreamWorld

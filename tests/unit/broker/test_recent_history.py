@@ -10,7 +10,7 @@ from broker.errors import PreconditionFailed
 from broker.exchanges import recent_history
 from broker.exchanges.exchange import HISTORY_LENGTH_MAX
 from broker.exchanges.recent_history import HISTORY_BYTES_MAX, RUN_BYTES, RecentHistory
-from broker.message import LOOK_HEADERS, Run
+from broker.messages.message import LOOK_HEADERS, Run
 from native.content import encode, messages
 from tests.unit.broker.broker_world import Client, World
 from wire.amqp.tables import encode_properties

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker import route_names
+from broker.messages import route_names
 
 NAMES = st.binary(max_size=255).map(lambda raw: raw.decode("utf-8", "surrogateescape"))
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from broker.confirms import ConfirmTracker, Receipt
-from broker.message import Run
-from broker.run_parts import one_by_one
+from broker.messages.confirms import ConfirmTracker, Receipt
+from broker.messages.message import Run
+from broker.messages.run_parts import one_by_one
 from broker.session.transactions import Completion
 from native.content import encode, messages
 

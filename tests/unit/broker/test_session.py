@@ -9,7 +9,7 @@ from broker.errors import AccessRefused, NotAllowed, NotFound, NotSupported, Pre
 from broker.limits import Limits
 from broker.names import server_consumer_tag
 from broker.pending import Pending
-from broker.queue_type import Got, Outcome
+from broker.queues.queue_type import Got, Outcome
 from broker.records import PermissionRecord
 from broker.session import session as session_module
 from broker.session.session import GotMessage

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from broker.shared_limit import RESERVED_MS, SharedLimit
+from broker.queues.shared_limit import RESERVED_MS, SharedLimit
 
 NOW = 5_000
 

@@ -7,7 +7,7 @@ import pytest
 from broker.broker import SESSIONS_PER_STEP
 from broker.catalog.commands import catalog_commands as commands
 from broker.node_queues import CANCELLED_PER_STEP as CANCELLED_WITH_QUEUE_PER_STEP
-from broker.queue_type import DeadMessage, DeathReason
+from broker.queues.queue_type import DeadMessage, DeathReason
 from broker.records import PermissionRecord, PolicyRecord, VhostRecord
 from broker.session.session import CANCELLED_PER_STEP, GIVEN_BACK_ONE_BY_ONE_MAX, SETTLED_QUEUES_PER_STEP
 from native.content import encode

@@ -8,11 +8,11 @@ from typing import Any
 
 from broker.background_work import Unsliced, Work
 from broker.catalog.policy import EffectiveArguments
-from broker.confirms import Receipt
-from broker.consumer import Consumer
 from broker.errors import ResourceExhausted
-from broker.message import Run
-from broker.queue_type import DeadMessage, DeathReason, Got, Outcome, Queue, Slice
+from broker.messages.confirms import Receipt
+from broker.messages.message import Run
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import DeadMessage, DeathReason, Got, Outcome, Queue, Slice
 from broker.records import QueueRecord
 from classic.driver import ClassicQueues
 from classic.queue import ClassicQueue

@@ -16,7 +16,7 @@ from functools import cache
 from random import Random
 
 from broker.errors import ResourceExhausted
-from broker.queue_type import Outcome
+from broker.queues.queue_type import Outcome
 from classic.store.housekeeping import RETRY_MS
 from native.content import messages
 from storage.beside_loop import AtOnce, Background

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from broker.queue_type import Outcome
+from broker.queues.queue_type import Outcome
 from classic.queue import ClassicQueue
 from classic.store import manifest
 from classic.store.index_entries import IN_LOG, decode_ranges, read_block

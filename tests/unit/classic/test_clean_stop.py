@@ -7,7 +7,7 @@ from random import Random
 import msgspec
 import pytest
 
-from broker.queue_type import Outcome
+from broker.queues.queue_type import Outcome
 from classic.recovery import clean_stop
 from classic.recovery.clean_stop import VERSION, CleanStop, LevelSummary, QueueSummary
 from storage import snapshot_file

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from broker.queue_type import Outcome
+from broker.queues.queue_type import Outcome
 from classic.store import manifest
 from classic.store.store import MessageStore
 from native.content import messages

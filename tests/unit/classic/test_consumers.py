@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.consumer import UNLIMITED_PORTION, Consumer
 from broker.errors import AccessRefused
+from broker.queues.consumer import UNLIMITED_PORTION, Consumer
 from classic.consumers import Consumers
 from tests.unit.classic.classic_world import Sink, World, record_of
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from broker.queue_type import Outcome, Slice
+from broker.queues.queue_type import Outcome, Slice
 from native.content import messages
 from tests.sim.disk import Call, Fault
 from tests.unit.classic.classic_world import World, record_of

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.queue_type import Outcome
+from broker.queues.queue_type import Outcome
 from classic.queue import ClassicQueue
 from classic.recovery.segment_repair import replace_file
 from storage import names

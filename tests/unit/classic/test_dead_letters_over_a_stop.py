@@ -10,8 +10,8 @@ import pytest
 from broker.background_work import BackgroundWork
 from broker.catalog.policy import EffectiveArguments
 from broker.errors import ResourceExhausted
-from broker.message import Run
-from broker.queue_type import DeadMessage, DeathReason, Outcome, Queue, Slice
+from broker.messages.message import Run
+from broker.queues.queue_type import DeadMessage, DeathReason, Outcome, Queue, Slice
 from broker.records import QueueRecord
 from native.content import messages
 from tests.unit.classic.classic_world import Host, World, record_of

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from broker.background_work import BackgroundWork
 from broker.catalog.policy import EffectiveArguments
-from broker.consumer import Consumer
 from broker.pending import Pending
-from broker.queue_type import DeathReason, Got, Outcome, Slice
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import DeathReason, Got, Outcome, Slice
 from broker.session.deliveries import Held
 from broker.turns import DELIVERIES_MIN
 from classic import deferred_work

@@ -16,7 +16,7 @@ import pytest
 
 from broker.background_work import BackgroundWork
 from broker.errors import ResourceExhausted
-from broker.queue_type import Outcome
+from broker.queues.queue_type import Outcome
 from broker.records import QueueRecord
 from classic.store import housekeeping, manifest
 from classic.store.node_storage import ClassicLimits

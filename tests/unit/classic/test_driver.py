@@ -13,9 +13,9 @@ import pytest
 
 from broker.background_work import BackgroundWork
 from broker.catalog.policy import EffectiveArguments
-from broker.consumer import Consumer
 from broker.errors import ResourceExhausted
-from broker.queue_type import Outcome, Queue
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import Outcome, Queue
 from broker.records import QueueRecord
 from classic.driver import ClassicQueues
 from classic.queue import ClassicQueue

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from broker.queue_type import Outcome
+from broker.queues.queue_type import Outcome
 from classic.store.node_storage import ClassicLimits
 from native.content import messages
 from storage import names

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from broker.catalog.policy import EffectiveArguments
-from broker.consumer import Consumer
-from broker.queue_type import DeathReason, Outcome
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import DeathReason, Outcome
 from broker.records import QueueRecord
 from classic.expiry import Alarm, expiry_of
 from tests.unit.classic.classic_world import Host, Sink, World, record_of

@@ -11,10 +11,10 @@ import pytest
 
 from broker.actors import ActorKind, GoneReason, LogActor
 from broker.catalog.policy import EffectiveArguments
-from broker.consumer import Consumer
 from broker.history_level import HistoryLevel
-from broker.message import DiedIn
-from broker.queue_type import BackReason, DeadMessage, DeathReason, Outcome, Queue
+from broker.messages.message import DiedIn
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import BackReason, DeadMessage, DeathReason, Outcome, Queue
 from broker.unlogged import Unlogged
 from classic.store.log_records import (
     Death,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from broker.catalog.policy import EffectiveArguments
-from broker.consumer import Consumer
-from broker.queue_type import DeathReason, Outcome
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import DeathReason, Outcome
 from classic.limits import REJECT_PUBLISH_DLX, dead_letters_refused, excess, over, refuses
 from tests.unit.classic.classic_world import Sink, World, record_of
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker import route_names
-from broker.queue_type import BackReason, DeathReason
+from broker.messages import route_names
+from broker.queues.queue_type import BackReason, DeathReason
 from classic.recovery.logged_queues import LoggedQueues
 from classic.store import log_records
 from classic.store.log_records import (

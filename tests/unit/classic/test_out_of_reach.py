@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from broker.browsed import Browsed
 from broker.catalog.policy import EffectiveArguments
-from broker.consumer import Consumer
-from broker.queue_type import Got, Outcome, Slice
+from broker.messages.browsed import Browsed
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import Got, Outcome, Slice
 from native.content import messages
 from storage.names import CLASSIC_CLEAN_STOP
 from tests.sim.disk import Fault, no_faults

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.queue_type import Outcome
+from broker.queues.queue_type import Outcome
 from storage.wal.log_users import LogUsers
 from tests.unit.classic.classic_world import World, record_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from broker.consumer import Consumer
+from broker.queues.consumer import Consumer
 from classic.consumers import Consumers
 from tests.unit.classic.classic_world import Sink, World, record_of
 

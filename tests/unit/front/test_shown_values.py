@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import leveret
 from broker.catalog.commands import catalog_commands as commands
 from broker.operations.resources import QueueView
-from broker.queue_type import QueueStatistics
+from broker.queues.queue_type import QueueStatistics
 from broker.records import BindingRecord, ExchangeRecord, QueueRecord
 from front.grpc import convert, describe
 from front.web.http.request import json_response

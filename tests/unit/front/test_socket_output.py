@@ -15,7 +15,7 @@ from typing import Any, cast
 import pytest
 import uvloop
 
-from broker.stored_bytes import Sendable, in_memory
+from broker.messages.stored_bytes import Sendable, in_memory
 from front.socket_output import SocketOutput
 from storage.disk import File
 from storage.file_piece import FilePiece

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.queue_type import BackReason, DeathReason, Outcome
+from broker.queues.queue_type import BackReason, DeathReason, Outcome
 from broker.unlogged import Unlogged
 from classic.store import log_records
 from native import log_columns

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pamqp import commands
 from pika import frame as pika_frame
 
-from broker.added_headers import with_headers
+from broker.queues.added_headers import with_headers
 from native import content as contents
 from native.deliver import deliveries
 from tests.unit.native.both import forms

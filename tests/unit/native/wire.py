@@ -98,7 +98,7 @@ class Heard:
 
 
 def walk(content: bytes) -> list[tuple[bytes, bytes]]:
-    """Properties and body of each message, read as broker/message.py draws them."""
+    """Properties and body of each message, read as broker/messages/message.py draws them."""
     messages, at = [], 0
     while at < len(content):
         props_len, body_len = struct.unpack_from("<II", content, at)

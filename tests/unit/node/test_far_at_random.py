@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from broker.consumer import Consumer
 from broker.errors import NotFound
-from broker.queue_type import Got, Outcome, Slice
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import Got, Outcome, Slice
 from tests.contract.far_kind import HERE, HOME
 from tests.contract.world import bodies_of, part
 from tests.unit.node.test_remote_queues import Far

@@ -14,14 +14,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from broker.catalog.catalog import Catalog, default_commands
 from broker.catalog.commands.catalog_commands import DeleteUser
-from broker.counters import Counters
+from broker.counting.counters import Counters
+from broker.counting.flows import FlowCounts
+from broker.counting.message_sizes import MessageSizes
 from broker.login.audit import Audit
 from broker.login.client_address import ClientAddress
-from broker.message_sizes import MessageSizes
 from broker.node_queues import Totals
 from broker.pending import Pending
-from broker.queue_type import QueueStatistics
-from broker.session.flows import FlowCounts
+from broker.queues.queue_type import QueueStatistics
 from front.slices import SLICE_S
 from node.config import Config, MetricsSection, NodeSection
 from node.watching.exposition import GAUGE, LINES_AT_ONCE, MetricSeries, ObjectRow, exposed, labelled

@@ -12,12 +12,12 @@ import pytest
 
 from broker.actors import ActorKind
 from broker.catalog.policy import effective_arguments
-from broker.confirms import Receipt
-from broker.consumer import Consumer
 from broker.errors import AccessRefused, BrokerError, NotFound, ResourceExhausted
-from broker.message import DiedIn, Run
+from broker.messages.confirms import Receipt
+from broker.messages.message import DiedIn, Run
 from broker.pending import Pending
-from broker.queue_type import BackReason, DeathReason, Outcome, Queue, Slice
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import BackReason, DeathReason, Outcome, Queue, Slice
 from broker.records import QueueRecord
 from native.content import encode
 from node.anywhere import home_queues, remote_queues

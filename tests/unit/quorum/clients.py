@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from broker.background_work import Unsliced
-from broker.confirms import Receipt
-from broker.consumer import Consumer
 from broker.errors import BrokerError, ResourceExhausted
-from broker.message import Run
-from broker.queue_type import DeadMessage, DeathReason, Got, Outcome, Queue, Slice
+from broker.messages.confirms import Receipt
+from broker.messages.message import Run
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import DeadMessage, DeathReason, Got, Outcome, Queue, Slice
 from broker.records import QueueRecord
 from broker.timers import Timers
 from native.content import encode, messages

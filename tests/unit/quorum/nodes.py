@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 from broker.catalog.policy import effective_arguments
-from broker.queue_type import QueueHost
+from broker.queues.queue_type import QueueHost
 from broker.records import QueueRecord
 from node.peers.calls import PeerCalls
 from node.peers.link import CallEars

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from broker.queue_type import Outcome
+from broker.queues.queue_type import Outcome
 from broker.records import QueueRecord
 from quorum.ahead import AHEAD_MS, AHEAD_TIMES, Ahead
 from quorum.fifo.consumers import MachineConsumer

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import quorum.fifo.movement as movement
-from broker.queue_type import Outcome
+from broker.queues.queue_type import Outcome
 from quorum.fifo.commands import (
     Cancel,
     NodeDown,

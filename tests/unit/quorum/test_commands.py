@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.queue_type import Outcome
+from broker.queues.queue_type import Outcome
 from quorum.fifo.commands import (
     NUMBERED,
     Cancel,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.queue_type import Arrival, DeadMessage, DeathReason, Outcome, Queue
+from broker.queues.queue_type import Arrival, DeadMessage, DeathReason, Outcome, Queue
 from native.content import encode, messages
 from quorum.dead_letters import IN_FLIGHT_MAX, NOWHERE_MAX, NOWHERE_RETRY_MS_MAX, RETRY_MS, DeadLetterWorker
 from quorum.fifo.commands import FIRST_ID, DeadSettled, Op, Piece

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from broker.background_work import BackgroundWork
-from broker.queue_type import DeathReason
+from broker.queues.queue_type import DeathReason
 from quorum import dead_letters_once
 from tests.unit.quorum.clients import Clients, Publisher
 from tests.unit.quorum.test_driver import numbered

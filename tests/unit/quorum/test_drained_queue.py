@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.message import Run
+from broker.messages.message import Run
 from broker.records import QueueRecord
 from native.content import encode
 from raft.driver import SnapshotRules

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from broker.errors import BrokerError, PreconditionFailed, ResourceExhausted, ResourceLocked
-from broker.message import Run
-from broker.queue_type import DeathReason, Outcome
+from broker.messages.message import Run
+from broker.queues.queue_type import DeathReason, Outcome
 from broker.records import QueueRecord
 from native.content import encode
 from quorum import queue as queues

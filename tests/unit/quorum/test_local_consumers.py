@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from broker.consumer import Consumer
 from broker.errors import AccessRefused
-from broker.queue_type import Outcome, QueueStatistics
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import Outcome, QueueStatistics
 from native.content import encode
 from quorum.bodies import Body
 from quorum.fifo.commands import Cancel, Consume, ConsumerKey, Op, Piece, SessionKey

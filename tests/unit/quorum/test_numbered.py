@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from broker.confirms import Receipt
-from broker.message import LOOK_HEADERS, Run
+from broker.messages.confirms import Receipt
+from broker.messages.message import LOOK_HEADERS, Run
 from native.content import encode
 from quorum.fifo.commands import Producer
 from quorum.numbered import may_be_numbered, producer_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from broker.actors import ActorKind, LogActor
-from broker.confirms import NOBODY, Receipt
-from broker.message import DiedIn, Run
-from broker.queue_type import DeathReason, Outcome
+from broker.messages.confirms import NOBODY, Receipt
+from broker.messages.message import DiedIn, Run
+from broker.queues.queue_type import DeathReason, Outcome
 from native.content import encode
 from quorum.fifo import commands
 from quorum.fifo.commands import (

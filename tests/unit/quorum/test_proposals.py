@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from broker.queue_type import Outcome
+from broker.queues.queue_type import Outcome
 from native.content import encode, skip
 from quorum.bodies import body_of
 from quorum.fifo import commands

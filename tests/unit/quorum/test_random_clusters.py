@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from broker.errors import BrokerError
-from broker.queue_type import Got, Outcome
+from broker.queues.queue_type import Got, Outcome
 from native.content import messages
 from raft.driver import SnapshotRules
 from raft.store.store_limits import StoreLimits

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.queue_type import Outcome
+from broker.queues.queue_type import Outcome
 from quorum.fifo.commands import (
     Cancel,
     Consume,

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from broker.confirms import Receipt
-from broker.message import Run
-from broker.queue_type import Outcome
+from broker.messages.confirms import Receipt
+from broker.messages.message import Run
+from broker.queues.queue_type import Outcome
 from native.content import encode, messages
 from quorum import session as sessions
 from quorum.fifo.commands import (

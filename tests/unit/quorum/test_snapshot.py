@@ -7,7 +7,7 @@ from zlib import crc32
 
 import pytest
 
-from broker.queue_type import Outcome
+from broker.queues.queue_type import Outcome
 from native.crc32c import crc32c
 from quorum.fifo.commands import Consume, NodeDown, Producer, SessionGone, SessionKey, Upgrade, encode_enqueue
 from quorum.fifo.machine import QueueMachine

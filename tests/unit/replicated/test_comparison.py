@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from broker.queue_type import Outcome
+from broker.queues.queue_type import Outcome
+from broker.queues.shared_limit import SharedLimit
 from broker.records import QueueRecord
-from broker.shared_limit import SharedLimit
 from quorum.fifo.versions import VERSION_NEWEST, VERSION_OLDEST, WINDOWS_CHANGE
 from quorum.queue import QuorumQueue
 from raft.core.errors import Damaged

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.queue_type import DeathReason, Outcome
+from broker.queues.queue_type import DeathReason, Outcome
 from replicated.queue_time import QueueTime
 from tests.sim.clock import SimClock
 from tests.unit.quorum.clients import Clients, Publisher, Taker

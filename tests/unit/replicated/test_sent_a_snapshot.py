@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from broker.browsed import Browsed
-from broker.queue_type import Outcome
+from broker.messages.browsed import Browsed
+from broker.queues.queue_type import Outcome
+from broker.queues.stream_contract import AtOffset
 from broker.records import QueueRecord
-from broker.stream_contract import AtOffset
 from native.content import messages
 from quorum import letters as quorum_letters
 from raft.driver import SnapshotRules

@@ -13,8 +13,8 @@ from broker.broker import Broker
 from broker.catalog import catalog as catalog_module
 from broker.catalog.catalog import Catalog
 from broker.catalog.commands.catalog_commands import DeclareQueue
-from broker.confirms import Receipt
-from broker.queue_type import Arrival
+from broker.messages.confirms import Receipt
+from broker.queues.queue_type import Arrival
 from broker.session.publish import Publisher
 from broker.session.session import Session
 from broker.session.transactions import Completion

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from broker.message import Run
-from broker.stream_contract import Begin
+from broker.messages.message import Run
+from broker.queues.stream_contract import Begin
 from native.content import encode
 from raft.core.live_entries import LiveEntries
 from raft.core.messages import Entry, EntryKind

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from broker.message import Run
-from broker.queue_type import DeathReason
+from broker.messages.message import Run
+from broker.queues.queue_type import DeathReason
 from classic.queue import ClassicQueue
 from classic.store.backing import QueueBacking
 from native.content import encode

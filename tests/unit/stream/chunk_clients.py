@@ -6,9 +6,9 @@ from typing import Any
 
 from broker.actors import LogActor
 from broker.errors import BrokerError
+from broker.messages.stored_bytes import Sendable, in_memory
+from broker.queues.stream_contract import MessageFilter, OffsetSpec
 from broker.records import QueueRecord
-from broker.stored_bytes import Sendable, in_memory
-from broker.stream_contract import MessageFilter, OffsetSpec
 from native.content import messages
 from raft.core.messages import NodeId
 from storage.file_piece import FilePiece

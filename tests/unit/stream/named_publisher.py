@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
 
-from broker.confirms import Receipt
+from broker.messages.confirms import Receipt
 from broker.records import QueueRecord
 from raft.core.messages import NodeId
 from stream.chunks.chunk import SubBatch, message_item, sub_batch_item

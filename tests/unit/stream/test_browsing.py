@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from broker.browsed import Browsed
 from broker.errors import ResourceExhausted
-from broker.stream_contract import AtOffset, AtTime, Begin, OffsetSpec
+from broker.messages.browsed import Browsed
+from broker.queues.stream_contract import AtOffset, AtTime, Begin, OffsetSpec
 from native.content import messages
 from raft.core.messages import NodeId
 from replicated.letters import AnswerStatus, BadLetter, refusal

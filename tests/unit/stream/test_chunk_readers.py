@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import pytest
 
 from broker.errors import NotFound
-from broker.message import Run
+from broker.messages.message import Run
+from broker.queues.stream_contract import AtOffset, AtTime, Begin, OffsetSpec
 from broker.records import QueueRecord
-from broker.stream_contract import AtOffset, AtTime, Begin, OffsetSpec
 from native.content import encode
 from raft.core.messages import NodeId
 from stream.chunks.chunk import SubBatch, message_item, read_header, sub_batch_item

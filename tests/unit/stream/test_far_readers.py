@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from broker.errors import ResourceExhausted
-from broker.message import Run
+from broker.messages.message import Run
+from broker.queues.stream_contract import AtOffset, Begin, OffsetSpec
 from broker.records import QueueRecord
-from broker.stream_contract import AtOffset, Begin, OffsetSpec
 from native.content import encode
 from raft.core.messages import NodeId
 from replicated.letters import STATUS, AnswerStatus, BadLetter

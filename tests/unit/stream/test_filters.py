@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from broker.catalog.policy import EffectiveArguments
-from broker.consumer import Consumer
-from broker.message import LOOK_HEADERS, Run
-from broker.queue_type import Outcome, Slice
+from broker.messages.message import LOOK_HEADERS, Run
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import Outcome, Slice
+from broker.queues.stream_contract import Begin, MessageFilter
 from broker.records import QueueRecord
-from broker.stream_contract import Begin, MessageFilter
 from native.content import encode, messages
 from raft.core.messages import NodeId
 from stream.chunks.filters import FILTER_VALUE, WantedMessages, asked_filter

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.message import Run
+from broker.messages.message import Run
 from native.content import encode
 from stream.chunks.published_parts import PORTION_MESSAGES_MAX, numbered_run, parts_of_items, parts_of_run
 from wire.stream.publish_frame import unpack_ids

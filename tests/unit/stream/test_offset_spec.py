@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.stream_contract import AtOffset, AtTime, Begin, OffsetSpec
+from broker.queues.stream_contract import AtOffset, AtTime, Begin, OffsetSpec
 from stream.group.rules import age_in_ms
 from stream.reading.offset_spec import OFFSET_MAX, offset_spec
 from wire.amqp.tables import Timestamp

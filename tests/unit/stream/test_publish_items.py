@@ -9,7 +9,7 @@ import pytest
 
 from broker.catalog.policy import EffectiveArguments
 from broker.errors import ResourceExhausted
-from broker.message import LOOK_HEADERS, Run
+from broker.messages.message import LOOK_HEADERS, Run
 from native.content import encode
 from native.stream_publish import STREAM_RUN_UNPACKED_BYTES_MAX
 from replicated.portions import IN_FLIGHT_MAX, PORTION_BYTES_MAX

@@ -8,11 +8,11 @@ from random import Random
 
 import pytest
 
-from broker.consumer import Consumer
 from broker.errors import ResourceExhausted
-from broker.queue_type import Outcome, Slice
-from broker.stored_bytes import Sendable, in_memory
-from broker.stream_contract import AtOffset
+from broker.messages.stored_bytes import Sendable, in_memory
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import Outcome, Slice
+from broker.queues.stream_contract import AtOffset
 from native.content import messages
 from raft.core.messages import NodeId
 from raft.driver import SnapshotRules

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from broker.actors import ActorKind, LogActor
-from broker.consumer import Consumer
-from broker.stream_contract import Begin
+from broker.queues.consumer import Consumer
+from broker.queues.stream_contract import Begin
 from raft.core.messages import NodeId
 from storage.history.reader_records import ReaderRow, decode_readers
 from storage.names import LOG_DIRECTORY, LOG_SUFFIX, log_file, numbers_in

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from broker.message import Run
-from broker.stream_contract import Begin
+from broker.messages.message import Run
+from broker.queues.stream_contract import Begin
 from native.content import encode
 from stream.group.chunk_reading import StreamPlace
 from stream.reading.reader_figures import TURN_BYTES_MAX, ReaderFigures

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from broker.message import Run
+from broker.messages.message import Run
 from broker.records import QueueRecord
 from native.content import encode
 from raft.store.store_limits import StoreLimits

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from broker.queues.stream_contract import Begin, MessageFilter
 from broker.records import QueueRecord
-from broker.stream_contract import Begin, MessageFilter
 from raft.store.store_limits import StoreLimits
 from storage.names import KEPT_SUFFIX, LOG_SUFFIX
 from stream.chunks.chunk import CHUNK_HEADER_BYTES

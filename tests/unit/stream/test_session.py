@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from broker.confirms import Receipt
 from broker.errors import ResourceExhausted
+from broker.messages.confirms import Receipt
 from replicated.portions import AMPLE_BYTES, Owner, Portion
 from stream.chunks.chunk import message_item
 from stream.chunks.published_parts import PORTION_MESSAGES_MAX, PublishedPart

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.message import Run
+from broker.messages.message import Run
 from native.content import encode, messages
 from raft.core.errors import BadBytes
 from stream.chunks.chunk import SubBatch, message_item, sub_batch_item

@@ -10,8 +10,8 @@ import pytest
 
 from broker.errors import NotFound, ResourceExhausted
 from broker.pending import Pending
+from broker.queues.stream_contract import StreamContract, StreamFigures
 from broker.records import QueueRecord
-from broker.stream_contract import StreamContract, StreamFigures
 from raft.core.errors import RaftError, Unknown
 from raft.core.messages import NodeId
 from replicated.peer_letters import RefusedProposal

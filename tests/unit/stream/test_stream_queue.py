@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from broker.confirms import Receipt
-from broker.consumer import Consumer
 from broker.errors import BrokerError, ResourceExhausted
-from broker.message import Run
-from broker.queue_type import Slice
+from broker.messages.confirms import Receipt
+from broker.messages.message import Run
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import Slice
 from broker.records import QueueRecord
 from native.content import encode
 from raft.core.errors import RaftError, Unknown

@@ -1,4 +1,4 @@
-"""Streams in memory that keep broker/stream_contract.py, small enough to be read at a glance: nothing is durable.
+"""Streams in memory that keep broker/queues/stream_contract.py, small enough to be read at a glance: nothing is durable.
 
 A run that is published is one chunk. It is committed by `commit`, which every pump calls unless `commits_later` is set. Tests
 say where a stream is (`moved`), when a reader is attached (`attaches_later`), and that it cannot be read (`lose_readers`).
@@ -13,19 +13,17 @@ from typing import Any
 
 from broker.actors import LogActor
 from broker.broker import Broker
-from broker.browsed import Browsed
 from broker.catalog.policy import EffectiveArguments
 from broker.client_connection import Connection
-from broker.confirms import Receipt
-from broker.consumer import Consumer
 from broker.errors import BrokerError
-from broker.message import Run
+from broker.messages.browsed import Browsed
+from broker.messages.confirms import Receipt
+from broker.messages.message import Run
+from broker.messages.stored_bytes import Sendable
 from broker.pending import Pending
-from broker.queue_type import Got, HeldSlice, Outcome, Queue, QueueHost, QueueStatistics, Slice
-from broker.records import QueueRecord
-from broker.stored_bytes import Sendable
-from broker.stream_clients.stream_client import StreamClient
-from broker.stream_contract import (
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import Got, HeldSlice, Outcome, Queue, QueueHost, QueueStatistics, Slice
+from broker.queues.stream_contract import (
     AtOffset,
     Begin,
     ChunkReader,
@@ -37,6 +35,8 @@ from broker.stream_contract import (
     StreamPlaces,
     StreamTracking,
 )
+from broker.records import QueueRecord
+from broker.stream_clients.stream_client import StreamClient
 from tests.unit.broker.broker_world import World
 from wire.stream.publish_frame import StreamRun, pack_ids
 

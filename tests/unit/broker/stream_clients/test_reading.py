@@ -9,8 +9,8 @@ import pytest
 from broker.catalog.commands.catalog_commands import DeletePermission
 from broker.errors import AccessRefused, BrokerError, NotAllowed, NotFound, PreconditionFailed, ResourceExhausted
 from broker.pending import Pending
+from broker.queues.stream_contract import AtOffset, MessageFilter
 from broker.stream_clients.client_terms import ReadOptions
-from broker.stream_contract import AtOffset, MessageFilter
 from tests.unit.broker.stream_clients.fake_streams import FakeStream, StreamUser, StreamWorld
 from wire.stream.command_fields import OffsetSpec
 from wire.stream.command_keys import OffsetKind

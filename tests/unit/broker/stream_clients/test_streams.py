@@ -9,9 +9,9 @@ import pytest
 from broker.catalog.commands.catalog_commands import Bind, Command, DeclareQueue, SetVhostLimits
 from broker.errors import AccessRefused, NotFound, PreconditionFailed, ResourceExhausted
 from broker.pending import Pending
+from broker.queues.stream_contract import StreamPlaces
 from broker.stream_clients.client_terms import StreamAddress, StreamLocation
 from broker.stream_clients.stream_directory import LEADER_WAITS_MS
-from broker.stream_contract import StreamPlaces
 from tests.unit.broker.stream_clients.fake_streams import StreamUser, StreamWorld
 
 HERE, THERE = StreamAddress("here.test", 5552), StreamAddress("there.test", 5552)

@@ -16,9 +16,9 @@ from typing import Any
 from broker.errors import AccessRefused, BrokerError, NotAllowed, NotFound, NotSupported, PreconditionFailed
 from broker.login.audit import Audit
 from broker.login.client_address import ClientAddress
-from broker.message import Run
+from broker.messages.message import Run
 from broker.pending import Pending
-from broker.queue_type import Slice
+from broker.queues.queue_type import Slice
 from broker.turns import Turns
 from native.content import messages
 from native.frame_split import parse_publish

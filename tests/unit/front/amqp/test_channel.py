@@ -9,8 +9,8 @@ import pytest
 from pamqp import body, commands, frame, header
 
 from broker.errors import NotFound, ResourceExhausted
-from broker.message import Run
-from broker.queue_type import Slice
+from broker.messages.message import Run
+from broker.queues.queue_type import Slice
 from front.amqp.states import ConnectionState
 from native.content import encode
 from tests.unit.front.amqp.client import NOW, Client, names, publish, shown

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
-from broker.browsed import Browsed
 from broker.catalog.catalog import Catalog, default_commands
 from broker.catalog.commands import catalog_commands as commands
 from broker.catalog.definitions.definitions_writer import PasswordHashes
@@ -23,11 +22,12 @@ from broker.client_connection import Connection
 from broker.errors import AccessRefused, NotAllowed, NotFound, PreconditionFailed, ResourceExhausted
 from broker.login.audit import Audit
 from broker.login.client_address import ClientAddress
-from broker.message import Run
+from broker.messages.browsed import Browsed
+from broker.messages.message import Run
 from broker.operations.node_facts import AlarmFacts, ListenerFacts, NodeFacts
 from broker.operations.operations import Operations
 from broker.pending import Pending
-from broker.queue_type import QueueStatistics, Slice
+from broker.queues.queue_type import QueueStatistics, Slice
 from broker.records import BindingRecord, ExchangeRecord, QueueRecord, UserRecord
 from front.grpc.admin_service import AdminPorts
 from front.grpc.server import GrpcLimits, Server, Tls, serve

@@ -9,7 +9,7 @@ import grpc.aio
 import pytest
 
 import leveret
-from broker.queue_type import Slice
+from broker.queues.queue_type import Slice
 from front.grpc import consume_service
 from leveret import errors
 from leveret.channels import Stubs

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from broker import errors
 from broker.catalog.arguments import TEN_YEARS_MS
-from broker.message import LOOK_CC, LOOK_HEADERS, LOOK_REPLY_TO
+from broker.messages.message import LOOK_CC, LOOK_HEADERS, LOOK_REPLY_TO
 from front.grpc import convert
 from leveret.v1 import message_pb2 as pb
 from native import content

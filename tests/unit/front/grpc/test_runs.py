@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.errors import BrokerError
-from broker.message import Run
+from broker.messages.message import Run
 from front.grpc.runs import RUN_MESSAGES_MAX, pieces_of
 from leveret.v1 import message_pb2, publish_pb2
 from native import content

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker.operations.resources import QueueView
-from broker.queue_type import QueueStatistics
+from broker.queues.queue_type import QueueStatistics
 from broker.records import PolicyRecord, QueueRecord, VhostRecord
 from front.grpc import convert, describe
 from front.grpc.stubs import stub_of

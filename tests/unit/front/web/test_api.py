@@ -20,8 +20,8 @@ from broker.background_work import Unsliced
 from broker.catalog.catalog import Catalog, default_commands
 from broker.catalog.commands import catalog_commands as commands
 from broker.client_connection import Connection
-from broker.counters import Counters
-from broker.ended_traffic import EndedTraffic
+from broker.counting.counters import Counters
+from broker.counting.ended_traffic import EndedTraffic
 from broker.errors import TEXT_BYTES_MAX, AccessRefused, BrokerError, PreconditionFailed, ResourceExhausted
 from broker.limits import Limits
 from broker.login.audit import Audit
@@ -32,9 +32,9 @@ from broker.operations.node_facts import AlarmFacts, NodeFacts
 from broker.operations.operations import Operations
 from broker.operations.resources import QueueView
 from broker.pending import Pending
-from broker.queue_type import QueueStatistics
+from broker.queues.queue_type import QueueStatistics
+from broker.queues.stream_contract import StreamTracking
 from broker.records import BindingRecord, ExchangeRecord, PermissionRecord, PolicyRecord, QueueRecord, UserRecord
-from broker.stream_contract import StreamTracking
 from front.slices import SLICE_S
 from front.web.api import Api, WebPorts
 from front.web.http.request import HttpError, Request, Response, error_response

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from broker.counters import Counters
+from broker.counting.counters import Counters
 from broker.node_queues import Totals
-from broker.queue_type import QueueStatistics
+from broker.queues.queue_type import QueueStatistics
 from front.web.samples import fresh_sums, node_samples
 from front.web.samples.fresh_sums import FreshSums
 from front.web.samples.node_samples import NodeSamples, counts_row, deliveries_row

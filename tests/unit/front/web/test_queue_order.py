@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from broker.operations.operator import Operator
-from broker.queue_type import QueueStatistics
+from broker.queues.queue_type import QueueStatistics
 from broker.records import QueueRecord
 from front.web.lists.queue_order import LISTS_KEPT, OrderedQueues, value_of
 from front.web.samples.books import DETAILED, SampleBook

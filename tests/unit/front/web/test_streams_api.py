@@ -11,8 +11,8 @@ import pytest
 
 from broker.errors import AccessRefused, BrokerError, PreconditionFailed, ResourceExhausted
 from broker.operations.stream_admin import StreamAdmin
+from broker.queues.stream_contract import StreamPlaces
 from broker.records import UserRecord
-from broker.stream_contract import StreamPlaces
 from front.web.handlers import WebFront
 from front.web.http.request import HttpError, Request
 from front.web.resources.streams_api import StreamsApi

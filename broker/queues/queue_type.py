@@ -23,15 +23,15 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from broker.background_work import Work
-from broker.browsed import Browsed
-from broker.confirms import Receipt
-from broker.message import Run
+from broker.messages.browsed import Browsed
+from broker.messages.confirms import Receipt
+from broker.messages.message import Run
 from broker.pending import Pending
 
 if TYPE_CHECKING:
     from broker.actors import LogActor
     from broker.catalog.policy import EffectiveArguments
-    from broker.consumer import Consumer
+    from broker.queues.consumer import Consumer
     from broker.records import QueueRecord
 
 
@@ -191,7 +191,8 @@ class Queue(Protocol):
 
     def browse(self, skip: int, limit: int, now: int) -> Pending[list[Browsed]]:
         """Ready messages behind the first `skip`, in the order in which they would be delivered; nothing changes by it. Fewer
-        than `limit` also where more would be too many for one answer (broker/browsed.py). Raises NotSupported for replies."""
+        than `limit` also where more would be too many for one answer (broker/messages/browsed.py). Raises NotSupported for
+        replies."""
 
     def purge(self, now: int, by: LogActor | None = None) -> Pending[int]:
         """Drop all ready messages; answers how many, once that is durable. `by`: who asks, for the history."""
@@ -266,6 +267,6 @@ class QueueType(Protocol):
 
         A queue that may refuse messages (a length limit with overflow reject-publish) or counts their bytes
         (x-max-length-bytes) looks at each message of a run for itself, by the limits that it keeps to at this moment:
-        its kind divides run and receipt (broker/run_parts.py), for nobody else knows these limits in time. A limit
+        its kind divides run and receipt (broker/messages/run_parts.py), for nobody else knows these limits in time. A limit
         counts what is left when consumers have taken what they have room for, for a batch is to be as good as its
         messages one by one. A message with a TTL of 0 goes to a consumer that has room at this moment, or to nobody."""

@@ -1,4 +1,4 @@
-"""What the limit of its channel (broker/shared_limit.py) does to a consumer of a queue elsewhere.
+"""What the limit of its channel (broker/queues/shared_limit.py) does to a consumer of a queue elsewhere.
 
 Such a queue does not know how much is left of the limit, so it sends as much as the whole of it allows, and the excess waits on
 this node. After KEPT_WAITING_MS it goes back to its queue, where others can have it, and the consumer is given nothing
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.consumer import Consumer
-from broker.shared_limit import WakingHost
+from broker.queues.consumer import Consumer
+from broker.queues.shared_limit import WakingHost
 
 KEPT_WAITING_MS = 1_000  # longer than most clients take for a message, shorter than others should wait for one
 

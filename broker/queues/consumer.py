@@ -2,7 +2,7 @@
 
 The queue decides whose turn it is; the consumer says how many messages it has room for and passes what it gets to its
 session. `outstanding <= prefetch` whenever prefetch is set and every message is acknowledged by hand. The consumers of a
-channel may have a limit together, beside (broker/shared_limit.py).
+channel may have a limit together, beside (broker/queues/shared_limit.py).
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from broker.actors import LogActor
-from broker.queue_type import Queue, Slice
-from broker.shared_limit import SharedLimit
+from broker.queues.queue_type import Queue, Slice
+from broker.queues.shared_limit import SharedLimit
 
 # A consumer without prefetch still takes its messages in portions, so that one never starves the others.
 UNLIMITED_PORTION = 2048

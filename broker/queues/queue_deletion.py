@@ -13,7 +13,7 @@ from broker.actors import LogActor
 from broker.catalog.commands import catalog_commands as commands
 from broker.errors import NotFound, PreconditionFailed
 from broker.pending import Pending
-from broker.queue_type import Queue
+from broker.queues.queue_type import Queue
 
 
 class Deliverer(Protocol):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from broker.confirms import Receipt
-from broker.message import Run
+from broker.messages.confirms import Receipt
+from broker.messages.message import Run
 from native.content import body_bytes, skip
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from broker.catalog.policy import EffectiveArguments
-from broker.consumer import Consumer
-from broker.queue_type import Queue, QueueType
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import Queue, QueueType
 
 
 class OpenQueue:

@@ -6,7 +6,7 @@
                  their queues are asked in this order, and who is served goes behind the others
 
 A queue of this node asks for room when it has something to deliver. What a queue elsewhere sends in excess may be held back
-(broker/held_back.py): when it is that consumer's turn again, one message of the room that comes back is reserved for it, for
+(held_back.py): when it is that consumer's turn again, one message of the room that comes back is reserved for it, for
 RESERVED_MS, as queues of this node would take it before the message arrives.
 """
 
@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from broker.queue_type import Queue
+from broker.queues.queue_type import Queue
 
 RESERVED_MS = 1_000  # much longer than a message takes from one node to another
 
 
 class WakingHost(Protocol):
-    """What is needed of a broker.queue_type.QueueHost."""
+    """What is needed of a broker.queues.queue_type.QueueHost."""
 
     def wake(self, queue: Queue) -> None: ...
 

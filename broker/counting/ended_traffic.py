@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from broker.catalog.catalog import Catalog
 from broker.client_connection import Connection
-from broker.counters import Counters
+from broker.counting.counters import Counters
 from broker.names import DEFAULT_EXCHANGE
 
 if TYPE_CHECKING:
-    from broker.session.flows import FlowCounts
+    from broker.counting.flows import FlowCounts
 
 NOWHERE = ""  # in place of vhosts that have been deleted: no vhost has this name
 

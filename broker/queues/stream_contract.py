@@ -12,12 +12,12 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from broker.actors import LogActor
-from broker.browsed import Browsed
-from broker.confirms import Receipt
-from broker.message import Run
+from broker.messages.browsed import Browsed
+from broker.messages.confirms import Receipt
+from broker.messages.message import Run
+from broker.messages.stored_bytes import Sendable
 from broker.pending import Pending
-from broker.queue_type import Queue
-from broker.stored_bytes import Sendable
+from broker.queues.queue_type import Queue
 from wire.stream.publish_frame import StreamRun
 
 

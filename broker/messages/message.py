@@ -32,7 +32,7 @@ class DiedIn:
 
     queue_id: int
     position: tuple[int, int, int]  # see classic/store/log_records.py
-    reason: int  # broker/queue_type.py, DeathReason
+    reason: int  # broker/queues/queue_type.py, DeathReason
 
 
 @dataclass(slots=True)

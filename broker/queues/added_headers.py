@@ -6,7 +6,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from broker.queue_type import Slice
+from broker.queues.queue_type import Slice
 from native import content as contents
 from native.offsets import with_offsets
 from wire.amqp.tables import TableError, encode_value, join_properties, join_table, split_properties, split_table
