@@ -19,11 +19,12 @@ from broker.catalog.commands.metadata import Metadata
 from broker.client_connection import Connection
 from broker.counting.counters import Counters
 from broker.counting.ended_traffic import EndedTraffic
-from broker.errors import AccessRefused, ConnectionForced, NotAllowed
+from broker.errors import AccessRefused, BrokerError, ConnectionForced, NotAllowed
 from broker.history_level import HistoryLevel
 from broker.limits import Limits
 from broker.login.audit import Audit
 from broker.login.client_address import ClientAddress
+from broker.login.login_endings import CREDENTIAL_EXPIRED, LoginEndings
 from broker.node_queues import NodeQueues
 from broker.pending import Pending, ignore
 from broker.queues.consumer import Consumer
@@ -36,6 +37,7 @@ from broker.stream_clients.stream_client import StreamClient
 from broker.stream_clients.stream_clients import StreamClients
 from broker.turns import Turns
 from broker.unlogged import UnloggedCounter
+from broker.vouched.vouched_user import VouchedUser
 
 LOGIN_REFUSED = "Login was refused"
 # Everybody knows its password, so it opens from this machine only.
@@ -43,6 +45,16 @@ LOOPBACK_USER = "guest"
 # Tags whose users are told that a vhost does not exist; others hear that they may not enter.
 SEES_ALL_VHOSTS = frozenset({"administrator", "monitoring"})
 SESSIONS_PER_STEP = 20
+
+
+class TokenLogins(Protocol):
+    """Says who bears a token, and takes its time."""
+
+    def is_token(self, secret: bytes) -> bool:
+        """Whether this is one, whatever it is worth; known at once."""
+
+    def log_in(self, token: bytes, source: str) -> Pending[VouchedUser]:
+        """AccessRefused says what is wrong with it, for the log. ResourceExhausted: it could not be checked now."""
 
 
 class Authenticator(Protocol):
@@ -72,12 +84,15 @@ class Broker(NodeQueues):
         history: HistoryLevel = HistoryLevel.BASIC,
         queues_per_step: int = QUEUES_PER_STEP,
         unlogged: UnloggedCounter | None = None,
+        tokens: TokenLogins | None = None,
     ) -> None:
-        """`owner_prefix` makes a connection's id unique over the cluster, and over the processes of this node."""
+        """Without `tokens` passwords are all that lets in. `owner_prefix` makes a connection's id unique over the cluster, and
+        over the processes of this node."""
         self.audit = audit or Audit(note=ignore, warn=ignore)
         self.history = history  # how much the log says of what clients do
         self.closed_because = ""  # why no client is let in now
         self._authenticator = authenticator
+        self._tokens = tokens
         self._connections: dict[str, Connection] = {}
         self._sessions: dict[str, dict[Session, None]] = {}  # by connection
         self.ended = EndedTraffic(catalog)
@@ -97,13 +112,16 @@ class Broker(NodeQueues):
             unlogged=unlogged,
         )
         self.streams = StreamClients(self, self.ended)
+        self._endings = LoginEndings(self.call_at)
         metadata.subscribe(self._clients_concerned)
 
     # ------------------------------------------------------------------------- clients
 
     def authenticate(self, user: str, password: bytes, client: ClientAddress) -> Pending[UserRecord]:
         """Answers the user's record, or AccessRefused, which does not say what was wrong, or ResourceExhausted when the
-        password could not be checked now."""
+        password could not be checked now. A token in the place of the password says itself who it is."""
+        if self._tokens is not None and self._tokens.is_token(password):
+            return self.authenticate_token(password, client)
         record = self.catalog.users.get(user)
         answer: Pending[UserRecord] = Pending()
 
@@ -118,6 +136,29 @@ class Broker(NodeQueues):
                 answer.fail(AccessRefused(LOGIN_REFUSED))
 
         self._authenticator.verify(record, password, user, client.source).then(verified, answer.fail)
+        return answer
+
+    def authenticate_token(self, token: bytes, client: ClientAddress) -> Pending[UserRecord]:
+        """As `authenticate`."""
+        answer: Pending[UserRecord] = Pending()
+
+        def refused(error: BrokerError) -> None:
+            if isinstance(error, AccessRefused):
+                self.audit.login_failed(None, client, f"the token is refused: {error.text}")
+                error = AccessRefused(LOGIN_REFUSED)
+            answer.fail(error)
+
+        def accepted(user: VouchedUser) -> None:
+            if user.name == LOOPBACK_USER and not client.loopback:
+                refused(AccessRefused(f"{LOOPBACK_USER} is let in from this machine only"))
+                return
+            self.audit.logged_in(client)
+            answer.resolve(user)
+
+        if self._tokens is None:
+            refused(AccessRefused("this node takes no tokens, oauth2.resource_server_id is not set"))
+        else:
+            self._tokens.log_in(token, client.source).then(accepted, refused)
         return answer
 
     def authenticate_external(self, user: str, client: ClientAddress) -> Pending[UserRecord]:
@@ -151,16 +192,32 @@ class Broker(NodeQueues):
         self.turns.now = now
         if self.closed_because:
             raise ConnectionForced(self.closed_because)
+        connection.login = self._login_for_vhost(connection, now)
+        self._check_limits(connection)
+        self.totals.connections_opened += 1
+        self._connections[connection.id] = connection
+        self._sessions[connection.id] = {}
+        self._endings.watch(connection)
+
+    def _login_for_vhost(self, connection: Connection, now: int) -> UserRecord:
+        """Who it is, if they may use the virtual host."""
         vhost, user = connection.vhost, connection.user
         exists = vhost in self.catalog.vhosts
-        if not exists and self._sees_all_vhosts(user):
+        if not exists and self._sees_all_vhosts(connection):
             raise NotAllowed(f"vhost {vhost} not found")
         refused = f"access to vhost '{vhost}' refused for user '{user}'"
-        if not exists or not permissions.may_enter(self.catalog, user, vhost):
+        login = connection.login or self.catalog.users.get(user)
+        if not exists or login is None or not permissions.may_enter(self.catalog, login, vhost):
             raise NotAllowed(refused)  # the same for both: strangers do not learn what exists
-        connection.login = connection.login or self.catalog.users[user]
-        if not self._still_valid(connection.login):
+        if isinstance(login, VouchedUser) and login.has_ended(now):
+            raise NotAllowed(f"{refused}: {CREDENTIAL_EXPIRED}")
+        if not self._still_valid(login):
             raise NotAllowed(f"{refused}: its password was changed")
+        return login
+
+    def _check_limits(self, connection: Connection) -> None:
+        vhost, user = connection.vhost, connection.user
+        refused = f"access to vhost '{vhost}' refused for user '{user}'"
         if self.limits.connections and len(self._connections) >= self.limits.connections:
             raise NotAllowed(
                 f"{refused}: connection limit ({self.limits.connections}) of node '{self.node}' is reached"
@@ -168,12 +225,24 @@ class Broker(NodeQueues):
         limit = self.catalog.vhosts[vhost].limits.get("max-connections")
         if limit is not None and self._count(lambda one: one.vhost == vhost) >= limit:
             raise NotAllowed(f"{refused}: connection limit ({limit}) is reached")
-        limit = self.catalog.users[user].limits.get("max-connections")
+        record = self.catalog.users.get(user)
+        limit = record.limits.get("max-connections") if record is not None else None
         if limit is not None and self._count(lambda one: one.user == user) >= limit:
             raise NotAllowed(f"connection refused for user '{user}': user connection limit ({limit}) is reached")
-        self.totals.connections_opened += 1
-        self._connections[connection.id] = connection
-        self._sessions[connection.id] = {}
+
+    def renew_login(self, connection: Connection, user: UserRecord, now: int) -> None:
+        """Its client has proved anew who it is: what it may do, and until when, is what this says. Raises NotAllowed when it is
+        somebody else, or may not use its virtual host any more."""
+        self.turns.now = now
+        if user.name != connection.user:
+            raise NotAllowed(f"a connection of user '{connection.user}' cannot become one of another user")
+        connection.login = user
+        self._endings.watch(connection)
+        if not permissions.may_enter(self.catalog, user, connection.vhost):
+            raise NotAllowed(f"access to vhost '{connection.vhost}' refused for user '{user.name}'")
+        for session in list(self._sessions[connection.id]):
+            session.permissions_changed()
+        self.streams.permissions_changed(connection, now)
 
     def connection_closed(self, connection: Connection, now: int) -> None:
         """Also for a connection that was refused, or is closed already."""
@@ -181,6 +250,7 @@ class Broker(NodeQueues):
         if self._connections.pop(connection.id, None) is None:
             return
         self.totals.connections_closed += 1
+        self._endings.forget(connection)
         self.ended.connection_ended(connection)
         self.streams.connection_closed(connection, now)
         sessions = self._sessions[connection.id]
@@ -256,7 +326,7 @@ class Broker(NodeQueues):
                 self.ended.vhost_deleted(command.name)
                 self._close_connections(lambda one: one.vhost == command.name, f"vhost '{command.name}' is deleted")
             case commands.DeleteUser():
-                self._close_connections(lambda one: one.user == command.name, f"user '{command.name}' is deleted")
+                self._close_connections(lambda one: one.is_of(command.name), f"user '{command.name}' is deleted")
             case commands.PutUser():
                 self._user_changed(result)
             case commands.PutPermission():
@@ -265,29 +335,30 @@ class Broker(NodeQueues):
                 self._permission_changed(command.user, command.vhost)
 
     def _still_valid(self, login: UserRecord) -> bool:
-        """Whether who logged in as this user could do so with the same password now."""
+        """Whether who logged in as this user could do so with the same password now. Of others it does not decide."""
+        if login.vouched is not None:
+            return True
         record = self.catalog.users.get(login.name)
         return record is not None and record.password_hash == login.password_hash
 
-    def _sees_all_vhosts(self, user: str) -> bool:
-        record = self.catalog.users.get(user)
+    def _sees_all_vhosts(self, connection: Connection) -> bool:
+        login = connection.login
+        record = login if login is not None and login.vouched is not None else self.catalog.users.get(connection.user)
         return record is not None and not SEES_ALL_VHOSTS.isdisjoint(record.tags)
 
     def _user_changed(self, record: UserRecord) -> None:
         def has_old_password(one: Connection) -> bool:
-            return one.user == record.name and one.login is not None and not self._still_valid(one.login)
+            return one.is_of(record.name) and not self._still_valid(one.who)
 
         self._close_connections(has_old_password, f"the password of user '{record.name}' was changed")
 
     def _permission_changed(self, user: str, vhost: str) -> None:
         """Requests ask for their permission each time; what was once allowed and goes on by itself is stopped here."""
-        concerned = [one for one in self._connections.values() if one.user == user and one.vhost == vhost]
-        if not permissions.may_enter(self.catalog, user, vhost):
-            for connection in concerned:
+        for connection in [one for one in self._connections.values() if one.is_of(user) and one.vhost == vhost]:
+            if not permissions.may_enter(self.catalog, connection.who, vhost):
                 connection.left = GoneReason.FORCED
                 connection.close(ConnectionForced(f"access to vhost '{vhost}' was taken from user '{user}'"))
-            return
-        for connection in concerned:
+                continue
             for session in list(self._sessions[connection.id]):
                 session.permissions_changed()
             self.streams.permissions_changed(connection, self.turns.now)

@@ -43,6 +43,16 @@ class Connection:
             product=str(properties.get("product", "")),
         )
 
+    @property
+    def who(self) -> UserRecord:
+        """Whose rights count now: a client may renew what it has logged in with."""
+        assert self.login is not None, "a connection that the broker has not opened"
+        return self.login
+
+    def is_of(self, user: str) -> bool:
+        """Of a user whom the catalog has; somebody else may vouch for one of the same name."""
+        return self.user == user and self.who.vouched is None
+
     def note_publishing(self, alarm: str | None) -> None:
         """Called when it publishes for the first time, and whenever it does so during an alarm."""
         self.publishes = True

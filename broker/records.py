@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from broker.names import labelled
+from broker.vouched.scopes import ScopeRights
 
 Arguments = dict[str, Any]
 NODE_KINDS = ("disk", "ram")
@@ -58,6 +59,11 @@ class UserRecord:
     password_hash: str | None = field(repr=False)
     tags: tuple[str, ...] = ()
     limits: dict[str, int] = field(default_factory=dict)  # max-connections, max-channels
+
+    @property
+    def vouched(self) -> ScopeRights | None:
+        """What somebody else vouches for that the user may do; None: the catalog says it."""
+        return None
 
 
 @dataclass(slots=True, frozen=True)

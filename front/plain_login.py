@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-RESPONSE_BYTES_MAX = 4096
+RESPONSE_BYTES_MAX = 16_384  # of a token; passwords are shorter
 
 
 class MalformedResponse(ValueError):

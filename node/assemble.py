@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from broker.broker import Broker
+from broker.broker import Broker, TokenLogins
 from broker.catalog.catalog import Catalog
 from broker.errors import NotFound, PreconditionFailed, ResourceExhausted
 from broker.operations.node_facts import ListenerFacts
@@ -133,7 +133,7 @@ class Node:
         self._undo.callback(password_threads.close)
         hashing = config.auth.password_hashing
         verifier = Verifier(password_threads, self._clock.monotonic, loop.call_later, hashing=hashing)
-        kernel.begin(verifier)
+        kernel.begin(verifier, self._token_logins(loop))
         broker = kernel.broker
         input_share = InputShare(loop.call_soon)
         amqp, streams = self._amqp_server(broker, input_share), self._stream_server(broker, input_share)
@@ -252,6 +252,17 @@ class Node:
             may_have_queues = place.kind == RAM or store.get(IN_MEMORY_KEY) is not None
             await fetch_catalog(place, peers, calls, metadata.machine, None if may_have_queues else ENTER_S)
         return metadata
+
+    def _token_logins(self, loop: asyncio.AbstractEventLoop) -> TokenLogins | None:
+        """Raises ConfigError."""
+        section = self._config.oauth2
+        if not section.resource_server_id:
+            return None
+        # The libraries for it take time to start and memory, which nodes without it save.
+        from node.config_tokens import token_settings
+        from node.tokens.begin import begin_tokens
+
+        return begin_tokens(token_settings(section), loop, self._clock, self._undo)
 
     def _announced(self, peers: PeerSide) -> None:
         if peers.listens:

@@ -2,13 +2,11 @@
 
 Kept is an argon2id hash, or one in a form of RabbitMQ's (node/password_hashes.py).
 
-Verifying is made expensive on purpose, so it runs beside the event loop, at low priority, one at a time, in the order that
-broker/login/login_queue.py gives. A wrong password, an imported hash and a user that does not exist all take the time of one
+Verifying is made expensive on purpose, so it runs beside the event loop, at low priority, one at a time
+(node/login_checks.py). A wrong password, an imported hash and a user that does not exist all take the time of one
 argon2 verification. A password that was right is remembered for a while after it was used last, under a keyed hash that means
 nothing outside this process: many connections of one application then cost one verification, and a flood of wrong passwords
 does not keep it out. The hash kept for the user is part of that key, so a changed password holds at once.
-
-What cannot be checked now is refused as busy, after a pause: a client that is told so at once comes back at once.
 """
 
 from __future__ import annotations
@@ -18,15 +16,15 @@ import hmac
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import argon2
 
-from broker.errors import PreconditionFailed, ResourceExhausted
-from broker.login.login_queue import Full, LoginLimits, LoginQueue
+from broker.errors import PreconditionFailed
 from broker.pending import Pending
 from broker.records import UserRecord
 from node.background import Background
+from node.login_checks import CallLater, CheckLimits, LoginChecks
 from node.password_hashes import ARGON2, salted_hash, salted_hash_matches
 
 PASSWORD_BYTES_MAX = 1024
@@ -42,23 +40,9 @@ class HashCost:
 
 
 @dataclass(slots=True, frozen=True)
-class VerifierLimits:
+class VerifierLimits(CheckLimits):
     remembered: int = 4096  # passwords known to be right
     remembered_s: float = 300.0  # since one was used last
-    running: int = 1  # verifications at a time: each takes a core, and 19 MiB that it reads and writes all over
-    busy_pause_s: float = 1.0
-    busy_max: int = 4096  # refusals that wait for their pause; more are told at once
-    queue: LoginLimits = field(default_factory=LoginLimits)
-
-
-@dataclass(slots=True)
-class _Check:
-    """One verification that waits or runs, and who wants to know."""
-
-    credentials: bytes
-    kept: str | None
-    password: bytes = field(repr=False)
-    waiting: list[Pending[bool]] = field(default_factory=list)
 
 
 class Verifier:
@@ -68,14 +52,13 @@ class Verifier:
         self,
         background: Background,
         monotonic: Callable[[], float],
-        call_later: Callable[[float, Callable[[], None]], object],
+        call_later: CallLater,
         cost: HashCost | None = None,
         limits: VerifierLimits | None = None,
         hashing: str = ARGON2,
     ) -> None:
         """`hashing`: one of HASHINGS, for passwords that are kept from now on."""
         cost = cost or HashCost()
-        self._background = background
         self._monotonic = monotonic
         self._limits = limits or VerifierLimits()
         self._hashing = hashing
@@ -85,13 +68,12 @@ class Verifier:
         self._key = secrets.token_bytes(32)
         self._nobodys_hash = self._hasher.hash(secrets.token_bytes(16))
         self._remembered: OrderedDict[bytes, float] = OrderedDict()  # keyed hash -> until when
-        self._call_later = call_later
-        self._checks: dict[bytes, _Check] = {}  # that wait or run; equal credentials share one
-        self._queue: LoginQueue[_Check] = LoginQueue(self._limits.queue)
-        self._running = 0
-        self._wakes_at: float | None = None  # when the queue is looked at again
-        self._busy = 0
-        self.busy_total = 0
+        self._checks: LoginChecks[bool] = LoginChecks("the password", background, monotonic, call_later, self._limits)
+
+    @property
+    def busy_total(self) -> int:
+        """Of all refusals, those that say nothing of the password."""
+        return self._checks.busy_total
 
     def hash(self, password: str | bytes, current: str | None = None) -> str:
         """What to keep for this password: `current`, where that is its hash already. Takes as long as a verification or two;
@@ -114,77 +96,13 @@ class Verifier:
         credentials = self._credentials(user.name if user is not None else "", kept, password)
         if self._is_remembered(credentials):
             return Pending.of(True)
-        pending: Pending[bool] = Pending()
-        check = self._checks.get(credentials)
-        if check is not None:
-            check.waiting.append(pending)
-            return pending
-        check = _Check(credentials, kept, password, [pending])
-        try:
-            displaced = self._queue.offer(source, name, check)
-        except Full as error:
-            self._refuse_busy(check, str(error))
-            return pending
-        self._checks[credentials] = check
-        if displaced is not None:
-            del self._checks[displaced.credentials]
-            self._refuse_busy(displaced, "others are waiting for less")
-        self._begin_checks()
-        return pending
+        matching = self._checks.check(credentials, source, name, lambda: self._matches(kept, password))
+        return matching.map(lambda right: self._verified(credentials, right))
 
-    def _begin_checks(self) -> None:
-        """As many as may run, and then wait for when the next one may."""
-        while self._running < self._limits.running and (taken := self._queue.take(self._monotonic())) is not None:
-            self._running += 1
-            self._begin(*taken)
-        at = self._queue.next_at()
-        if at is not None and self._running < self._limits.running and (self._wakes_at is None or at < self._wakes_at):
-            self._wakes_at = at
-            self._call_later(max(0.0, at - self._monotonic()), self._wake)
-
-    def _begin(self, source: str, check: _Check) -> None:
-        began = self._monotonic()
-
-        def done(right: bool | None, error: Exception | None) -> None:
-            self._running -= 1
-            self._queue.checked(source, bool(right) or error is not None, began, self._monotonic())
-            self._finished(check, right, error)
-            self._begin_checks()
-
-        self._background.run(lambda: self._matches(check.kept, check.password), done)
-
-    def _wake(self) -> None:
-        self._wakes_at = None
-        self._begin_checks()
-
-    def _finished(self, check: _Check, right: bool | None, error: Exception | None) -> None:
-        del self._checks[check.credentials]
+    def _verified(self, credentials: bytes, right: bool) -> bool:
         if right:
-            self._remember(check.credentials)
-        for pending in check.waiting:
-            if error is not None:
-                pending.fail(ResourceExhausted(f"the password could not be checked: {type(error).__name__}"))
-            else:
-                pending.resolve(bool(right))
-
-    def _refuse_busy(self, check: _Check, why: str) -> None:
-        self.busy_total += len(check.waiting)
-        error = ResourceExhausted(f"the password was not checked, too many logins are waiting ({why}): try again later")
-
-        def refuse() -> None:
-            for pending in check.waiting:
-                pending.fail(error)
-
-        if self._busy >= self._limits.busy_max:
-            refuse()
-            return
-        self._busy += 1
-
-        def refuse_late() -> None:
-            self._busy -= 1
-            refuse()
-
-        self._call_later(self._limits.busy_pause_s, refuse_late)
+            self._remember(credentials)
+        return right
 
     def _credentials(self, user: str, kept: str | None, password: bytes) -> bytes:
         keyed = hmac.new(self._key, digestmod=hashlib.sha256)

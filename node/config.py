@@ -82,6 +82,27 @@ class AuthSection(Section, frozen=True):
     password_hashing: str = "argon2id"  # of new passwords: argon2id, or sha256 or sha512 as RabbitMQ has them
 
 
+class Oauth2Section(Section, frozen=True):
+    """Logins with tokens of OAuth 2 (docs/tokens.md), beside those with passwords."""
+
+    resource_server_id: str = ""  # who this cluster is to issuers of tokens; empty: no tokens are taken
+    scope_prefix: str = "{resource_server_id}."  # of scopes that are for this cluster; empty: all are
+    verify_aud: bool = True  # a token is for this cluster only where its aud says so
+    issuer: str = ""  # what iss has to be; empty: it is not looked at
+    jwks_url: str = ""  # where the issuer publishes its keys: https://..., or http://... of this machine
+    jwks_ca: str = ""  # PEM file: who has signed its certificate; empty: whom this machine trusts
+    keys: dict[str, str] = {}  # or files with keys, by key id (kid): a PEM public key or certificate, or a JWK
+    default_key: str = ""  # key id for tokens that name none
+    algorithms: tuple[str, ...] = ()  # of signatures, such as RS256; empty: each that its key can be used with
+    additional_scopes_key: str = ""  # claims with more scopes, spaces between them: roles realm_access.roles
+    scope_aliases: dict[
+        str, str
+    ] = {}  # scopes of other programs, and for which of ours each stands, spaces between them
+    preferred_username_claims: tuple[str, ...] = ("sub", "client_id")  # the first that a token has names its user
+    require_exp: bool = True  # a token without an end is refused
+    leeway_s: int = 5  # by which clocks may differ, at the beginning and at the end of a token
+
+
 class DefinitionsSection(Section, frozen=True):
     path: str = ""  # imported at each start: a file, or a folder with *.json files; a new cluster then has no guest
 
@@ -234,6 +255,7 @@ class Config(Section, frozen=True):
     cluster: ClusterSection = ClusterSection()
     tls: TlsSection = TlsSection()
     auth: AuthSection = AuthSection()
+    oauth2: Oauth2Section = Oauth2Section()
     definitions: DefinitionsSection = DefinitionsSection()
     amqp: AmqpSection = AmqpSection()
     stream: StreamSection = StreamSection()
@@ -323,9 +345,21 @@ def check(config: Config) -> None:
         given_minutes = config.management.login_session_minutes
         raise ConfigError(f"management.login_session_minutes is {given_minutes}: give a minute or more")
     check_cluster(config)
+    check_oauth2(config.oauth2)
     for name in ("amqp", "amqps", "stream", "streams", "grpc", "http", "https"):
         for address in getattr(config.listen, name):
             host_and_port(address, f"listen.{name}")
+
+
+def check_oauth2(section: Oauth2Section) -> None:
+    """Raises ConfigError. What needs the library for tokens is checked where they are begun with."""
+    has_keys = bool(section.jwks_url or section.keys)
+    if section.resource_server_id and not has_keys:
+        raise ConfigError(
+            "oauth2.resource_server_id is given: give oauth2.jwks_url or oauth2.keys too, to verify tokens with"
+        )
+    if has_keys and not section.resource_server_id:
+        raise ConfigError("oauth2.jwks_url or oauth2.keys is given: give oauth2.resource_server_id too")
 
 
 def check_cluster(config: Config) -> None:

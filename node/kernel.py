@@ -25,7 +25,7 @@ from typing import Any
 
 from broker.actors import submitter
 from broker.background_work import BackgroundWork
-from broker.broker import Authenticator, Broker
+from broker.broker import Authenticator, Broker, TokenLogins
 from broker.catalog.catalog import Catalog, default_commands
 from broker.catalog.commands.catalog_commands import AddNode, Command, JoinNode, NodeStarted, SetClusterId
 from broker.catalog.commands.metadata_entry import ENTRY_NEWEST, WhenAndWho
@@ -218,7 +218,7 @@ class Kernel:
         member.on_leading = metadata.leading_changed
         member.take_part(foundation.groups, self._owners)
 
-    def begin(self, authenticator: Authenticator) -> None:
+    def begin(self, authenticator: Authenticator, tokens: TokenLogins | None = None) -> None:
         ports, metadata, place, wall_ms = self._ports, self.metadata, self.place, self._wall_ms
         self.places = QueuePlaces(place.number, metadata.catalog, metadata, self.groups.trusts)
         work = self._turns_of_work()
@@ -238,6 +238,7 @@ class Kernel:
             history=self._settings.history,
             queues_per_step=self._settings.queues_per_step,
             unlogged=self._unlogged,
+            tokens=tokens,
         )
         broker.replies.join(str(place.number), RemoteReplies(self._calls, broker.replies, wall_ms))
         groups = broker.streams.groups

@@ -8,6 +8,8 @@ from broker.catalog import permissions
 from broker.catalog.catalog import Catalog
 from broker.errors import AccessRefused, InvalidRequest, NotFound
 from broker.records import UserRecord
+from broker.vouched.scopes import ScopeRights
+from broker.vouched.vouched_user import VouchedUser
 
 MANAGEMENT = "management"
 POLICYMAKER = "policymaker"
@@ -33,10 +35,18 @@ class Operator:
 
     name: str
     tags: tuple[str, ...]
+    vouched: ScopeRights | None = None  # as UserRecord has it
 
     @classmethod
     def of(cls, user: UserRecord) -> Operator:
-        return cls(user.name, tuple(user.tags))
+        return cls(user.name, tuple(user.tags), user.vouched)
+
+    @property
+    def login(self) -> UserRecord:
+        """As a connection of theirs has it."""
+        if self.vouched is None:
+            return UserRecord(self.name, None, self.tags)
+        return VouchedUser(self.name, None, self.tags, rights=self.vouched, until_ms=None)
 
     def has_tag(self, tag: str) -> bool:
         """Or one that includes it."""
@@ -52,7 +62,7 @@ class Operator:
 
     def may_see(self, catalog: Catalog, vhost: str) -> bool:
         """Monitoring sees every vhost, others those that they may enter."""
-        return self.has_tag(MONITORING) or permissions.may_enter(catalog, self.name, vhost)
+        return self.has_tag(MONITORING) or permissions.may_enter(catalog, self, vhost)
 
     def check_may_see(self, catalog: Catalog, vhost: str) -> None:
         """Only those who may see a vhost learn whether it exists. Raises AccessRefused or NotFound."""

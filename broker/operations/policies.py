@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from broker.catalog import permissions
 from broker.catalog.commands import catalog_commands as commands
 from broker.errors import NotFound
 from broker.operations.operator import ADMINISTRATOR, MANAGEMENT, POLICYMAKER, Operator, check_named, no_access
@@ -45,6 +46,6 @@ class Policies:
     def _check_may_change(self, who: Operator, vhost: str, name: str, operator: bool) -> None:
         """Policies are made where their maker may go themselves; monitoring alone is only for looking."""
         who.require_tag(ADMINISTRATOR if operator else POLICYMAKER)
-        if not who.has_tag(ADMINISTRATOR) and self._catalog.permissions(who.name, vhost) is None:
+        if not who.has_tag(ADMINISTRATOR) and not permissions.may_enter(self._catalog, who, vhost):
             raise no_access(who, vhost)
         check_named("policy", name)

@@ -184,7 +184,7 @@ class Resources:
         return delete_queue(self._broker, queue, if_unused=if_unused, if_empty=if_empty, now=now, by=submitter())
 
     def _check_may_configure(self, who: Operator, kind: ResourceKind, vhost: str, name: str) -> None:
-        permissions.check(self._catalog, who.name, vhost, "configure", kind, name)
+        permissions.check(self._catalog, who, vhost, "configure", kind, name)
 
 
 def default_exchange(vhost: str) -> ExchangeRecord:

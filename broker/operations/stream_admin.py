@@ -48,7 +48,9 @@ class StreamAdmin:
         return asked.map(lambda created: _must_be_new(name, vhost, created=created))
 
     def _super_streams(self, who: Operator, vhost: str, now: int) -> SuperStreams:
-        connection = Connection("", "", who.name, vhost, "", {}, now, _nobody_to_close, _nobody_to_block, dict)
+        connection = Connection(
+            "", "", who.name, vhost, "", {}, now, _nobody_to_close, _nobody_to_block, dict, login=who.login
+        )
         topology, access = Topology(self._broker, connection), StreamAccess(self._broker, connection)
         directory = StreamDirectory(self._broker, access, topology, vhost, lambda _: None)
         return SuperStreams(self._broker, topology, directory, vhost)

@@ -42,17 +42,17 @@ class Vhosts:
     def may_use(self, who: Operator, name: str) -> bool:
         """Whether it exists and they have permissions there; administrators need none."""
         return name in self._catalog.vhosts and (
-            who.has_tag(ADMINISTRATOR) or permissions.may_enter(self._catalog, who.name, name)
+            who.has_tag(ADMINISTRATOR) or permissions.may_enter(self._catalog, who, name)
         )
 
     def put(self, who: Operator, record: VhostRecord, limits: Mapping[str, int] | None = None) -> Pending[bool]:
         """Answers whether it existed. Without limits those that it has stay. Its maker may use a new vhost at once, as with
-        RabbitMQ."""
+        RabbitMQ, unless somebody else says what they may do."""
         who.require_tag(ADMINISTRATOR)
         check_named("vhost", record.name)
         existed = record.name in self._catalog.vhosts
         answer = self._submit(commands.PutVhost(record))
-        if not existed:
+        if not existed and who.vouched is None:
             everything = PermissionRecord(who.name, record.name, EVERYTHING, EVERYTHING, EVERYTHING)
             answer = self._then(answer, commands.PutPermission(everything))
         if limits:

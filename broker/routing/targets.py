@@ -31,6 +31,7 @@ from contextlib import suppress
 
 from broker.catalog import permissions
 from broker.catalog.catalog import Catalog
+from broker.client_connection import Connection
 from broker.errors import AccessRefused, NotFound, NotSupported
 from broker.exchanges.bindings import RecentHistoryBindings
 from broker.names import check_length, labelled, not_found
@@ -129,14 +130,14 @@ class TargetCache:
 
 
 class Router:
-    """Finds targets for one user in one vhost."""
+    """Finds targets for one client's user in its vhost."""
 
-    def __init__(self, catalog: Catalog, open_queues: OpenQueues, asks: Asks, user: str, vhost: str) -> None:
+    def __init__(self, catalog: Catalog, open_queues: OpenQueues, asks: Asks, connection: Connection) -> None:
         self._catalog = catalog
         self._asks = asks
         self._open_queues = open_queues
-        self._user = user
-        self._vhost = vhost
+        self._connection = connection
+        self._vhost = connection.vhost
 
     def target(self, exchange: str, routing_key: str, mandatory: bool, immediate: bool) -> Target:
         """Where messages without headers go. Raises what publishing there would: AccessRefused, NotFound, NotSupported."""
@@ -154,7 +155,7 @@ class Router:
     def for_message(self, target: Target, keys: Sequence[str], props: bytes) -> Target:
         """The target of one message with its own keys, headers or properties. Raises AccessRefused for a forbidden key."""
         for key in keys[1:]:
-            permissions.check_topic(self._catalog, self._user, self._vhost, "write", target.exchange, key)
+            permissions.check_topic(self._catalog, self._connection.who, self._vhost, "write", target.exchange, key)
         own = Target(target.exchange, keys, target.mandatory, self._catalog.version, props)
         self._find_queues(own)
         return own
@@ -171,13 +172,13 @@ class Router:
 
     def _check_permitted(self, exchange: str, routing_key: str) -> None:
         catalog, vhost = self._catalog, self._vhost
-        permissions.check(catalog, self._user, vhost, "write", "exchange", exchange)
+        permissions.check(catalog, self._connection.who, vhost, "write", "exchange", exchange)
         record = catalog.exchange(vhost, exchange)
         if exchange and record is None:
             raise not_found("exchange", exchange, vhost)
         if record is not None and record.internal:
             raise AccessRefused(f"cannot publish to internal {labelled('exchange', exchange, vhost)}")
-        permissions.check_topic(catalog, self._user, vhost, "write", exchange, routing_key)
+        permissions.check_topic(catalog, self._connection.who, vhost, "write", exchange, routing_key)
 
     def _find_queues(self, target: Target) -> None:
         """Fill in where it leads, and what that depends on."""

@@ -69,7 +69,7 @@ class Publisher:
         self._broker = broker
         self._catalog: Catalog = broker.catalog
         self._sink = sink
-        self._router = Router(broker.catalog, broker.open_queues, broker.asks, self._user, self._vhost)
+        self._router = Router(broker.catalog, broker.open_queues, broker.asks, connection)
         self._flows = Flows()
         self._sizes = broker.message_sizes[connection.protocol]
         self._targets = TargetCache(self._flows.fold)
@@ -241,8 +241,9 @@ class Publisher:
     def _check_user_id(self, user_id: str) -> None:
         if user_id == self._user:
             return
-        record = self._catalog.users.get(self._user)
-        if record is None or "impersonator" not in record.tags:
+        who = self._connection.who
+        current = self._catalog.users.get(who.name) if who.vouched is None else who
+        if current is None or "impersonator" not in current.tags:
             raise PreconditionFailed(f"user_id property set to '{user_id}' but authenticated user was '{self._user}'")
 
     # runs whose headers or properties matter

@@ -290,7 +290,7 @@ class Session:
             self.consumer_cancelled(consumer)
 
     def _may_read(self, queue: str) -> bool:
-        return permissions.allowed(self._broker.catalog, self.user, self.vhost, "read", queue)
+        return permissions.allowed(self._broker.catalog, self.connection.who, self.vhost, "read", queue)
 
     # settling
 

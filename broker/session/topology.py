@@ -44,7 +44,7 @@ class Topology:
         self.actor = connection.actor
         self._broker = broker
         self._catalog: Catalog = broker.catalog
-        self._user = connection.user
+        self._connection = connection
         self._vhost = connection.vhost
         self._owner = broker.owner_of(connection)  # of the exclusive queues that it declares
         self._last_declared: str | None = None
@@ -66,7 +66,7 @@ class Topology:
         name = names.clean(name)
         names.check_not_default_exchange(name)
         if passive:
-            permissions.check_any(self._catalog, self._user, self._vhost, "exchange", name)
+            permissions.check_any(self._catalog, self._connection.who, self._vhost, "exchange", name)
             if self._catalog.exchange(self._vhost, name) is None:
                 raise names.not_found("exchange", name, self._vhost)
             return Pending.of(None)
@@ -140,7 +140,7 @@ class Topology:
             names.check_not_default_exchange(destination)
         self.check_permission("write", kind, destination)
         self.check_permission("read", "exchange", source)
-        permissions.check_topic(self._catalog, self._user, self._vhost, "read", source, routing_key)
+        permissions.check_topic(self._catalog, self._connection.who, self._vhost, "read", source, routing_key)
         return BindingRecord(self._vhost, source, destination, kind, routing_key, arguments)
 
     # queues
@@ -160,7 +160,7 @@ class Topology:
         if is_reply_name(name):
             return self._declare_reply_name(name)
         if passive:
-            permissions.check_any(self._catalog, self._user, self._vhost, "queue", name)
+            permissions.check_any(self._catalog, self._connection.who, self._vhost, "queue", name)
             self.existing(name)
             return self._declared(name, now)
         is_server_named = not name
@@ -235,7 +235,7 @@ class Topology:
         return self._broker.submit(command, now, self.actor)
 
     def check_permission(self, access: Access, kind: ResourceKind, name: str) -> None:
-        permissions.check(self._catalog, self._user, self._vhost, access, kind, name)
+        permissions.check(self._catalog, self._connection.who, self._vhost, access, kind, name)
 
     def _check_leads_to(self, kind: ResourceKind, name: str, exchange: Any) -> None:
         """To send a queue's dead letters or an exchange's unroutable messages to an exchange, a user must be allowed to read

@@ -26,24 +26,26 @@ class StreamAccess:
     def __init__(self, broker: NodeQueues, connection: Connection) -> None:
         self._broker = broker
         self._catalog = broker.catalog
-        self._user = connection.user
+        self._connection = connection
         self._vhost = connection.vhost
 
     def may(self, access: Access, name: str) -> bool:
-        return permissions.allowed(self._catalog, self._user, self._vhost, access, name)
+        return permissions.allowed(self._catalog, self._connection.who, self._vhost, access, name)
 
     def may_enter(self) -> bool:
-        return permissions.may_enter(self._catalog, self._user, self._vhost)
+        return permissions.may_enter(self._catalog, self._connection.who, self._vhost)
 
     def stream(self, access: Access, name: str) -> StreamContract:
         """Raises AccessRefused, NotFound, or ResourceExhausted while this node is about to open it."""
-        permissions.check(self._catalog, self._user, self._vhost, access, "queue", name)
+        permissions.check(self._catalog, self._connection.who, self._vhost, access, "queue", name)
         return self._open(name)
 
     def visible(self, name: str) -> StreamContract:
         """For whoever may read it or write to it. Raises as `stream`."""
         if not (self.may("read", name) or self.may("write", name)):
-            raise AccessRefused(f"access to {labelled(STREAM, name, self._vhost)} refused for user '{self._user}'")
+            raise AccessRefused(
+                f"access to {labelled(STREAM, name, self._vhost)} refused for user '{self._connection.user}'"
+            )
         return self._open(name)
 
     def record(self, name: str) -> QueueRecord:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from broker.client_connection import Connection as BrokerConnection
-from broker.errors import AccessRefused, BrokerError, ResourceExhausted
+from broker.errors import AccessRefused, BrokerError, NotAllowed, ResourceExhausted
 from front.amqp import sasl
 from front.amqp.backpressure import Backpressure
 from front.amqp.replies import COMMAND_INVALID, NOT_ALLOWED, ProtocolError
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from broker.records import UserRecord
 
 LOGIN_TIMEOUT_S = 60.0  # for this node to check a password, when hundreds log in at once
+SECRET_REFUSED = "New secret was refused by one of the backends"  # RabbitMQ's words
 FRAME_MAX_MIN = 8192  # what the smallest client must be able to receive
 
 # The second is what early 0-9-1 clients send; it was never standardised, and RabbitMQ takes it too.
@@ -198,11 +199,39 @@ def open_vhost(connection: HandshakeConnection, arguments: Arguments) -> None:
 
 
 def update_secret(connection: HandshakeConnection, arguments: Arguments) -> None:
-    """Taken as it is, as RabbitMQ does with the users it keeps itself: the message renews credentials that run out, and a
-    password does not. It gives nothing either: a connection whose password was changed has been closed by the broker.
+    """Renews a token. The password of a user that the catalog keeps is taken as it is, as RabbitMQ does: it does not run out.
+    It gives nothing either: a connection whose password was changed has been closed by the broker.
     """
-    connection.permissions_changed()
+    client = connection.client
+    assert client is not None, "an open connection that the broker does not know"
+    if client.who.vouched is None:
+        connection.permissions_changed()
+        connection.send_method("connection.update-secret-ok")
+        return
+    pending = connection.broker.authenticate_token(arguments["new_secret"], connection.peer.address)
+    pending.then(
+        lambda user: _secret_renewed(connection, client, user),
+        lambda error: _secret_refused(connection, client, error),
+    )
+
+
+def _secret_renewed(connection: HandshakeConnection, client: BrokerConnection, user: UserRecord) -> None:
+    if connection.client is not client:
+        return  # it ended while the token was checked
+    try:
+        connection.broker.renew_login(client, user, connection.now)
+    except BrokerError as error:
+        connection.close_for_broker(error)
+        return
+    connection.login = user
     connection.send_method("connection.update-secret-ok")
+
+
+def _secret_refused(connection: HandshakeConnection, client: BrokerConnection, error: BrokerError) -> None:
+    """As with a login, that it could not be checked now is no refusal."""
+    if connection.client is client:
+        refused = error if isinstance(error, ResourceExhausted) else NotAllowed(SECRET_REFUSED)
+        connection.close_for_broker(refused)
 
 
 HANDLERS: dict[str, Callable[[HandshakeConnection, Arguments], None]] = {

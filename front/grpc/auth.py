@@ -1,8 +1,8 @@
 """Who is calling: verified before anything of a handler runs.
 
-Credentials come with every call, as `authorization: Basic base64(user:password)`, or as the certificate of a TLS client.
-Checking a password is slow on purpose; that a call after the first one is quick, and that a changed password counts at
-once, is the broker's authenticator's doing.
+Credentials come with every call, as `authorization: Basic base64(user:password)` or `Bearer` and a token, or as the certificate
+of a TLS client. Checking a password is slow on purpose; that a call after the first one is quick, and that a changed password
+counts at once, is the broker's authenticator's doing.
 
 Health checks and reflection are open to everybody: probes have no password, and the protocol is no secret.
 """
@@ -36,7 +36,7 @@ OPEN_SERVICES = (
     "/grpc.reflection.v1alpha.ServerReflection/",
 )
 
-CREDENTIALS_BYTES_MAX = 4096
+CREDENTIALS_BYTES_MAX = 12_288  # with a token among them; less than the metadata of a call may be
 OPEN_CALLS_MAX = 16  # of one connection at a time, for health checks and reflection
 
 
@@ -44,6 +44,8 @@ class GrpcLogins(Protocol):
     """What is asked of the catalog and the broker."""
 
     def authenticate(self, user: str, password: bytes, client: ClientAddress) -> Pending[UserRecord]: ...
+
+    def authenticate_token(self, token: bytes, client: ClientAddress) -> Pending[UserRecord]: ...
 
     def authenticate_external(self, user: str, client: ClientAddress) -> Pending[UserRecord]: ...
 
@@ -141,31 +143,32 @@ class Authenticate(grpc.aio.ServerInterceptor):
         if side is None:
             raise ConnectionForced("the connection has ended")
         client = ClientAddress(*side.address, is_loopback(side.address[0]), call.PROTOCOL)
-        credentials = _basic(context)
-        if credentials is not None:
-            record = await self._check_password(*credentials, client)
-        else:
-            record = await self._check_certificate(context, client)
+        scheme, encoded = _authorization(context)
+        try:
+            record = await answered(self._asked(context, scheme, encoded, client))
+        except AccessRefused as error:
+            raise Unauthenticated(error.text) from error
         self._relay.logged_in(side)
         acting_for(Actor(record.name, client))
         return Caller(record.name, tuple(record.tags), client.address, _is_tls(context), record)
 
-    async def _check_password(self, user: str, password: bytes, client: ClientAddress) -> UserRecord:
-        try:
-            return await answered(self._users.authenticate(user, password, client))
-        except AccessRefused as error:
-            raise Unauthenticated(error.text) from error
+    def _asked(self, context: call.Context, scheme: str, encoded: str, client: ClientAddress) -> Pending[UserRecord]:
+        if scheme == "basic":
+            return self._users.authenticate(*_user_and_password(encoded), client)
+        if scheme == "bearer":
+            return self._users.authenticate_token(encoded.encode(), client)
+        return self._users.authenticate_external(named_by_certificate(context), client)
 
-    async def _check_certificate(self, context: call.Context, client: ClientAddress) -> UserRecord:
-        names = context.auth_context().get("x509_common_name", ()) if _certificate_verified(context) else ()
-        if not names:
-            raise Unauthenticated(
-                "no credentials: send metadata `authorization: Basic <base64 of user:password>` with each call"
-            )
-        try:
-            return await answered(self._users.authenticate_external(_text(next(iter(names))), client))
-        except AccessRefused as error:
-            raise Unauthenticated(error.text) from error
+
+def named_by_certificate(context: call.Context) -> str:
+    """Raises Unauthenticated."""
+    names = context.auth_context().get("x509_common_name", ()) if _certificate_verified(context) else ()
+    if not names:
+        raise Unauthenticated(
+            "no credentials: send metadata `authorization: Basic <base64 of user:password>`, or `Bearer <token>`, with "
+            "each call"
+        )
+    return _text(next(iter(names)))
 
 
 async def _only_request(context: call.Context) -> Any:
@@ -186,16 +189,24 @@ def _certificate_verified(context: call.Context) -> bool:
     return bool(context.peer_identities())
 
 
-def _basic(context: call.Context) -> tuple[str, bytes] | None:
-    """User and password, or None when there is no such metadata. Raises Unauthenticated when it cannot be read."""
+def _authorization(context: call.Context) -> tuple[str, str]:
+    """The scheme, in lower case, and what follows it; two empty texts when there is no such metadata. Raises Unauthenticated
+    when it cannot be read."""
     values = [item for key, item in (context.invocation_metadata() or ()) if key == "authorization"]
     if not values:
-        return None
+        return "", ""
     scheme, _, encoded = _text(values[0]).partition(" ")
-    if scheme.lower() != "basic" or len(values) > 1 or len(encoded) > CREDENTIALS_BYTES_MAX:
-        raise Unauthenticated("metadata `authorization` is to be, once: Basic <base64 of user:password>")
+    if scheme.lower() not in ("basic", "bearer") or len(values) > 1 or len(encoded) > CREDENTIALS_BYTES_MAX:
+        raise Unauthenticated(
+            "metadata `authorization` is to be, once: Basic <base64 of user:password>, or Bearer <token>"
+        )
+    return scheme.lower(), encoded.strip()
+
+
+def _user_and_password(encoded: str) -> tuple[str, bytes]:
+    """Raises Unauthenticated."""
     try:
-        user, colon, password = base64.b64decode(encoded.strip(), validate=True).partition(b":")
+        user, colon, password = base64.b64decode(encoded, validate=True).partition(b":")
         name = user.decode()
     except (binascii.Error, ValueError):
         colon = b""

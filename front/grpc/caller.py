@@ -31,7 +31,7 @@ def caller() -> Caller:
 def operator() -> Operator:
     """The same, as who asks for an operation."""
     who = _caller.get()
-    return Operator(who.user, who.tags)
+    return Operator(who.user, who.tags, who.login.vouched if who.login is not None else None)
 
 
 def set_caller(caller: Caller) -> None:

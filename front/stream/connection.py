@@ -369,10 +369,11 @@ class StreamConnection:
         if first_check_s:
             self._deadlines.set(Due.HEARTBEAT, first_check_s)
 
-    def renew_permissions(self) -> None:
+    def renew_login(self, user: UserRecord) -> None:
         """Raises BrokerError."""
-        assert self.session is not None, "a running connection without a session"
-        self.session.permissions_changed(self.now)
+        assert self.client is not None, "a running connection that the broker does not know"
+        self.login = user
+        self.host.renew_login(self.client, user, self.now)
 
     def set_blocked(self, reason: str | None) -> None:
         """A publishing client is not read from while an alarm is raised; the protocol has no word for it."""

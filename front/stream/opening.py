@@ -62,7 +62,10 @@ class OpeningConnection(Protocol):
 
     def enter_vhost(self, vhost: str) -> None: ...
 
-    def renew_permissions(self) -> None: ...
+    def renew_login(self, user: UserRecord) -> None: ...
+
+    @property
+    def user(self) -> str: ...
 
 
 def peer_properties(connection: OpeningConnection, request: PeerPropertiesRequest) -> None:
@@ -160,7 +163,7 @@ def authenticate_again(connection: OpeningConnection, request: SaslAuthenticateR
         connection.send(SaslAuthenticateResponse(request.correlation, ResponseCode.CANNOT_CHANGE_MECHANISM))
         return
     try:
-        if request.mechanism == "PLAIN" and plain(request.data).user != connection.login.name:
+        if _names_another_user(connection.login, request):
             connection.send(SaslAuthenticateResponse(request.correlation, ResponseCode.CANNOT_CHANGE_USER))
             return
         pending = _verified(connection, request)
@@ -175,10 +178,17 @@ def authenticate_again(connection: OpeningConnection, request: SaslAuthenticateR
     )
 
 
+def _names_another_user(login: UserRecord, request: SaslAuthenticateRequest) -> bool:
+    """What a client says beside a token does not count. Raises MalformedResponse."""
+    return request.mechanism == "PLAIN" and login.vouched is None and plain(request.data).user != login.name
+
+
 def _logged_in_again(connection: OpeningConnection, request: SaslAuthenticateRequest, user: UserRecord) -> None:
-    connection.login = user
+    if user.name != connection.user:
+        connection.send(SaslAuthenticateResponse(request.correlation, ResponseCode.CANNOT_CHANGE_USER))
+        return
     try:
-        connection.renew_permissions()
+        connection.renew_login(user)
     except BrokerError as error:
         answer = SaslAuthenticateResponse(request.correlation, ResponseCode.VHOST_REFUSED)
         connection.refuse(answer, error.text, delayed=True)

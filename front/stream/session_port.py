@@ -108,9 +108,6 @@ class StreamClientSession(Protocol):
 
     # the end
 
-    def permissions_changed(self, now: int) -> None:
-        """The client has proved anew who it is. Raises NotAllowed when it may not use its virtual host any more."""
-
     def close(self, now: int) -> None:
         """The client is gone: its publishers and subscriptions are, and nothing is said to its sink any more."""
 
@@ -134,6 +131,9 @@ class StreamHost(Protocol):
 
     def open_connection(self, connection: BrokerConnection, now: int) -> None:
         """Raises a BrokerError when this virtual host is not for this user, or there are too many connections."""
+
+    def renew_login(self, connection: BrokerConnection, user: UserRecord, now: int) -> None:
+        """Its client has logged in again. Raises NotAllowed when the user may not use the virtual host any more."""
 
     def connection_closed(self, connection: BrokerConnection, now: int) -> None:
         """Also for one that was refused."""

@@ -14,6 +14,7 @@ from broker.errors import AccessRefused, BrokerError, ResourceExhausted
 from broker.login.audit import Actor, acting_for
 from broker.operations.operations import Operations
 from broker.operations.operator import MANAGEMENT, Operator
+from broker.pending import Pending
 from broker.records import UserRecord
 from front.answers import answered
 from front.node_ports import ClusterPort, MetricsPort, QueueMembersPort
@@ -165,7 +166,10 @@ class Api:
             one.add_routes(self.router)
 
     async def _log_in(self, request: Request) -> UserRecord:
-        """By name and password, or else by the cookie of a login."""
+        """By name and password, or a token, or else by the cookie of a login."""
+        token = request.bearer_token
+        if token is not None:
+            return await self._verified(request, self._broker.authenticate_token(token, request.client))
         user = None if b"authorization" in request.headers else self._user_of_cookie(request)
         if user is None:
             return await self._verify(request, *request.credentials())
@@ -184,13 +188,17 @@ class Api:
 
     async def _verify(self, request: Request, name: str, password: bytes) -> UserRecord:
         """Raises HttpError."""
+        return await self._verified(request, self._broker.authenticate(name, password, request.client))
+
+    async def _verified(self, request: Request, pending: Pending[UserRecord]) -> UserRecord:
+        """Raises HttpError."""
         try:
-            user = await answered(self._broker.authenticate(name, password, request.client))
+            user = await answered(pending)
         except ResourceExhausted as error:
             raise HttpError(503, "service_unavailable", error.text, RETRY_SOON) from error
         except AccessRefused as error:
             raise HttpError(
-                401, "not_authorized", "user or password is wrong, or not accepted from this address"
+                401, "not_authorized", "user, password or token is wrong, or not accepted from this address"
             ) from error
         return _serves(request, user)
 

@@ -14,6 +14,7 @@ import msgspec
 
 from broker.errors import BrokerError
 from broker.operations.operator import Operator
+from broker.vouched.scopes import ScopeRights
 from front.slices import made_in_slices
 
 Json = dict[str, Any]
@@ -28,6 +29,7 @@ class WebQuestion(msgspec.Struct, frozen=True):
     user: str
     tags: tuple[str, ...]
     arguments: tuple[Any, ...] = ()
+    scopes: tuple[str, ...] | None = None  # of a user for whom a token vouches
 
 
 class OtherNodes(Protocol):
@@ -84,7 +86,7 @@ class Everywhere:
         try:
             question = msgspec.json.decode(raw, type=WebQuestion)
             source: Source = self._sources.get(question.what, _nothing)
-            found = source(Operator(question.user, question.tags), *question.arguments)
+            found = source(_asker(question), *question.arguments)
             async for row in _each(found):
                 yield msgspec.json.encode(row)
         except (msgspec.MsgspecError, BrokerError):
@@ -100,7 +102,13 @@ def _nothing(*_: Any) -> Iterable[Json]:
 
 
 def _encoded(what: str, who: Operator, arguments: Sequence[Any]) -> bytes:
-    return msgspec.json.encode(WebQuestion(what, who.name, who.tags, tuple(arguments)))
+    scopes = None if who.vouched is None else who.vouched.scopes
+    return msgspec.json.encode(WebQuestion(what, who.name, who.tags, tuple(arguments), scopes))
+
+
+def _asker(question: WebQuestion) -> Operator:
+    vouched = None if question.scopes is None else ScopeRights(question.scopes)
+    return Operator(question.user, question.tags, vouched)
 
 
 def _rows(answer: bytes | None) -> list[Json]:

@@ -21,6 +21,7 @@ from broker.records import UserRecord
 JSON_BYTES_MAX = 262_144
 RETRY_SOON = (("Retry-After", "2"),)  # seconds
 ASK_FOR_LOGIN = (("WWW-Authenticate", 'Basic realm="RabbitMQ Management"'),)
+BEARER = b"bearer"
 
 
 class HttpError(Exception):
@@ -70,12 +71,18 @@ class Request:
         """Whether the query says `name=true`."""
         return self.asked(name) == "true"
 
+    @property
+    def bearer_token(self) -> bytes | None:
+        """Of the Bearer scheme; None: something else is given, or nothing."""
+        scheme, _, token = self.headers.get(b"authorization", b"").partition(b" ")
+        return token.strip() if scheme.lower() == BEARER else None
+
     def credentials(self) -> tuple[str, bytes]:
         """User and password of the Basic scheme. Raises HttpError 401, which asks for them where none were given."""
         scheme, _, encoded = self.headers.get(b"authorization", b"").partition(b" ")
         if scheme.lower() != b"basic":
             headers = () if self.is_of_script else ASK_FOR_LOGIN
-            raise HttpError(401, "not_authorised", "give user and password (HTTP Basic)", headers)
+            raise HttpError(401, "not_authorised", "give user and password (HTTP Basic) or a token (Bearer)", headers)
         try:
             user, colon, password = base64.b64decode(encoded, validate=True).partition(b":")
             name = user.decode()

@@ -39,7 +39,7 @@ class LoginApi:
         about = {
             "name": user.name,
             "tags": list(user.tags),
-            "is_internal_user": True,
+            "is_internal_user": user.vouched is None,
             "login_session_timeout": self._logins.minutes,
         }
         answer = json_response({"token": {"type": "cookie"}, "user": about})

@@ -35,7 +35,7 @@ class UsersApi:
 
     async def _who_am_i(self, request: Request) -> Response:
         user = login(request)
-        return json_response({"name": user.name, "tags": list(user.tags), "is_internal_user": True})
+        return json_response({"name": user.name, "tags": list(user.tags), "is_internal_user": user.vouched is None})
 
     async def _get_all(self, request: Request) -> Response:
         return await listed(request, self._users.listed(operator(request)), LISTED)

@@ -1,8 +1,9 @@
 """Logins that last: a browser that has given a password once is known by a cookie.
 
 The cookie holds 32 random bytes and nothing else; here their digest is kept, so that nobody who reads this process's memory can
-log in with it. A login ends when its time is up, at a logout, when its user is deleted or gets another password, and when the
-node stops. It is good from the source that it was begun from only: what was stolen on the way is of no use elsewhere.
+log in with it. A login ends when its time is up, or that of the token that began it, at a logout, when its user is deleted or
+gets another password, and when the node stops. It is good from the source that it was begun from only: what was stolen on the
+way is of no use elsewhere.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 
 from broker.login.client_address import ClientAddress
 from broker.records import UserRecord
+from broker.vouched.vouched_user import VouchedUser
 from front.web.http.request import Request
 
 COOKIE = "leveret_session_"  # and the node: cookies know no ports, and several nodes may be one host to a browser
@@ -76,12 +78,18 @@ class BrowserLogins:
         login = self._logins.get(_digest(token))
         if login is None or login.source != _source(client):
             return None
-        current = self._user_named(login.user.name)
-        still_valid = current is not None and current.password_hash == login.user.password_hash
-        if now_ms >= login.ends_at_ms or not still_valid:
+        current = self._current(login.user, now_ms)
+        if now_ms >= login.ends_at_ms or current is None:
             del self._logins[_digest(token)]
             return None
         return current
+
+    def _current(self, user: UserRecord, now_ms: int) -> UserRecord | None:
+        """None: who logged in as this user could not do so now."""
+        if isinstance(user, VouchedUser):
+            return None if user.has_ended(now_ms) else user
+        current = self._user_named(user.name)
+        return current if current is not None and current.password_hash == user.password_hash else None
 
     def end(self, token: str) -> None:
         self._logins.pop(_digest(token), None)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from broker.broker import Broker
+from broker.broker import Broker, TokenLogins
 from broker.catalog.catalog import Catalog, default_commands
 from broker.catalog.commands.catalog_commands import Command, PutPermission, PutUser
 from broker.client_connection import Connection
@@ -245,7 +245,7 @@ class Client:
 class World:
     """One node's broker. `closed` says which connections it ended, and why; `blocked` what publishers were told."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
+    def __init__(self, limits: Limits | None = None, tokens: TokenLogins | None = None) -> None:
         self.now = NOW
         self.turns_requested = 0
         self.closed: list[tuple[str, str]] = []
@@ -265,6 +265,7 @@ class World:
             tick_at=lambda when: None,
             random_bytes=self._random_bytes,
             limits=limits,
+            tokens=tokens,
         )
         self.kind = MemoryQueues(self.broker)
         self.broker.add_kind(self.kind)
@@ -281,7 +282,7 @@ class World:
 
     # clients
 
-    def connection(self, user: str = "guest", vhost: str = "/") -> Connection:
+    def connection(self, user: str = "guest", vhost: str = "/", login: UserRecord | None = None) -> Connection:
         """One that is not open yet."""
         self._random += 1
         name = f"connection-{self._random}"
@@ -292,7 +293,7 @@ class World:
         def close(error: BrokerError) -> None:
             self.closed.append((name, error.text))
 
-        return Connection(name, name, user, vhost, "AMQP 0-9-1", {}, self.now, close, blocked, dict)
+        return Connection(name, name, user, vhost, "AMQP 0-9-1", {}, self.now, close, blocked, dict, login=login)
 
     def connect(self, user: str = "guest", vhost: str = "/") -> Connection:
         connection = self.connection(user, vhost)

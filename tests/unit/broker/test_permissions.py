@@ -18,6 +18,9 @@ from broker.catalog.patterns import matches, quoted
 from broker.catalog.permissions import Access, ResourceKind, check, check_topic, may_enter
 from broker.errors import AccessRefused, PreconditionFailed
 from broker.records import ExchangeRecord, PermissionRecord, TopicPermissionRecord, UserRecord
+from tests.unit.broker.vouched.bearers import bearer
+
+OBS = UserRecord("obs", None)
 
 
 def catalog_with_user(configure: str = "", write: str = "", read: str = "", user: str = "obs") -> Catalog:
@@ -37,31 +40,31 @@ KINDS: tuple[ResourceKind, ...] = ("queue", "exchange")
 def test_each_access_is_asked_of_its_own_pattern(granted: Access, asked: Access, kind: ResourceKind) -> None:
     catalog = catalog_with_user(**{granted: "^orders-"})
     if granted == asked:
-        check(catalog, "obs", "/", asked, kind, "orders-1")
+        check(catalog, OBS, "/", asked, kind, "orders-1")
     for name in ("my-orders-1",) if granted == asked else ("orders-1", "my-orders-1"):
         with pytest.raises(AccessRefused) as refused:
-            check(catalog, "obs", "/", asked, kind, name)
+            check(catalog, OBS, "/", asked, kind, name)
         assert refused.value.text == f"{asked} access to {kind} '{name}' in vhost '/' refused for user 'obs'"
 
 
 def test_the_default_exchange_has_a_name_here() -> None:
     with pytest.raises(AccessRefused) as refused:
-        check(catalog_with_user(), "obs", "/", "write", "exchange", "")
+        check(catalog_with_user(), OBS, "/", "write", "exchange", "")
     assert refused.value.text == "write access to exchange 'amq.default' in vhost '/' refused for user 'obs'"
-    check(catalog_with_user(write="^amq\\.default$"), "obs", "/", "write", "exchange", "")
+    check(catalog_with_user(write="^amq\\.default$"), OBS, "/", "write", "exchange", "")
 
 
 def test_without_a_record_nothing_is_allowed_and_a_change_holds_at_once() -> None:
     catalog = catalog_with_user(".*", ".*", ".*")
-    check(catalog, "obs", "/", "read", "queue", "q")
-    assert may_enter(catalog, "obs", "/") and not may_enter(catalog, "obs", "other")
+    check(catalog, OBS, "/", "read", "queue", "q")
+    assert may_enter(catalog, OBS, "/") and not may_enter(catalog, OBS, "other")
     catalog.apply(PutPermission(PermissionRecord("obs", "/", ".*", ".*", "^$")))
     with pytest.raises(AccessRefused):
-        check(catalog, "obs", "/", "read", "queue", "q")
+        check(catalog, OBS, "/", "read", "queue", "q")
     catalog.apply(DeletePermission("obs", "/"))
-    assert not may_enter(catalog, "obs", "/")
+    assert not may_enter(catalog, OBS, "/")
     with pytest.raises(AccessRefused):
-        check(catalog, "obs", "/", "write", "queue", "q")
+        check(catalog, OBS, "/", "write", "queue", "q")
 
 
 def test_the_empty_pattern_matches_nothing_not_even_the_empty_name() -> None:
@@ -74,19 +77,19 @@ TOPIC = "amq.topic"
 
 def test_topic_permissions_restrict_only_where_they_are_set() -> None:
     catalog = catalog_with_user(".*", ".*", ".*")
-    check_topic(catalog, "obs", "/", "write", TOPIC, "b.c")
+    check_topic(catalog, OBS, "/", "write", TOPIC, "b.c")
     catalog.apply(PutTopicPermission(TopicPermissionRecord("obs", "/", TOPIC, "^a", "^b")))
-    check_topic(catalog, "obs", "/", "write", TOPIC, "a.c")
-    check_topic(catalog, "obs", "/", "read", TOPIC, "b.#")
-    check_topic(catalog, "obs", "/", "write", "amq.direct", "b.c")
-    check_topic(catalog, "guest", "/", "write", TOPIC, "b.c")
+    check_topic(catalog, OBS, "/", "write", TOPIC, "a.c")
+    check_topic(catalog, OBS, "/", "read", TOPIC, "b.#")
+    check_topic(catalog, OBS, "/", "write", "amq.direct", "b.c")
+    check_topic(catalog, UserRecord("guest", None), "/", "write", TOPIC, "b.c")
     with pytest.raises(AccessRefused) as refused:
-        check_topic(catalog, "obs", "/", "write", TOPIC, "b.c")
+        check_topic(catalog, OBS, "/", "write", TOPIC, "b.c")
     assert refused.value.text == (
         "write access to topic 'b.c' in exchange 'amq.topic' in vhost '/' refused for user 'obs'"
     )
     with pytest.raises(AccessRefused) as refused:
-        check_topic(catalog, "obs", "/", "read", TOPIC, "a.c")
+        check_topic(catalog, OBS, "/", "read", TOPIC, "a.c")
     assert (
         refused.value.text == "read access to topic 'a.c' in exchange 'amq.topic' in vhost '/' refused for user 'obs'"
     )
@@ -96,14 +99,14 @@ def test_topic_permissions_mean_nothing_for_other_kinds_of_exchange() -> None:
     catalog = catalog_with_user(".*", ".*", ".*")
     catalog.apply(DeclareExchange(ExchangeRecord("/", "x", "direct")))
     catalog.apply(PutTopicPermission(TopicPermissionRecord("obs", "/", "x", "^$", "^$")))
-    check_topic(catalog, "obs", "/", "write", "x", "anything")
+    check_topic(catalog, OBS, "/", "write", "x", "anything")
 
 
 def may_publish(user: str, pattern: str, key: str, **variables: str) -> bool:
     catalog = catalog_with_user(".*", ".*", ".*", user=user)
     catalog.apply(PutTopicPermission(TopicPermissionRecord(user, "/", TOPIC, pattern, pattern)))
     try:
-        check_topic(catalog, user, "/", "write", TOPIC, key, variables)
+        check_topic(catalog, UserRecord(user, None), "/", "write", TOPIC, key, variables)
     except AccessRefused:
         return False
     return True
@@ -146,3 +149,27 @@ def test_no_pattern_takes_long(pattern: str) -> None:
 def test_names_that_are_not_utf8() -> None:
     stray: Any = b"\xff".decode("utf-8", "surrogateescape")
     assert matches(".*", stray) and not matches("^a", stray)
+
+
+def test_who_has_a_token_may_do_what_it_says_and_nothing_that_the_catalog_says_of_the_name() -> None:
+    catalog = catalog_with_user(".*", ".*", ".*")
+    obs = bearer("obs", "read:*/orders-*")
+    assert may_enter(catalog, obs, "/")
+    check(catalog, obs, "/", "read", "queue", "orders-1")
+    for access, name in (("write", "orders-1"), ("configure", "orders-1"), ("read", "invoices")):
+        with pytest.raises(AccessRefused):
+            check(catalog, obs, "/", access, "queue", name)  # type: ignore[arg-type]
+    check(catalog, bearer("nobody", "write:*/amq.default"), "/", "write", "exchange", "")
+    assert not may_enter(catalog, bearer("obs", "tag:administrator"), "/")
+
+
+def test_topic_permissions_of_a_token_grant_and_those_of_the_catalog_do_not_count() -> None:
+    catalog = catalog_with_user(".*", ".*", ".*")
+    catalog.apply(PutTopicPermission(TopicPermissionRecord("obs", "/", TOPIC, ".*", ".*")))
+    obs = bearer("obs", "write:*/*/eu.*")
+    check_topic(catalog, obs, "/", "write", TOPIC, "eu.a")
+    with pytest.raises(AccessRefused, match=r"topic 'us\.a'"):
+        check_topic(catalog, obs, "/", "write", TOPIC, "us.a")
+    with pytest.raises(AccessRefused):
+        check_topic(catalog, bearer("obs", "write:*/*"), "/", "write", TOPIC, "eu.a")
+    check_topic(catalog, bearer("obs", "write:*/*"), "/", "write", "amq.direct", "any")

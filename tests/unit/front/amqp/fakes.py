@@ -19,11 +19,14 @@ from broker.login.client_address import ClientAddress
 from broker.messages.message import Run
 from broker.pending import Pending
 from broker.queues.queue_type import Slice
+from broker.records import UserRecord
 from broker.turns import Turns
 from native.content import messages
 from native.frame_split import parse_publish
+from tests.unit.broker.vouched.bearers import bearer
 
 SECRET = b"open sesame"
+TOKEN = b"token of "  # and a name
 
 
 @dataclass
@@ -66,17 +69,29 @@ class FakeBroker:
     def authenticate(self, user: str, password: bytes, client: ClientAddress) -> Pending[Any]:
         if "authenticate" in self.refuse:
             return Pending.failed(self.refuse["authenticate"])
+        if password.startswith(TOKEN):
+            return self.authenticate_token(password, client)
         if password != SECRET:
             return Pending.failed(AccessRefused(f"invalid credentials of user '{user}'"))
-        return self.answer(SimpleNamespace(name=user))
+        return self.answer(UserRecord(user, None))
+
+    def authenticate_token(self, token: bytes, client: ClientAddress) -> Pending[Any]:
+        if not token.startswith(TOKEN):
+            return Pending.failed(AccessRefused("it is no token"))
+        return self.answer(bearer(token.removeprefix(TOKEN).decode()))
 
     def authenticate_external(self, user: str, client: ClientAddress) -> Pending[Any]:
-        return self.answer(SimpleNamespace(name=user))
+        return self.answer(UserRecord(user, None))
 
     def open_connection(self, connection: Any, now: int) -> None:
         if connection.vhost != "/":
             raise NotAllowed(f"vhost {connection.vhost} not found")
         self.connections.append(connection)
+
+    def renew_login(self, connection: Any, user: Any, now: int) -> None:
+        if "renew_login" in self.refuse:
+            raise self.refuse["renew_login"]
+        connection.login = user
 
     def connection_closed(self, connection: Any, now: int) -> None:
         self.connections.remove(connection)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pamqp import commands
 
-from broker.errors import ResourceExhausted
+from broker.errors import NotAllowed, ResourceExhausted
 from front.amqp.handshake import LOGIN_TIMEOUT_S
 from front.amqp.states import ConnectionState
 from front.peer import Peer
@@ -26,7 +26,7 @@ from tests.unit.front.amqp.client import (
     raw_frame,
     start_ok,
 )
-from tests.unit.front.amqp.fakes import SECRET
+from tests.unit.front.amqp.fakes import SECRET, TOKEN
 from wire.amqp import spec
 
 
@@ -221,6 +221,41 @@ class TestLogin:
         ]
         assert client.broker.calls == [("permissions_changed",)]
         assert client.core.state is ConnectionState.RUNNING
+
+    def bearer(self) -> Client:
+        client = Client()
+        client.give(PROTOCOL_HEADER)
+        client.say(0, start_ok(b"\x00any name\x00" + TOKEN + b"ann"))
+        client.say(0, commands.Connection.TuneOk(2047, 131072, 60))
+        assert names(client.say(0, commands.Connection.Open("/"))) == ["Connection.OpenOk"]
+        return client
+
+    def test_who_bears_a_token_is_whom_it_names_and_renews_it(self) -> None:
+        client = self.bearer()
+        assert client.core.user == "ann"
+        first = client.core.login
+        renewed = commands.Connection.UpdateSecret((TOKEN + b"ann").decode(), "refreshed")
+        assert names(client.say(0, renewed)) == ["Connection.UpdateSecretOk"]
+        assert client.core.login is not first
+        assert client.broker.connections[0].login is client.core.login
+
+    def test_a_token_that_is_refused_ends_the_connection_that_it_was_to_renew(self) -> None:
+        said = self.bearer().say(0, commands.Connection.UpdateSecret("forged", "refreshed"))
+        assert close_of(said) == (530, "NOT_ALLOWED - New secret was refused by one of the backends", 0, 0)
+
+    def test_a_token_that_does_not_renew_the_connection_for_the_broker_ends_it(self) -> None:
+        client = self.bearer()
+        client.broker.refuse["renew_login"] = NotAllowed("access to vhost '/' refused for user 'ann'")
+        said = client.say(0, commands.Connection.UpdateSecret((TOKEN + b"ann").decode(), "refreshed"))
+        assert close_of(said)[:2] == (530, "NOT_ALLOWED - access to vhost '/' refused for user 'ann'")
+
+    def test_a_token_that_is_verified_after_its_connection_has_ended_renews_nothing(self) -> None:
+        client = self.bearer()
+        client.broker.answers_later = True
+        assert client.say(0, commands.Connection.UpdateSecret((TOKEN + b"ann").decode(), "refreshed")) == []
+        client.core.connection_lost(NOW)
+        client.broker.answer_all()
+        assert client.take() == []
 
     def test_a_login_that_cannot_be_read_is_audited_as_a_failed_one(self) -> None:
         client, _ = self.login(b"garbage")

@@ -105,6 +105,11 @@ class FakeBroker:
             return Pending.failed(AccessRefused(f"user '{user}' refused: invalid credentials"))
         return Pending.of(record)
 
+    def authenticate_token(self, token: bytes, client: ClientAddress) -> Pending[UserRecord]:
+        """The name of a user is a token of theirs."""
+        record = self.catalog.users.get(token.decode())
+        return Pending.failed(AccessRefused("no such token")) if record is None else Pending.of(record)
+
     def authenticate_external(self, user: str, client: ClientAddress) -> Pending[UserRecord]:
         record = self.catalog.users.get(user)
         return Pending.failed(AccessRefused(f"no user '{user}'")) if record is None else Pending.of(record)

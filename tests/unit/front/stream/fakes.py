@@ -11,7 +11,6 @@ import struct
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any
 
 from broker.errors import (
@@ -24,12 +23,15 @@ from broker.errors import (
 from broker.login.audit import Audit
 from broker.login.client_address import ClientAddress
 from broker.pending import Pending
+from broker.records import UserRecord
 from broker.stream_clients.client_terms import ReadOptions, StreamAddress, StreamLocation, StreamSink
+from tests.unit.broker.vouched.bearers import bearer
 from wire.stream.command_fields import OffsetSpec
 from wire.stream.command_keys import OffsetKind
 from wire.stream.publish_frame import StreamRun
 
 SECRET = b"open sesame"
+TOKEN = b"token of "  # and a name
 HERE = StreamAddress("here.test", 5552)
 THERE = StreamAddress("there.test", 5552)
 
@@ -100,18 +102,25 @@ class FakeStreams:
     def authenticate(self, user: str, password: bytes, client: ClientAddress) -> Pending[Any]:
         if "authenticate" in self.refuse:
             return Pending.failed(self.refuse["authenticate"])
+        if password.startswith(TOKEN):
+            return self.answer(bearer(password.removeprefix(TOKEN).decode()))
         if password != SECRET:
             self.audit.login_failed(user, client, "wrong user or password")
             return Pending.failed(AccessRefused(f"invalid credentials of user '{user}'"))
-        return self.answer(SimpleNamespace(name=user))
+        return self.answer(UserRecord(user, None))
 
     def authenticate_external(self, user: str, client: ClientAddress) -> Pending[Any]:
-        return self.answer(SimpleNamespace(name=user))
+        return self.answer(UserRecord(user, None))
 
     def open_connection(self, connection: Any, now: int) -> None:
         if connection.vhost != "/":
             raise NotAllowed(f"vhost {connection.vhost} not found")
         self.connections.append(connection)
+
+    def renew_login(self, connection: Any, user: Any, now: int) -> None:
+        if "renew_login" in self.refuse:
+            raise self.refuse["renew_login"]
+        connection.login = user
 
     def connection_closed(self, connection: Any, now: int) -> None:
         self.connections.remove(connection)

@@ -13,7 +13,7 @@ from front.stream.stream_flow import KEPT_BYTES_MAX, UNSENT_BYTES_MAX
 from front.stream.stream_intake import STEPS_PER_TURN
 from front.stream.stream_terms import StreamLimits
 from tests.unit.front.stream.client import HANDSHAKE, NOW, PEER, StreamClient
-from tests.unit.front.stream.fakes import FakeStream, entries
+from tests.unit.front.stream.fakes import TOKEN, FakeStream, entries
 from wire.stream.command_fields import OffsetSpec
 from wire.stream.command_frames import encode_frame
 from wire.stream.command_keys import CommandKey, OffsetKind, ResponseCode
@@ -96,6 +96,31 @@ def test_nobody_gets_in_by_a_certificate_without_one() -> None:
     said = client.say(SaslAuthenticateRequest(3, "EXTERNAL", b""))
     assert said == [SaslAuthenticateResponse(3, ResponseCode.SASL_MECHANISM_UNSUPPORTED)]
     assert client.core.state is ConnectionPhase.CLOSED
+
+
+def bearer() -> StreamClient:
+    client = StreamClient()
+    client.say(
+        *HANDSHAKE[:2], SaslAuthenticateRequest(3, "PLAIN", b"\x00any name\x00" + TOKEN + b"ann"), *HANDSHAKE[3:]
+    )
+    assert client.core.state is ConnectionPhase.RUNNING
+    return client
+
+
+def test_who_bears_a_token_is_whom_it_names_and_renews_it() -> None:
+    client = bearer()
+    first = client.core.login
+    again = SaslAuthenticateRequest(9, "PLAIN", b"\x00another name\x00" + TOKEN + b"ann")
+    assert client.say(again) == [SaslAuthenticateResponse(9, ResponseCode.OK)]
+    assert client.core.user == "ann" and client.core.login is not first
+
+
+def test_a_token_of_somebody_else_renews_nothing() -> None:
+    client = bearer()
+    first = client.core.login
+    again = SaslAuthenticateRequest(9, "PLAIN", b"\x00ann\x00" + TOKEN + b"eve")
+    assert client.say(again) == [SaslAuthenticateResponse(9, ResponseCode.CANNOT_CHANGE_USER)]
+    assert client.core.login is first and client.core.state is ConnectionPhase.RUNNING
 
 
 @pytest.mark.parametrize(

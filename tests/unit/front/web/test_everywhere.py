@@ -53,7 +53,9 @@ def test_all_nodes_are_asked_for_the_user_who_asks_and_those_that_are_silent_are
     found = asyncio.run(everywhere(others).find("things", ANNE, "v"))
     assert [row["node"] for row in found.rows] == ["n1", "n2", "n2"]
     assert found.rows[0]["asked"] == ["anne", ["management"], "v"]
-    assert others.heard == [{"what": "things", "user": "anne", "tags": ["management"], "arguments": ["v"]}]
+    assert others.heard == [
+        {"what": "things", "user": "anne", "tags": ["management"], "arguments": ["v"], "scopes": None}
+    ]
     assert found.headers() == (("X-Leveret-Missing-Nodes", "n3"),)
     assert ClusterRows([], []).headers() == ()
 
