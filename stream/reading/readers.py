@@ -59,6 +59,7 @@ class StreamReaders:
         self._readers: dict[ReadingClient, PlacedReader] = {}
         self._consumers: dict[ReadingClient, None] = {}  # those of them that do not say when they are ready
         self._due: dict[ReadingClient, None] = {}  # those to be looked at; whose turn is next stands first
+        self._old: set[ReadingClient] = set()  # those of them that wait for a share of what is old
         self._on_skipped = on_skipped
         self._on_left = on_left
         self._delivered_before = self._bytes_sent_before = 0  # to readers that have left
@@ -77,6 +78,7 @@ class StreamReaders:
         reader = self._readers.pop(client, None)
         self._consumers.pop(client, None)
         self._due.pop(client, None)
+        self._old.discard(client)
         if reader is not None:
             self._delivered_before += reader.figures.delivered
             self._bytes_sent_before += reader.figures.bytes_sent
@@ -103,12 +105,18 @@ class StreamReaders:
         which way a reader with this place reads."""
         for client in self._consumers:
             self._due.setdefault(client)
-        for client in list(self._due):
+        for client in self._to_be_served(share):
             if share.is_used_up:
                 break
-            if client in self._due:  # those before it may have had it leave
-                self._read_next(client, reading_at, share)
+            if client in self._due and (client not in self._old or share.left(old=True)):
+                self._read_next(client, reading_at, share)  # unless those before it had it leave
         return bool(self._due)
+
+    def _to_be_served(self, share: ReadingShare) -> list[ReadingClient]:
+        """Hundreds may wait for what is old, and each client that gives credit has them looked through."""
+        if share.is_used_up:
+            return []
+        return list(self._due) if share.left(old=True) else [one for one in self._due if one not in self._old]
 
     def _read_next(
         self, client: ReadingClient, reading_at: Callable[[StreamPlace], StreamReading], share: ReadingShare
@@ -117,8 +125,10 @@ class StreamReaders:
         reading, before, more = reading_at(reader.place), reader.figures.bytes_read, True
         old = not reading.in_memory(reader.place.entry_index)
         if not share.left(old=old):
-            return  # it stays where it is among those to be looked at
+            self._old.add(client)  # it stays where it is among those to be looked at
+            return
         del self._due[client]
+        self._old.discard(client)
         try:
             more = self._read_for(reader, reading, min(TURN_BYTES_MAX, share.left(old=old)))
         finally:

@@ -4,10 +4,13 @@ Each input of a client ends a turn, and a round has hundreds of turns where hund
 each turn 500 readers of one stream held up its publisher for a second. Streams that had nothing of a round come first in the
 next.
 
-While something is published a round has less for what is old, and what a large chunk took beyond that is missing in the next
-ones: whatever is published waits for the end of a round several times until it is confirmed. Measured with one reader of an old
-stream and one publisher with 1,000 unconfirmed: the publisher keeps nine tenths of its rate, and kept six. What is in memory
-was published just now: to hold up those who read it would be to hold up the stream.
+While something is published a round has an eighth, and what was taken beyond that is missing in the next ones: whatever is
+published waits for the end of a round several times until it is confirmed. Of hundreds of readers two are served in such a
+round. Each is given the chunks that came since its last turn, as far as it has credit: many cost little more than one.
+
+What is old has less still. Measured with one reader of an old stream and one publisher with 1,000 unconfirmed: the publisher
+keeps nine tenths of its rate, and kept six. What is in memory was published just now: to hold up those who read it would be to
+hold up the stream.
 """
 
 from __future__ import annotations
@@ -15,11 +18,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 ROUND_BYTES_MAX = 2 << 20
+BYTES_BESIDE_PUBLISHERS = 256 << 10
 OLD_BYTES_BESIDE_PUBLISHERS = 128 << 10
 PUBLISHED_S = 0.05  # so long after something was published more is expected
-# What one reader costs beside the bytes that it is given, counted as bytes: 500 readers of small chunks take four rounds.
-SERVED_BYTES = 16 << 10
-LOOKED_AT_BYTES = 1 << 10  # there was nothing for it
+# What one reader costs beside the bytes that it is given, counted as bytes: to write to its socket, and to take the credit that
+# it gives for that, takes as long as to copy these.
+SERVED_BYTES = 128 << 10
+LOOKED_AT_BYTES = 8 << 10  # there was nothing for it
 
 
 class ReadingShare:
@@ -49,9 +54,8 @@ class ReadingShare:
 
     def served(self, size: int, *, old: bool) -> None:
         """So many bytes were read for one reader."""
-        cost = size + SERVED_BYTES if size else LOOKED_AT_BYTES
-        self._left -= cost
-        self._left_for_old -= cost if old else 0
+        self._left -= size + SERVED_BYTES if size else LOOKED_AT_BYTES
+        self._left_for_old -= size if old else 0
         self._renew_soon()
 
     def wait(self, go_on: Callable[[], None], *, first: bool) -> None:
@@ -68,9 +72,10 @@ class ReadingShare:
         waiting = [*self._had_nothing, *self._had_some]
         self._had_nothing, self._had_some = {}, {}
         self._renews = False
-        publishes = self._monotonic() < self._published_until
-        owed = min(0, self._left_for_old)
-        self._left = ROUND_BYTES_MAX
-        self._left_for_old = owed + OLD_BYTES_BESIDE_PUBLISHERS if publishes else ROUND_BYTES_MAX
+        if self._monotonic() < self._published_until:
+            self._left = min(0, self._left) + BYTES_BESIDE_PUBLISHERS
+            self._left_for_old = min(0, self._left_for_old) + OLD_BYTES_BESIDE_PUBLISHERS
+        else:
+            self._left = self._left_for_old = ROUND_BYTES_MAX
         for go_on in waiting:
             go_on()

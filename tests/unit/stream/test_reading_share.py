@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -16,6 +15,7 @@ from stream.group.chunk_reading import StreamPlace
 from stream.reading.reader_figures import TURN_BYTES_MAX, ReaderFigures
 from stream.reading.readers import StreamReaders
 from stream.reading.reading_share import (
+    BYTES_BESIDE_PUBLISHERS,
     LOOKED_AT_BYTES,
     OLD_BYTES_BESIDE_PUBLISHERS,
     PUBLISHED_S,
@@ -61,14 +61,28 @@ def test_beside_publishers_a_round_has_less_for_what_is_old_and_large_chunks_are
     rounds.share.served(10, old=True)
     rounds.next()
     assert rounds.share.left(old=True) == OLD_BYTES_BESIDE_PUBLISHERS
-    rounds.share.served(3 * OLD_BYTES_BESIDE_PUBLISHERS - SERVED_BYTES, old=True)
+    rounds.share.served(5 * OLD_BYTES_BESIDE_PUBLISHERS, old=True)
+    for _ in range(3):
+        rounds.share.wait(lambda: None, first=True)
+        rounds.next()
     for _ in range(2):
         assert rounds.share.left(old=True) == 0 < rounds.share.left(old=False) and not rounds.share.is_used_up
         rounds.share.wait(lambda: None, first=True)
         rounds.next()
-    rounds.share.wait(lambda: None, first=True)
-    rounds.next()
     assert rounds.share.left(old=True) == OLD_BYTES_BESIDE_PUBLISHERS
+
+
+def test_beside_publishers_few_readers_are_served_in_a_round() -> None:
+    rounds, served = Rounds(), []
+    rounds.share.published()
+    for _ in range(30):
+        rounds.share.wait(lambda: None, first=True)
+        rounds.next()
+        served.append(0)
+        while not rounds.share.is_used_up:
+            rounds.share.served(10_000, old=False)
+            served[-1] += 1
+    assert set(served) == {1, 2}
 
 
 def test_some_time_after_something_was_published_a_round_has_all_again() -> None:
@@ -182,23 +196,63 @@ class Placed:
         return True
 
 
-def test_who_reads_what_is_in_memory_does_not_wait_for_what_is_old() -> None:
-    rounds, took = Rounds(), list[str]()
+class Reading:
+    """Has the entries behind the ninth in memory."""
+
+    def __init__(self) -> None:
+        self.looked_at = 0
+
+    def in_memory(self, index: int) -> bool:
+        self.looked_at += 1
+        return index >= 9
+
+
+def readers_at(places: dict[str, int], took: list[str]) -> StreamReaders:
     readers = StreamReaders(lambda skipped: None, lambda client, offset: None)
-    for name in ("old", "new"):
-        placed: Any = Placed(name, StreamPlace(1 if name == "old" else 9, 0), took)
+    for name, entry_index in places.items():
+        placed: Any = Placed(name, StreamPlace(entry_index, 0), took)
         readers.add(cast(Any, name), placed)
-    reading: Any = SimpleNamespace(in_memory=lambda index: index == 9)
+    return readers
+
+
+def with_nothing_for_what_is_old() -> Rounds:
+    """In this round and the next; the third has all that a round has beside publishers."""
+    rounds = Rounds()
     rounds.share.published()
-    rounds.share.served(5 * OLD_BYTES_BESIDE_PUBLISHERS, old=True)
+    rounds.share.wait(lambda: None, first=True)
     rounds.next()
-    assert readers.read(lambda place: reading, rounds.share)
     rounds.share.served(5 * OLD_BYTES_BESIDE_PUBLISHERS, old=True)
-    rounds.next()
+    for _ in range(3):
+        rounds.share.wait(lambda: None, first=True)
+        rounds.next()
+    assert not rounds.share.left(old=True) and rounds.share.left(old=False) == BYTES_BESIDE_PUBLISHERS
+    return rounds
+
+
+def test_who_reads_what_is_in_memory_does_not_wait_for_what_is_old() -> None:
+    rounds, took, reading = with_nothing_for_what_is_old(), list[str](), cast(Any, Reading())
+    readers = readers_at({"old": 1, "new": 9}, took)
     assert readers.read(lambda place: reading, rounds.share)
-    assert took == ["old", "new", "new"]
-    for _ in range(5):
+    assert took == ["new"]
+    for _ in range(4):
         rounds.share.wait(lambda: None, first=True)
         rounds.next()
     readers.read(lambda place: reading, rounds.share)
-    assert took[3:] == ["old", "new"], "and it has its turn"
+    assert took == ["new", "old"], "and it has its turn"
+
+
+def test_those_that_wait_for_what_is_old_are_looked_at_once_until_it_is_their_turn() -> None:
+    rounds, took, reading = with_nothing_for_what_is_old(), list[str](), Reading()
+    readers = readers_at(dict.fromkeys("abcdefgh", 1), took)
+    for _ in range(100):
+        assert readers.read(lambda place: cast(Any, reading), rounds.share)
+        readers.news()
+        readers.ready(cast(Any, "h"))
+    assert not took and reading.looked_at == len("abcdefgh")
+    readers.leave(cast(Any, "b"))
+    for expected in (["a"], ["a", "c"]):
+        while took != expected:
+            rounds.share.wait(lambda: None, first=True)
+            rounds.next()
+            readers.read(lambda place: cast(Any, reading), rounds.share)
+    assert reading.looked_at == len("abcdefgh") + 2
