@@ -19,6 +19,8 @@ cdef enum:
     SHORT_MAX = 255
     # ids, three short strings, delivery tag and redelivered, in their frame
     DELIVER_FRAME_SIZE_MAX = 8 + 4 + 3 * 256 + 9
+    # ids, reserved, two short strings, bits, in their frame
+    PUBLISH_FRAME_SIZE_MAX = 8 + 4 + 2 + 2 * 256 + 1
 
 cdef uint64_t NO_FRAME_MAX = 0x7FFFFFFF
 cdef uint64_t FRAME_PAYLOAD_MAX = 0xFFFFFFFF
@@ -159,6 +161,49 @@ def deliveries(
             out = put_content_frames(out, <const uint8_t *>view.buf, &m, channel, body_max)
             position = <Py_ssize_t>m.end
             first_tag += 1
+            count -= 1
+        return wire, position
+    finally:
+        PyBuffer_Release(&view)
+
+
+def publishes(
+    content, Py_ssize_t position, Py_ssize_t count, uint16_t channel, bytes exchange not None,
+    bytes routing_key not None, bint mandatory, uint64_t frame_max,
+):
+    """See native/deliver.py."""
+    cdef Py_buffer view
+    cdef Message m
+    cdef uint8_t publish[PUBLISH_FRAME_SIZE_MAX]
+    cdef uint8_t *out = publish
+    cdef uint64_t publish_size, total
+    cdef uint64_t body_max = body_max_of(frame_max)
+    cdef bytes wire
+    check_short("exchange", exchange)
+    check_short("routing key", routing_key)
+    if count < 0:
+        count = 0
+    publish_size = 4 + 2 + 2 + len(exchange) + len(routing_key) + 1
+    out = put_frame_head(out, METHOD, channel, publish_size)
+    out = put_u32(out, 0x003C0028)
+    out = put_u16(out, 0)
+    out = put_short(out, exchange)
+    out = put_short(out, routing_key)
+    out[0] = mandatory
+    out[1] = FRAME_END
+    publish_size += FRAME_OVERHEAD
+
+    PyObject_GetBuffer(content, &view, PyBUF_SIMPLE)
+    try:
+        total = content_size(&view, position, count, body_max) + <uint64_t>count * publish_size
+        wire = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>total)
+        out = <uint8_t *>PyBytes_AS_STRING(wire)
+        while count > 0:
+            if not message_at(<const uint8_t *>view.buf, <uint64_t>view.len, <uint64_t>position, &m):
+                raise damaged(<const uint8_t *>view.buf, <uint64_t>view.len, position)
+            out = put_bytes(out, publish, publish_size)
+            out = put_content_frames(out, <const uint8_t *>view.buf, &m, channel, body_max)
+            position = <Py_ssize_t>m.end
             count -= 1
         return wire, position
     finally:

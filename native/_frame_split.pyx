@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The compiled twin of native/frame_split.py: same names, same answers, no object per message.
+"""The compiled twin of native/frame_split.py and native/delivery_split.py: same names, same answers, no object per message.
 
 A run is found in a first walk that only reads, and copied in a second one, into a bytes object of the exact size.
 Positions and lengths are unsigned 64-bit, and every read is preceded by a comparison with the buffer's end.
@@ -16,6 +16,7 @@ cdef enum:
     PUBLISH = 1
     ACK = 2
     FRAME = 3
+    DELIVERY = 4
 
     LOOK_CC = 1
     LOOK_REPLY_TO = 2
@@ -83,6 +84,7 @@ cdef struct Run:
     Span props       # of the last message
     Looked agreed
     int look
+    uint64_t first_tag  # of a run of deliveries
     uint32_t count   # 0 = there is no run
     uint64_t content_len
     uint64_t body_bytes
@@ -102,6 +104,7 @@ cdef struct Splitter:
     uint64_t frame_max
     uint64_t message_size_max
     uint64_t assemble_max
+    bint deliveries  # contents begin with Basic.Deliver, and not with Basic.Publish
     Run run
     Acks acks
 
@@ -165,6 +168,44 @@ cdef bint is_whole_publish(const uint8_t *p, uint64_t length) noexcept nogil:
         return False
     exchange_end = 7 + <uint64_t>p[6]
     return exchange_end < length and exchange_end + 2 + p[exchange_end] == length
+
+
+cdef bint is_whole_deliver(const uint8_t *p, uint64_t length) noexcept nogil:
+    """ids u32 | consumer tag short string | delivery tag u64 | redelivered u8 | exchange | routing key, short strings"""
+    cdef uint64_t at
+    if length < 16 or u32(p) != 0x003C003C:
+        return False
+    at = 5 + <uint64_t>p[4] + 9
+    if at >= length:
+        return False
+    at += 1 + <uint64_t>p[at]
+    return at < length and at + 1 + p[at] == length
+
+
+cdef inline bint begins_content(Splitter *s, uint32_t method, const uint8_t *payload, uint64_t length) noexcept nogil:
+    if s.deliveries:
+        return method == 0x003C003C and is_whole_deliver(payload, length)
+    return method == 0x003C0028 and is_whole_publish(payload, length)
+
+
+cdef inline uint64_t delivery_tag(Span method) noexcept nogil:
+    return u64(method.at + 5 + method.at[4])
+
+
+cdef inline bint continued(Splitter *s, Span payload) noexcept nogil:
+    """Whether a message with this method may belong to the run. Of deliveries all but the tag is the same, and that follows."""
+    cdef Run *run = &s.run
+    cdef uint64_t tag_at
+    if not s.deliveries:
+        return same(run.method, payload)
+    if payload.len != run.method.len or payload.at[4] != run.method.at[4]:
+        return False
+    tag_at = 5 + <uint64_t>payload.at[4]
+    return (
+        memcmp(payload.at, run.method.at, tag_at) == 0
+        and memcmp(payload.at + tag_at + 8, run.method.at + tag_at + 8, payload.len - tag_at - 8) == 0
+        and delivery_tag(payload) == run.first_tag + run.count
+    )
 
 
 cdef int look_at_table(const uint8_t *p, uint64_t length) noexcept nogil:
@@ -317,13 +358,15 @@ cdef bint take_message(Splitter *s, uint64_t position, Frame *method, Content *m
         and not ((run.look | looked.look) & LOOK_ALONE)
         and run.count < RUN_MESSAGES_MAX
         and run.content_len + size <= RUN_CONTENT_BYTES_MAX
-        and same(run.method, payload)
+        and continued(s, payload)
         and (known or agrees(&run.agreed, &looked))
     ):
         flush(s, items)
         run.start = position
         run.channel = method.channel
         run.method = payload
+        if s.deliveries:
+            run.first_tag = delivery_tag(payload)
         run.look = 0
         run.count = 0
         run.content_len = 0
@@ -372,8 +415,24 @@ cdef bytes run_content(Splitter *s):
     return content
 
 
+cdef tuple delivery_item(Splitter *s):
+    cdef Run *run = &s.run
+    cdef const uint8_t *p = run.method.at
+    cdef const uint8_t *exchange = p + 5 + p[4] + 9
+    cdef const uint8_t *routing_key = exchange + 1 + exchange[0]
+    return (
+        DELIVERY, run.channel, span_bytes(span(p + 5, p[4])), run.first_tag, (exchange[-1] & 1) != 0,
+        span_bytes(span(exchange + 1, exchange[0])), span_bytes(span(routing_key + 1, routing_key[0])),
+        run.count, run_content(s), run.body_bytes, run.agreed.persistent != 0, run.agreed.priority,
+        span_bytes(run.agreed.expiration), span_bytes(run.agreed.user_id), run.look,
+    )
+
+
 cdef int flush(Splitter *s, list items) except -1:
     cdef Run *run = &s.run
+    if run.count and s.deliveries:
+        items.append(delivery_item(s))
+        run.count = 0
     if run.count:
         items.append((
             PUBLISH, run.channel, span_bytes(run.method), run.count, run_content(s), run.body_bytes,
@@ -433,7 +492,7 @@ cdef tuple split_all(Splitter *s, uint64_t position):
             break
         payload = s.bytes + frame.start
         method = u32(payload) if frame.kind == FRAME_METHOD and frame.size >= 4 else 0
-        if method == 0x003C0028 and is_whole_publish(payload, frame.size):
+        if begins_content(s, method, payload, frame.size):
             content_state = content_of(s, position, &frame, &message)
             if content_state == ARRIVING:
                 break
@@ -453,8 +512,9 @@ cdef tuple split_all(Splitter *s, uint64_t position):
     return items, position, None if state <= ARRIVING else frame_error(s, state, &frame)
 
 
-def split(buffer, Py_ssize_t start, uint64_t frame_max, uint64_t message_size_max, uint64_t assemble_max=65536):
-    """See native/frame_split.py."""
+cdef tuple split_buffer(
+    object buffer, Py_ssize_t start, uint64_t frame_max, uint64_t message_size_max, uint64_t assemble_max, bint deliveries
+):
     cdef Py_buffer view
     cdef Splitter s
     PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
@@ -466,11 +526,24 @@ def split(buffer, Py_ssize_t start, uint64_t frame_max, uint64_t message_size_ma
         s.frame_max = frame_max if frame_max else NO_FRAME_MAX
         s.message_size_max = min(message_size_max, CONTENT_LEN_MAX)
         s.assemble_max = assemble_max
+        s.deliveries = deliveries
         s.run.count = 0
         s.acks.pending = False
         return split_all(&s, <uint64_t>start)
     finally:
         PyBuffer_Release(&view)
+
+
+def split(buffer, Py_ssize_t start, uint64_t frame_max, uint64_t message_size_max, uint64_t assemble_max=65536):
+    """See native/frame_split.py."""
+    return split_buffer(buffer, start, frame_max, message_size_max, assemble_max, False)
+
+
+def split_deliveries(
+    buffer, Py_ssize_t start, uint64_t frame_max, uint64_t message_size_max, uint64_t assemble_max=65536
+):
+    """See native/delivery_split.py."""
+    return split_buffer(buffer, start, frame_max, message_size_max, assemble_max, True)
 
 
 def parse_publish(method_payload):

@@ -18,7 +18,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from native import compiled_twin
 
@@ -99,7 +99,7 @@ def split_plain(
     with memoryview(buffer) as view:
         if not 0 <= start <= len(view):
             raise ValueError(f"start is {start}, outside of a buffer of {len(view)} bytes")
-        return _Splitter(view, frame_max or NO_FRAME_MAX, message_size_max, assemble_max).split(start)
+        return ContentSplitter(view, frame_max or NO_FRAME_MAX, message_size_max, assemble_max).split(start)
 
 
 def parse_publish_plain(method_payload: Buffer) -> tuple[str, str, bool, bool]:
@@ -137,7 +137,7 @@ class _Frame(NamedTuple):
     next: int  # where the following frame starts
 
 
-class _Content(NamedTuple):
+class SplitContent(NamedTuple):
     channel: int
     method: bytes
     props: bytes
@@ -147,7 +147,7 @@ class _Content(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Run:
+class ContentRun:
     channel: int
     method: bytes
     agreed: tuple[bool, int, bytes | None, bytes | None]  # persistent, priority, expiration, user id
@@ -156,34 +156,42 @@ class _Run:
     body_bytes: int = 0
     content: bytearray = field(default_factory=bytearray)
 
-    def takes(self, message: _Content, look: Look) -> bool:
+    def continued_by(self, method: bytes) -> bool:
+        """Whether a message of this method may belong to the run."""
+        return self.method == method
+
+    def takes(self, message: SplitContent, look: Look) -> bool:
         """Whether the message belongs to this run and still fits in."""
         return (
             self.channel == message.channel
-            and self.method == message.method
+            and self.continued_by(message.method)
             and self.agreed == look[:4]
             and not (self.look | look.look) & LOOK_ALONE
             and self.count < RUN_MESSAGES_MAX
             and len(self.content) + _LENGTHS.size + len(message.props) + message.body_len <= RUN_CONTENT_BYTES_MAX
         )
 
-    def item(self) -> PublishItem:
+    def item(self) -> tuple[Any, ...]:
         return (PUBLISH, self.channel, self.method, self.count, bytes(self.content), self.body_bytes,
                 *self.agreed, self.look)  # fmt: skip
 
 
-class _Splitter:
+class ContentSplitter:
+    """Of publishes. For those of another method see native/delivery_split.py."""
+
+    content_method = _PUBLISH_METHOD
+
     def __init__(self, view: memoryview, frame_max: int, message_size_max: int, assemble_max: int) -> None:
         self.view = view
         self.frame_max = frame_max
         self.message_size_max = min(message_size_max, CONTENT_LEN_MAX)
         self.assemble_max = assemble_max
-        self.items: list[Item] = []
-        self.run: _Run | None = None
+        self.items: list[Any] = []
+        self.run: ContentRun | None = None
         self.ack: AckItem | None = None
         self.seen: tuple[bytes, Look] = (b"", Look(False, 0, None, None, 0))  # the last property list looked at
 
-    def split(self, position: int) -> tuple[list[Item], int, tuple[int, str] | None]:
+    def split(self, position: int) -> tuple[list[Any], int, tuple[int, str] | None]:
         error = None
         try:
             while (frame := self._frame_at(position)) is not None:
@@ -224,11 +232,11 @@ class _Splitter:
     def _take(self, frame: _Frame, position: int) -> int | None:
         """Take what starts with this frame: the position after it, or None if the rest has to arrive first."""
         payload = self.view[frame.start : frame.end]
-        if frame.kind == FRAME_METHOD and payload[:4] == _PUBLISH_METHOD:
+        if frame.kind == FRAME_METHOD and payload[:4] == self.content_method:
             content = self._content_of(frame, position)
             if content == "arriving":
                 return None
-            if isinstance(content, _Content) and (look := self._look(content.props)) is not None:
+            if isinstance(content, SplitContent) and (look := self._look(content.props)) is not None:
                 self._take_message(content, look)
                 return content.end
         elif frame.kind == FRAME_METHOD and payload[:4] == _ACK_METHOD and len(payload) == _ACK_PAYLOAD.size:
@@ -239,10 +247,10 @@ class _Splitter:
         self.items.append((FRAME, frame.kind, frame.channel, bytes(payload)))
         return frame.next
 
-    def _content_of(self, method: _Frame, position: int) -> _Content | Literal["arriving", "not plain"]:
+    def _content_of(self, method: _Frame, position: int) -> SplitContent | Literal["arriving", "not plain"]:
         """The whole message that a publish method begins, without interruption by other frames."""
         payload = bytes(self.view[method.start : method.end])
-        if not _is_whole_publish(payload):
+        if not self.is_whole(payload):
             return "not plain"
         try:
             header = self._frame_at(method.next)
@@ -266,13 +274,20 @@ class _Splitter:
         except FrameError:
             return "not plain"  # the frames before the broken one are handed on, then the main loop meets it
         props = bytes(self.view[header.start + _CONTENT_HEAD.size : header.end])
-        return _Content(method.channel, payload, props, bodies, body_len, end)
+        return SplitContent(method.channel, payload, props, bodies, body_len, end)
 
     def _arriving(self, position: int, end_min: int) -> Literal["arriving", "not plain"]:
         """Whether to wait for a content that starts at a position and reaches at least to end_min."""
         buffered = len(self.view) - position
         waits = buffered < self.assemble_max and end_min - position <= self.assemble_max
         return "arriving" if waits else "not plain"
+
+    def is_whole(self, method: bytes) -> bool:
+        """Whether its arguments are there, and nothing behind them."""
+        return _is_whole_publish(method)
+
+    def begin_run(self, message: SplitContent, look: Look) -> ContentRun:
+        return ContentRun(message.channel, message.method, look[:4])
 
     def _look(self, props: bytes) -> Look | None:
         if props == self.seen[0]:
@@ -282,10 +297,10 @@ class _Splitter:
             self.seen = (props, look)
         return look
 
-    def _take_message(self, message: _Content, look: Look) -> None:
+    def _take_message(self, message: SplitContent, look: Look) -> None:
         if self.run is None or not self.run.takes(message, look):
             self._flush()
-            self.run = _Run(message.channel, message.method, look[:4])
+            self.run = self.begin_run(message, look)
         run = self.run
         run.content += _LENGTHS.pack(len(message.props), message.body_len) + message.props
         for body in message.bodies:

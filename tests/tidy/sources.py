@@ -14,6 +14,7 @@ SERVER = (
     "broker",
     "classic",
     "front",
+    "links",
     "native",
     "node",
     "quorum",

@@ -11,11 +11,12 @@ from pathlib import Path
 from tests.tidy.sources import CLIENT, ROOT, SERVER, imported, sources
 
 # From the top; a folder imports from those after it only. Written again, so that a contract cannot be lost by an edit.
-# Siblings are classic, quorum and stream, broker and raft.
+# Siblings are analytics, front and links; classic, quorum and stream; broker and raft.
 ORDER = (
     "node",
     "analytics",
     "front",
+    "links",
     "classic",
     "quorum",
     "stream",
@@ -36,6 +37,7 @@ CONTRACTS = {
     "rooms of the web front import downward",
     "rooms of streams import downward",
     "fronts see the broker only",
+    "links see the broker only",
     "cores do no I/O",
     "the client imports no server folder",
 }
@@ -47,6 +49,7 @@ CORES = {
     "replicated",
     "front.amqp.connection",
     "front.amqp.channel",
+    "links.amqp",
     "storage.wal.log_core",
     "storage.wal.group_commit",
     "stream",

@@ -12,7 +12,7 @@ from pamqp import body, commands, frame, header
 from native import content as contents
 from tests.unit.native.both import forms
 
-FORMS = forms("deliver", "deliveries", "content_frames")
+FORMS = forms("deliver", "deliveries", "publishes", "content_frames")
 NO_PROPS = b"\0\0"
 
 
@@ -23,6 +23,39 @@ def read(wire: bytes) -> list[tuple[int, Any]]:
         frames.append((channel, value))
         wire = wire[size:]
     return frames
+
+
+@pytest.mark.parametrize("form", FORMS)
+class TestPublishes:
+    @given(
+        bodies=st.lists(st.binary(max_size=70), max_size=5),
+        exchange=st.text(max_size=20),
+        routing_key=st.text(max_size=20),
+        mandatory=st.booleans(),
+        frame_max=st.sampled_from([0, 9, 16, 40, 131072]),
+    )
+    def test_pamqp_reads_what_is_to_be_published(
+        self, form: Any, bodies: list[bytes], exchange: str, routing_key: str, mandatory: bool, frame_max: int
+    ) -> None:
+        content = b"".join(contents.encode(NO_PROPS, text) for text in [b"before", *bodies])
+        start = contents.skip(content, 0, 1)
+        wire, position = form.publishes(
+            content, start, len(bodies), 5, exchange.encode(), routing_key.encode(), mandatory, frame_max
+        )
+        assert position == len(content)
+        frames = read(wire)
+        methods = [value for _, value in frames if isinstance(value, commands.Basic.Publish)]
+        assert [(one.exchange, one.routing_key, one.mandatory) for one in methods] == [
+            (exchange, routing_key, mandatory)
+        ] * len(bodies)
+        assert {channel for channel, _ in frames} <= {5}
+        sizes = [value.body_size for _, value in frames if isinstance(value, header.ContentHeader)]
+        assert sizes == [len(text) for text in bodies]
+        assert b"".join(value.value for _, value in frames if isinstance(value, body.ContentBody)) == b"".join(bodies)
+
+    def test_a_name_that_is_no_short_string_is_refused(self, form: Any) -> None:
+        with pytest.raises(ValueError, match="routing key has 256 bytes"):
+            form.publishes(b"", 0, 0, 1, b"", b"k" * 256, False, 0)
 
 
 @pytest.mark.parametrize("form", FORMS)
