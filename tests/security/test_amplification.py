@@ -12,7 +12,7 @@ from broker.catalog.parts.catalog_limits import CatalogLimits
 from broker.catalog.patterns import matches
 from broker.catalog.permissions import check_topic
 from broker.errors import PreconditionFailed
-from broker.records import PermissionRecord, PolicyRecord, TopicPermissionRecord
+from broker.records import PermissionRecord, PolicyRecord, TopicPermissionRecord, UserRecord
 from tests.security import wire
 from tests.security.wire import METHOD, Said
 from tests.security.world import Line, World
@@ -312,9 +312,9 @@ def test_a_user_name_is_never_a_pattern(name: str, template: str) -> None:
     world.submit(commands.PutTopicPermission(TopicPermissionRecord(name, "/", "amq.topic", template, template)))
     prefix = "/-" if template.startswith("^{vhost}") else ""
     own = name[0] if "[" in template else name
-    check_topic(world.catalog, name, "/", "write", "amq.topic", f"{prefix}{own}.key")
+    check_topic(world.catalog, UserRecord(name, None), "/", "write", "amq.topic", f"{prefix}{own}.key")
     for other in ("q.key", "victim.key", f"{prefix}q.key", f"{prefix}victim.key", "", "m.key", "/.key"):
         if "[" in template and other[:1] in name:
             continue
         with pytest.raises(Exception, match="refused"):
-            check_topic(world.catalog, name, "/", "write", "amq.topic", other)
+            check_topic(world.catalog, UserRecord(name, None), "/", "write", "amq.topic", other)
