@@ -21,8 +21,9 @@ from quorum import letters, proposals
 from quorum.bodies import KEPT_BYTES_MAX, Bodies
 from quorum.browsing import browse_member
 from quorum.dead_letters_once import DeadLettersOnce
-from quorum.fifo.commands import ENTRY_HEAD, Result, SessionKey, TakenMessage
+from quorum.fifo.commands import ENTRY_HEAD, SessionKey
 from quorum.fifo.machine import QueueMachine
+from quorum.fifo.results import Result, TakenMessage
 from quorum.fifo.versions import VERSION_NEWEST
 from quorum.leading import Leading
 from quorum.letters import QUORUM_TOPIC, Delivery, LetterKind

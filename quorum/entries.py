@@ -10,7 +10,7 @@ from typing import Any
 
 from quorum import letters
 from quorum.fifo import commands
-from quorum.fifo.commands import Result, TakenMessage
+from quorum.fifo.results import Result, TakenMessage
 from quorum.letters import Fetched, QueueNews
 from quorum.member import QueueMember
 from raft.core.errors import Damaged, RaftError

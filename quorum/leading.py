@@ -23,19 +23,9 @@ from quorum.dead_letters import DeadLetterWorker
 from quorum.dead_letters_once import DeadLettersOnce
 from quorum.entries import QueueEntries
 from quorum.fifo import commands
-from quorum.fifo.commands import (
-    ConsumerKey,
-    NodeDown,
-    NodeUp,
-    Op,
-    Policy,
-    Result,
-    SessionGone,
-    SessionKey,
-    Tick,
-    Upgrade,
-)
+from quorum.fifo.commands import ConsumerKey, NodeDown, NodeUp, Op, Policy, SessionGone, SessionKey, Tick, Upgrade
 from quorum.fifo.effects import DeadHeld, DeadLetter, Deliver, Effect, Unused
+from quorum.fifo.results import Result
 from quorum.fifo.rules import Rules
 from quorum.letters import Delivery, QueueNews
 from quorum.member import QueueMember

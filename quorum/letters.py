@@ -13,7 +13,7 @@ replicated/letters.py. Little endian:
                      broker/messages/browsed.py
 
 A PROPOSE has ops of quorum/fifo/commands.py. The answer to it, if that is DONE, goes on with: NEWS as above, from its applied
-on | bodies u32 | for each body: size u32 | a DELIVER from its number on | results of quorum/fifo/commands.py. The bodies are
+on | bodies u32 | for each body: size u32 | a DELIVER from its number on | results of quorum/fifo/results.py. The bodies are
 those of the results that got a message, in their order.
 """
 
@@ -28,8 +28,8 @@ from typing import NamedTuple
 from broker.messages.browsed import Browsed, decode, encode
 from native.content import take
 from quorum.bodies import Body
-from quorum.fifo import commands
-from quorum.fifo.commands import ConsumerKey, Result, TakenMessage
+from quorum.fifo.commands import ConsumerKey
+from quorum.fifo.results import Result, TakenMessage, decode_results, encode_results
 from replicated.letters import HEAD, STATUS, AnswerStatus, BadLetter, head
 from storage.disk import Buffer
 
@@ -132,7 +132,7 @@ def done(
     for delivery, end in fetched:
         body = _delivery(delivery, end)
         parts += [_SIZE.pack(sum(map(len, body))), *body]
-    parts.append(commands.encode_results(results))
+    parts.append(encode_results(results))
     return parts
 
 
@@ -152,7 +152,7 @@ def decode_done(answer: bytes) -> tuple[QueueNews, Sequence[Result | Fetched]]:
             at += _SIZE.size
             bodies.append(_decode_delivery(answer[at : at + size], 0).body)
             at += size
-        return told, with_bodies(commands.decode_results(answer[at:]), bodies)
+        return told, with_bodies(decode_results(answer[at:]), bodies)
     except (struct.error, ValueError) as error:
         raise BadLetter(f"an answer of {len(answer)} bytes: {error}") from error
 

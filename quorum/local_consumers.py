@@ -20,9 +20,10 @@ from broker.queues.consumer import Consumer
 from broker.queues.queue_type import Outcome, Queue, QueueHost, QueueStatistics
 from native.content import take
 from quorum.bodies import Body
-from quorum.fifo.commands import Cancel, Consume, ConsumerKey, ResultCode, UponCancel, Window
+from quorum.fifo.commands import Cancel, Consume, ConsumerKey, UponCancel, Window
 from quorum.fifo.consumers import MachineConsumer
 from quorum.fifo.effects import Deliver
+from quorum.fifo.results import ResultCode
 from quorum.fifo.rules import Rules
 from quorum.leading import Leading
 from quorum.letters import QueueNews

@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from quorum.bodies import Bodies
-from quorum.fifo.commands import ConsumerKey, Result
+from quorum.fifo.commands import ConsumerKey
 from quorum.fifo.effects import Deliver, Effect
 from quorum.fifo.machine import QueueMachine
+from quorum.fifo.results import Result
 from raft.core.live_entries import LiveEntries
 from raft.core.messages import Entry
 from replicated.member import Marks

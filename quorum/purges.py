@@ -13,7 +13,8 @@ from broker.actors import LogActor
 from broker.errors import ResourceExhausted
 from broker.pending import Pending
 from broker.queues.queue_type import Queue, QueueHost
-from quorum.fifo.commands import Purge, Purged, PurgeOnce, ResultCode
+from quorum.fifo.commands import Purge, PurgeOnce
+from quorum.fifo.results import Purged, ResultCode
 from quorum.session import QueueSession
 from replicated.reply_timeout import ReplyTimeout
 

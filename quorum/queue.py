@@ -23,7 +23,7 @@ from typing import Any
 
 from broker.actors import LogActor
 from broker.catalog.policy import EffectiveArguments
-from broker.errors import ResourceExhausted, ResourceLocked
+from broker.errors import ResourceExhausted
 from broker.messages.browsed import Browsed
 from broker.messages.confirms import Receipt
 from broker.messages.message import Run
@@ -35,10 +35,12 @@ from broker.records import QueueRecord
 from quorum.browsing import browse
 from quorum.dead_letters_once import DeadLettersOnce
 from quorum.entries import QueueEntries
-from quorum.fifo.commands import Get, ResultCode, SessionKey, Tick, Who
+from quorum.fifo.commands import SessionKey, Tick, Who
 from quorum.fifo.effects import ActiveChanged, DeadLetter, Deliver, Effect, TimedOut
+from quorum.fifo.results import ResultCode
+from quorum.gets import Gets
 from quorum.leading import Leading
-from quorum.letters import NO_NEWS, Fetched, LetterKind, QueueNews
+from quorum.letters import NO_NEWS, LetterKind, QueueNews
 from quorum.local_consumers import LocalConsumers, waiting_delivery
 from quorum.member import QueueMember
 from quorum.numbered import may_be_numbered, producer_of_single
@@ -46,7 +48,6 @@ from quorum.purges import Purges
 from quorum.queue_figures import fill_in, fill_in_counts, for_operators
 from quorum.queue_rules import rules_for
 from quorum.session import QueueSession
-from quorum.subscription import WaitingDelivery, slice_of
 from raft.core.messages import NodeId, node_of
 from replicated.busy_queues import BusyQueues
 from replicated.leader_route import LeaderRoute
@@ -58,9 +59,7 @@ from replicated.remote_serving import RemoteServing
 from replicated.reply_timeout import WAIT_MS, ReplyTimeout
 
 WAITING_BYTES_MAX = 32 << 20
-RUN_BYTES_MAX = (
-    31 << 20
-)  # an entry must fit raft/core/settings.py, entry_bytes_max, with what stands beside the run in it
+RUN_BYTES_MAX = 31 << 20  # an entry must fit raft/core/settings.py, entry_bytes_max, with what stands beside the run
 FAILURES_MAX = 5  # in a row, until who asks for figures is given those that are known here
 UNKNOWN_INDEX = 1 << 63  # beyond all
 
@@ -106,6 +105,7 @@ class QuorumQueue(Owner):
         self._counting: dict[Pending[None], int] = {}  # who waits for figures: of the state at this index at least
         self._failures = 0  # of portions, since the last one that was answered
         self._figures = QueueStatistics()
+        self._gets = Gets(self, host, self._figures)
         self.consumers = LocalConsumers(self, ports, host, self._figures)
 
     def _keep_to(self, effective: EffectiveArguments) -> None:
@@ -206,12 +206,12 @@ class QuorumQueue(Owner):
 
     def get(self, no_ack: bool, now: int, by: LogActor | None = None) -> Pending[Got | None]:
         if self.rules.single_active:
-            raise self._not_active()
+            raise self._gets.not_active()
         waiting: ReplyTimeout[Got | None] = ReplyTimeout(self._host, now, self.took_too_long)
         number = self.session.new_number()
         self.attend()
         self.say_who(number, by)
-        self._say_get(waiting, number, no_ack)
+        self._gets.say(waiting, number, no_ack)
         self.session.flush()
         return waiting.answer
 
@@ -220,15 +220,6 @@ class QuorumQueue(Owner):
         named = 0 if actor is None else self._ports.actor_number(actor)
         if named:
             self.session.say(Who(self.session.consumer_key(number), named))
-
-    def _say_get(self, waiting: ReplyTimeout[Got | None], number: int, no_ack: bool) -> None:
-        self.session.say(Get(self.session.consumer_key(number)), partial(self._got, waiting, number, no_ack))
-
-    def _not_active(self) -> ResourceLocked:
-        return ResourceLocked(
-            f"cannot obtain access to locked {self.record.label}. basic.get operations are not supported by quorum queues with "
-            "single active consumer"
-        )
 
     def not_heard(self) -> ResourceExhausted:
         return ResourceExhausted(
@@ -240,33 +231,6 @@ class QuorumQueue(Owner):
             f"{self.record.label} did not answer within {WAIT_MS // 1000} s: "
             + ("too much waits for its leader" if self.route.leader() else "it has no leader")
         )
-
-    def _got(self, waiting: ReplyTimeout[Got | None], number: int, no_ack: bool, result: Any) -> None:
-        if not isinstance(result, Fetched):
-            if result is ResultCode.LATER:
-                if not waiting.answer.answered:
-                    self._say_get(waiting, number, no_ack)
-                    self._host.wake(self)
-            elif result is ResultCode.NOT_ACTIVE:
-                waiting.fail(self._not_active())
-            elif result is ResultCode.GONE:
-                waiting.fail(self.not_heard())
-            else:
-                waiting.resolve(None)
-            return
-        got, body = result.got, result.body
-        if waiting.answer.answered:  # its client was told that it takes too long
-            self.session.settle(number, got.message_id, 1, Outcome.RETURNED)
-            self._host.wake(self)
-            return
-        self._figures.got += 1
-        if no_ack:  # held by the group until now: the message was not to be lost on the way
-            self.session.settle(number, got.message_id, 1, Outcome.ACKNOWLEDGED)
-            self.session.flush()
-        piece = slice_of(
-            self, number, WaitingDelivery(got.message_id, 1, got.delivery_count, got.acquired_count, body), body
-        )
-        waiting.resolve(Got(piece, body.content, got.remaining))
 
     def settle(self, piece: Slice, outcome: Outcome, now: int) -> None:
         if self.deleted:

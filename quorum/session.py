@@ -21,8 +21,9 @@ from broker.messages.confirms import Receipt
 from broker.messages.message import Run
 from broker.queues.queue_type import Outcome
 from quorum.fifo import commands
-from quorum.fifo.commands import ConsumerKey, Gap, SessionKey
+from quorum.fifo.commands import ConsumerKey, SessionKey
 from quorum.fifo.origins import DEATH, ORIGIN, encode_part
+from quorum.fifo.results import Gap
 from replicated.portions import AMPLE_BYTES, PORTION_BYTES_MAX, Asker, Owner, Pipeline, Portion
 
 SETTLE_RANGES_MAX = 10_000  # of one operation

@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from broker.queues.queue_type import Queue, QueueHost
-from quorum.fifo.commands import Result, ResultCode, Window
+from quorum.fifo.commands import Window
+from quorum.fifo.results import Result, ResultCode
 from quorum.fifo.versions import WINDOWS_CHANGE
 from quorum.session import QueueSession
 from quorum.subscription import Subscription

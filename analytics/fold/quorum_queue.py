@@ -23,16 +23,14 @@ from quorum.fifo.commands import (
     PERSISTENT,
     SETTLE_HEAD,
     ConsumerKey,
-    Result,
-    ResultCode,
     SessionKey,
-    TakenMessage,
     UponCancel,
 )
 from quorum.fifo.consumers import MachineConsumer
 from quorum.fifo.inspection import MemberCounters
 from quorum.fifo.machine import QueueMachine
 from quorum.fifo.origins import OriginPart, read_parts
+from quorum.fifo.results import Result, ResultCode, TakenMessage
 from quorum.fifo.returning import Fate, is_for_dead_letters
 from quorum.fifo.stored import StoredMessages
 from raft.core.messages import Entry, EntryKind

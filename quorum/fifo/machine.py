@@ -44,10 +44,7 @@ from quorum.fifo.commands import (
     NodeUp,
     Policy,
     Purge,
-    Purged,
     PurgeOnce,
-    Result,
-    ResultCode,
     SessionGone,
     SessionKey,
     Upgrade,
@@ -55,10 +52,11 @@ from quorum.fifo.commands import (
     Window,
     decode,
     producer_at,
-)  # fmt: skip
+)
 from quorum.fifo.consumers import ConsumerState, MachineConsumer
 from quorum.fifo.effects import Dead, Deliver, Effect
 from quorum.fifo.machine_clients import MachineClients
+from quorum.fifo.results import Purged, Result, ResultCode
 from quorum.fifo.returning import Fate
 from quorum.fifo.rules import Rules
 from quorum.fifo.snapshot import decode_snapshot, encode_snapshot

@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quorum.fifo import versions
-from quorum.fifo.commands import (
-    FIRST_ID,
-    Consume,
-    ConsumerKey,
-    Result,
-    ResultCode,
-    SessionKey,
-    TakenMessage,
-    UponCancel,
-)
+from quorum.fifo.commands import FIRST_ID, Consume, ConsumerKey, SessionKey, UponCancel
 from quorum.fifo.consumers import ConsumerState, MachineConsumer
 from quorum.fifo.deadlines import Deadlines
 from quorum.fifo.effects import Deliver
 from quorum.fifo.movement import Unfinished
+from quorum.fifo.results import Result, ResultCode, TakenMessage
 from quorum.fifo.returning import Fate
 
 

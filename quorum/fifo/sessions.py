@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from native.sequence_set import SequenceSet
-from quorum.fifo.commands import FIRST_NUMBER, FIRST_SEQUENCE, Gap, ResultCode, SessionKey
+from quorum.fifo.commands import FIRST_NUMBER, FIRST_SEQUENCE, SessionKey
+from quorum.fifo.results import Gap, ResultCode
 
 # Numbers that a later one has overtaken: what was said before it is still on its way. A session has fewer portions under way.
 OVERTAKEN_MAX = 4096

@@ -70,6 +70,7 @@ CHAPTERS = {
     ],
     "Quorum queues": [
         "quorum/fifo/commands.py",
+        "quorum/fifo/results.py",
         "quorum/fifo/rules.py",
         "quorum/fifo/snapshot.py",
         "quorum/fifo/ready_rows.py",

@@ -36,21 +36,16 @@ from quorum.fifo.commands import (
     Consume,
     ConsumerKey,
     DeadSettled,
-    Gap,
     Get,
     NodeDown,
     NodeUp,
     Policy,
     Producer,
     Purge,
-    Purged,
     PurgeOnce,
-    Result,
-    ResultCode,
     SessionGone,
     SessionKey,
     Settle,
-    TakenMessage,
     Tick,
     Upgrade,
     UponCancel,
@@ -58,6 +53,7 @@ from quorum.fifo.commands import (
     encode_enqueue,
 )
 from quorum.fifo.effects import ActiveChanged, DeadHeld, DeadLetter, Deliver, Effect, TimedOut, Unused
+from quorum.fifo.results import Gap, Purged, Result, ResultCode, TakenMessage
 from quorum.fifo.rules import DeadLetters, Retry, Rules
 from tests.scenarios.runner import check
 from tests.unit.quorum.queue_world import START, QueueWorld

@@ -15,9 +15,10 @@ from typing import Any
 from broker.queues.queue_type import DeathReason, Outcome
 from native.content import messages
 from quorum.fifo import versions
-from quorum.fifo.commands import ConsumerKey, DeadSettled, Enqueue, Get, NodeDown, Op, Result, ResultCode, TakenMessage
+from quorum.fifo.commands import ConsumerKey, DeadSettled, Enqueue, Get, NodeDown, Op
 from quorum.fifo.machine import QueueMachine
 from quorum.fifo.movement import UNBOUNDED
+from quorum.fifo.results import Result, ResultCode, TakenMessage
 from quorum.fifo.rules import Retry
 from raft.core.messages import Entry
 from raft.machine import ReadEntry

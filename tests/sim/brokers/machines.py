@@ -14,8 +14,8 @@ from broker.records import BindingRecord
 from node.catalog.catalog_store import key_of
 from node.catalog.metadata_machine import CatalogMachine, CatalogWatcher
 from node.foundation import Parts
-from quorum.fifo.commands import Result
 from quorum.fifo.effects import Effect
+from quorum.fifo.results import Result
 from quorum.member import QueueMember
 from raft.core.live_entries import LiveEntries
 from raft.core.messages import Entry

@@ -22,7 +22,6 @@ from quorum.fifo.commands import (
     Policy,
     Purge,
     PurgeOnce,
-    ResultCode,
     SessionGone,
     SessionKey,
     Settle,
@@ -33,8 +32,9 @@ from quorum.fifo.commands import (
     encode,
     encode_enqueue,
     entry_head,
-)  # fmt: skip
+)
 from quorum.fifo.origins import DeathPlace, OriginPart
+from quorum.fifo.results import ResultCode
 from quorum.fifo.rules import DeadLetters, Rules
 from quorum.fifo.versions import VERSION_NEWEST
 from tests.unit.quorum.dumb_queue import DumbQueue

@@ -16,7 +16,6 @@ from quorum.fifo.commands import (
     ConsumerKey,
     DeadSettled,
     Enqueue,
-    Gap,
     Get,
     NodeDown,
     NodeUp,
@@ -25,22 +24,19 @@ from quorum.fifo.commands import (
     Piece,
     Policy,
     Purge,
-    Purged,
     PurgeOnce,
     Ranges,
-    Result,
-    ResultCode,
     SessionGone,
     SessionKey,
     Settle,
-    TakenMessage,
     Upgrade,
     UponCancel,
     Who,
     Window,
     decode_entry,
-)  # fmt: skip
+)
 from quorum.fifo.effects import ActiveChanged, DeadLetter, Deliver, Effect, TimedOut, Unused
+from quorum.fifo.results import Gap, Purged, Result, ResultCode, TakenMessage
 from quorum.fifo.rules import DeadLetters, Retry, Rules
 
 Event = tuple[Any, ...]

@@ -13,7 +13,6 @@ from quorum.fifo.commands import (
     Get,
     Op,
     Policy,
-    Result,
     SessionKey,
     Settle,
     Tick,
@@ -21,9 +20,10 @@ from quorum.fifo.commands import (
     encode,
     encode_enqueue,
     entry_head,
-)  # fmt: skip
+)
 from quorum.fifo.effects import DeadLetter, Deliver, Effect
 from quorum.fifo.machine import QueueMachine
+from quorum.fifo.results import Result
 from quorum.fifo.rules import Rules
 from raft.core.messages import Entry, EntryKind
 

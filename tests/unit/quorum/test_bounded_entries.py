@@ -10,21 +10,8 @@ from hypothesis import strategies as st
 
 import quorum.fifo.movement as movement
 from broker.queues.queue_type import Outcome
-from quorum.fifo.commands import (
-    Cancel,
-    NodeDown,
-    Policy,
-    Purge,
-    Purged,
-    Result,
-    ResultCode,
-    SessionGone,
-    SessionKey,
-    TakenMessage,
-    Tick,
-    Upgrade,
-    UponCancel,
-)
+from quorum.fifo.commands import Cancel, NodeDown, Policy, Purge, SessionGone, SessionKey, Tick, Upgrade, UponCancel
+from quorum.fifo.results import Purged, Result, ResultCode, TakenMessage
 from quorum.fifo.rules import DeadLetters, Retry, Rules
 from quorum.fifo.versions import BOUNDED, GETS_BOUNDED, VERSION_NEWEST
 from raft.core.messages import Entry, EntryKind

@@ -12,7 +12,6 @@ from quorum.fifo.commands import (
     ConsumerKey,
     DeadSettled,
     Enqueue,
-    Gap,
     Get,
     NodeDown,
     NodeUp,
@@ -22,13 +21,10 @@ from quorum.fifo.commands import (
     Policy,
     Producer,
     Purge,
-    Purged,
     PurgeOnce,
-    ResultCode,
     SessionGone,
     SessionKey,
     Settle,
-    TakenMessage,
     Tick,
     Upgrade,
     UponCancel,
@@ -36,15 +32,14 @@ from quorum.fifo.commands import (
     Window,
     decode,
     decode_entry,
-    decode_results,
     encode,
     encode_enqueue,
-    encode_results,
     encode_settle,
     entry_head,
     level,
-)  # fmt: skip
+)
 from quorum.fifo.origins import DeathPlace, OriginPart
+from quorum.fifo.results import Gap, Purged, ResultCode, TakenMessage, decode_results, encode_results
 from quorum.fifo.rules import DeadLetters, Retry, Rules, decode_rules
 
 SESSION = SessionKey(3, 1 << 40)

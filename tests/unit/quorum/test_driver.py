@@ -450,8 +450,8 @@ def test_a_get_that_is_to_be_said_again_is_said_again(monkeypatch: pytest.Monkey
     assert queue.ready_count == 20
     cluster.loop.clock.advance(0.6)  # they expire with the entry that brings the get
     said: list[int] = []
-    say = queue._say_get
-    monkeypatch.setattr(queue, "_say_get", lambda *get: said.append(get[1]) or say(*get))
+    say = queue._gets.say
+    monkeypatch.setattr(queue._gets, "say", lambda *get: said.append(get[1]) or say(*get))
     answers: list[object] = []
     queue.get(True, clients.now).then(answers.append, answers.append)
     cluster.run(1)

@@ -9,13 +9,10 @@ from quorum.fifo import movement
 from quorum.fifo.commands import (
     Consume,
     DeadSettled,
-    Gap,
     Piece,
     Policy,
-    ResultCode,
     SessionKey,
     Settle,
-    TakenMessage,
     Tick,
     Upgrade,
     encode,
@@ -23,6 +20,7 @@ from quorum.fifo.commands import (
 )
 from quorum.fifo.effects import Deliver
 from quorum.fifo.machine import TIME_MS_MAX
+from quorum.fifo.results import Gap, ResultCode, TakenMessage
 from quorum.fifo.rules import DeadLetters, Rules
 from quorum.fifo.versions import BOUNDED
 from raft.core.messages import Entry, EntryKind

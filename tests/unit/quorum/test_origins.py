@@ -17,8 +17,6 @@ from quorum.fifo.commands import (
     ConsumerKey,
     Enqueue,
     Origins,
-    Result,
-    ResultCode,
     SessionKey,
     decode_entry,
     encode_enqueue,
@@ -26,6 +24,7 @@ from quorum.fifo.commands import (
 )
 from quorum.fifo.machine import QueueMachine
 from quorum.fifo.origins import DeathPlace, OriginPart
+from quorum.fifo.results import Result, ResultCode
 from quorum.session import JOINED_BYTES_MAX, QueueSession
 from raft.core.messages import Entry, EntryKind
 from replicated.portions import PORTION_BYTES_MAX

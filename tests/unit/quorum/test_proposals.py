@@ -41,6 +41,7 @@ from quorum.fifo.commands import (
 from quorum.fifo.effects import Deliver
 from quorum.fifo.machine import QueueMachine
 from quorum.fifo.origins import DeathPlace, OriginPart
+from quorum.fifo.results import ResultCode
 from quorum.fifo.rules import Rules
 from quorum.fifo.snapshot import decode_snapshot, encode_snapshot
 from quorum.fifo.versions import VERSION_NEWEST, VERSION_OLDEST
@@ -132,7 +133,7 @@ def test_an_op_of_a_kind_that_is_unknown_here_is_let_through_and_does_nothing() 
     op = OP_HEAD.pack(200, 3) + b"new"
     check(op, 0, 2)
     machine = QueueMachine()
-    assert machine.apply([Entry(1, 1, 0, commands.entry_head(5) + op)]) == [[commands.ResultCode.UNKNOWN]]
+    assert machine.apply([Entry(1, 1, 0, commands.entry_head(5) + op)]) == [[ResultCode.UNKNOWN]]
 
 
 @pytest.mark.parametrize("version", range(VERSION_OLDEST, VERSION_NEWEST + 1))

@@ -8,7 +8,8 @@ from typing import Any
 
 from broker.actors import ActorKind, LogActor
 from broker.errors import ResourceExhausted
-from quorum.fifo.commands import ConsumerKey, Op, Purge, Purged, PurgeOnce, ResultCode
+from quorum.fifo.commands import ConsumerKey, Op, Purge, PurgeOnce
+from quorum.fifo.results import Purged, ResultCode
 from quorum.purges import Purges
 
 

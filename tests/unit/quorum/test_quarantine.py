@@ -10,8 +10,9 @@ import pytest
 from broker.records import QueueRecord
 from quorum import driver
 from quorum.fifo import commands
-from quorum.fifo.commands import Result, Upgrade
+from quorum.fifo.commands import Upgrade
 from quorum.fifo.machine import QueueMachine
+from quorum.fifo.results import Result
 from quorum.fifo.versions import VERSION_NEWEST
 from raft.core.messages import Entry, NodeId
 from tests.raft_node.leaders import hand_back

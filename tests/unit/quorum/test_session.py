@@ -14,18 +14,16 @@ from quorum import session as sessions
 from quorum.fifo.commands import (
     PRIORITY_DEFAULT,
     Enqueue,
-    Gap,
     Op,
     Producer,
     Purge,
-    Purged,
-    ResultCode,
     SessionKey,
     Settle,
     Tick,
     decode_entry,
     entry_head,
 )
+from quorum.fifo.results import Gap, Purged, ResultCode
 from quorum.session import JOINED_BYTES_MAX, QueueSession
 from replicated.portions import AMPLE_BYTES, IN_FLIGHT_MAX, PORTION_BYTES_MAX, Owner, Portion
 

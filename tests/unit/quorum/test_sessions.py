@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from quorum.fifo.commands import Gap, ResultCode, SessionKey
+from quorum.fifo.commands import SessionKey
 from quorum.fifo.producers import PRODUCERS_MAX, Producers
+from quorum.fifo.results import Gap, ResultCode
 from quorum.fifo.sessions import OVERTAKEN_MAX, SessionProgress, Sessions
 
 

@@ -11,16 +11,15 @@ from quorum.fifo.commands import (
     ConsumerKey,
     Get,
     PurgeOnce,
-    Result,
-    ResultCode,
     SessionKey,
     Who,
     decode_entry,
     encode,
     encode_enqueue,
     entry_head,
-)  # fmt: skip
+)
 from quorum.fifo.machine import QueueMachine
+from quorum.fifo.results import Result, ResultCode
 from raft.core.messages import Entry, EntryKind
 from tests.unit.quorum.clients import Clients, Taker
 from tests.unit.quorum.queue_world import START, restored

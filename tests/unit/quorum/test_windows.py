@@ -6,7 +6,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from quorum.fifo.commands import ConsumerKey, ResultCode, Window
+from quorum.fifo.commands import ConsumerKey, Window
+from quorum.fifo.results import ResultCode
 from quorum.fifo.versions import WINDOWS_CHANGE
 from quorum.windows import RETRY_S, Windows
 
