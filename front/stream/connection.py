@@ -6,8 +6,9 @@
     timer_elapsed   the time armed with `Outside` is over
     fail            ends the connection with Close
 
-Which frame may come when is the table in phases.py. Before a login, frames have `initial_frame_max` bytes at most, and no more
-input than one of them is kept while a password is checked.
+Which frame may come when is the table in phases.py; what is made of it is in opening.py, then in running.py and
+stream_requests.py. Before a login, frames have `initial_frame_max` bytes at most, and no more input than one of them is kept
+while a password is checked.
 """
 
 from __future__ import annotations
@@ -28,34 +29,24 @@ from front.stream.deadlines import ConnectionDeadlines
 from front.stream.phases import DROPS_INPUT, TRANSITIONS, ConnectionPhase
 from front.stream.publishers import StreamPublishers
 from front.stream.response_codes import code_of, refusal_of
+from front.stream.running import RUNNING
 from front.stream.session_port import StreamClientSession, StreamHost
 from front.stream.stream_flow import StreamFlow
 from front.stream.stream_intake import StreamIntake
-from front.stream.stream_requests import REQUESTS, store_offset
+from front.stream.stream_requests import REQUESTS
 from front.stream.stream_terms import StreamIdentity, StreamLimits
 from front.stream.subscriptions import StreamSubscriptions
 from native.content import Buffer
-from wire.stream.command_fields import BadStreamFrame, VersionRange
+from wire.stream.command_fields import BadStreamFrame
 from wire.stream.command_frames import decode_frame, deliver_head, encode_frame, key_of
-from wire.stream.command_keys import VERSIONS, CommandKey, ResponseCode
+from wire.stream.command_keys import CommandKey, ResponseCode
 from wire.stream.stream_commands import (
     CloseRequest,
     Command,
-    ConsumerUpdateResponse,
-    CreditCommand,
-    DeclarePublisherRequest,
-    DeletePublisherRequest,
-    ExchangeVersionsRequest,
-    ExchangeVersionsResponse,
     HeartbeatCommand,
     MetadataUpdate,
     PublishFrame,
-    SaslAuthenticateRequest,
-    SaslHandshakeRequest,
     StandardResponse,
-    StoreOffsetCommand,
-    SubscribeRequest,
-    UnsubscribeRequest,
 )
 
 if TYPE_CHECKING:
@@ -83,10 +74,10 @@ class StreamConnection:
     """The server's side of one connection."""
 
     __slots__ = (
-        "_deadlines", "_deliver_version", "_held_back", "_intake", "_out",
-        "bytes_in", "bytes_out", "client", "client_properties", "close_reason", "frame_max", "heartbeat", "host",
-        "identity", "limits", "login", "mechanism", "now", "outside", "peer", "pressure", "publishers", "session", "state",
-        "subscriptions",
+        "_held_back", "_intake", "_out",
+        "bytes_in", "bytes_out", "client", "client_properties", "close_reason", "deadlines", "deliver_version", "frame_max",
+        "heartbeat", "host", "identity", "limits", "login", "mechanism", "now", "outside", "peer", "pressure", "publishers",
+        "session", "state", "subscriptions",
     )  # fmt: skip
 
     def __init__(
@@ -112,14 +103,14 @@ class StreamConnection:
         self.subscriptions: StreamSubscriptions | None = None
 
         self.pressure = StreamFlow(limits, outside.wake)
-        self._deadlines = ConnectionDeadlines(outside)
-        self._deliver_version = 1
+        self.deadlines = ConnectionDeadlines(outside)
+        self.deliver_version = 1
         self._intake = StreamIntake(self)
         self._held_back: Command | None = None  # the answer to a login that was refused
         self._out: list[Sendable] = []
         self.bytes_in = 0
         self.bytes_out = 0
-        self._deadlines.set(Due.STEP, limits.step_timeout_s)
+        self.deadlines.set(Due.STEP, limits.step_timeout_s)
 
     # ------------------------------------------------------------------------- input
 
@@ -165,7 +156,7 @@ class StreamConnection:
             self._unexpected(command)
             return
         self.state = after
-        self._deadlines.set(Due.STEP, self.limits.step_timeout_s)
+        self.deadlines.set(Due.STEP, self.limits.step_timeout_s)
         handler(self, command)
 
     def _take(self, command: Command) -> None:
@@ -174,8 +165,8 @@ class StreamConnection:
         assert session is not None, "a running connection without a session"
         try:
             if (request := REQUESTS.get(type(command))) is not None:
-                self._answer_later(command, request(session, command, self.now))
-            elif (handler := _HANDLERS.get(type(command))) is not None:
+                self.answer_later(command, request(session, command, self.now))
+            elif (handler := RUNNING.get(type(command))) is not None:
                 handler(self, command)
             else:
                 self._unexpected(command)
@@ -195,75 +186,30 @@ class StreamConnection:
         assert not self.pressure.answering, "two requests are being answered"
         self.pressure.answering = True
         if self.state is ConnectionPhase.AUTHENTICATING:
-            self._deadlines.set(Due.STEP, LOGIN_TIMEOUT_S)
+            self.deadlines.set(Due.STEP, LOGIN_TIMEOUT_S)
 
         def goes_on(then: Callable[[Any], None], value: Any) -> None:
             if not self.pressure.answering:
                 return
             self.pressure.answering = False
             if self.state is ConnectionPhase.AUTHENTICATING:
-                self._deadlines.set(Due.STEP, self.limits.step_timeout_s)
+                self.deadlines.set(Due.STEP, self.limits.step_timeout_s)
             then(value)
             if self.pressure.input_waits:
                 self.outside.wake()
 
         pending.then(lambda value: goes_on(answered, value), lambda error: goes_on(refused, error))
 
-    def _answer_later(self, request: Command, pending: Pending[Any]) -> None:
+    def answer_later(self, request: Command, pending: Pending[Any]) -> None:
         self.await_answer(pending, self.send, lambda error: self.send(refusal_of(request, code_of(error))))
 
-    def _take_exchange_versions(self, request: ExchangeVersionsRequest) -> None:
-        for one in request.versions:
-            if one.key == CommandKey.DELIVER:
-                self._deliver_version = 2 if one.highest >= 2 else 1
-        versions = tuple([VersionRange(key, *lowest_and_highest) for key, lowest_and_highest in VERSIONS.items()])
-        self.send(ExchangeVersionsResponse(request.correlation, ResponseCode.OK, versions))
-
-    def _take_declare_publisher(self, request: DeclarePublisherRequest) -> None:
-        self._answer_later(request, self._publishers.declare(request, self.now))
-
-    def _take_delete_publisher(self, request: DeletePublisherRequest) -> None:
-        self._send_confirms()  # its number may get another meaning
-        self.send(self._publishers.delete(request, self.now))
-
-    def _take_subscribe(self, request: SubscribeRequest) -> None:
-        subscriptions = self._subscriptions
-
-        def subscribed(answer: Command) -> None:
-            self.send(answer)
-            subscriptions.start(request, self.now)
-
-        def refused(error: BrokerError) -> None:
-            self.send(refusal_of(request, code_of(error)))
-
-        self.await_answer(subscriptions.subscribe(request, self.now), subscribed, refused)
-
-    def _take_credit(self, command: CreditCommand) -> None:
-        error = self._subscriptions.add_credit(command, self.now)
-        if error is not None:
-            self.send(error)
-
-    def _take_unsubscribe(self, request: UnsubscribeRequest) -> None:
-        self.send(self._subscriptions.unsubscribe(request, self.now))
-
-    def _take_consumer_update(self, response: ConsumerUpdateResponse) -> None:
-        self._deadlines.clear(response.correlation)
-        self._subscriptions.updated(response, self.now)
-
-    def _take_store_offset(self, command: StoreOffsetCommand) -> None:
-        assert self.session is not None, "a running connection without a session"
-        store_offset(self.session, command, self.now)
-
-    def _ignore(self, command: Command) -> None:
-        pass
-
     @property
-    def _publishers(self) -> StreamPublishers:
+    def open_publishers(self) -> StreamPublishers:
         assert self.publishers is not None, f"publishers of a connection that is {self.state.value}"
         return self.publishers
 
     @property
-    def _subscriptions(self) -> StreamSubscriptions:
+    def open_subscriptions(self) -> StreamSubscriptions:
         assert self.subscriptions is not None, f"subscriptions of a connection that is {self.state.value}"
         return self.subscriptions
 
@@ -274,30 +220,32 @@ class StreamConnection:
         return self.pressure.writable
 
     def deliver(self, subscription: int, last_chunk: int, chunk: Sendable) -> None:
-        assert subscription in self._subscriptions.by_number, f"a chunk for subscription {subscription}, which is gone"
-        self.send_bytes(deliver_head(self._deliver_version, subscription, last_chunk, len(chunk)))
+        assert subscription in self.open_subscriptions.by_number, (
+            f"a chunk for subscription {subscription}, which is gone"
+        )
+        self.send_bytes(deliver_head(self.deliver_version, subscription, last_chunk, len(chunk)))
         self.send_bytes(chunk)
 
     def confirm(self, publisher: int, ids: bytes) -> None:
         if not self._out:
             self.outside.wake()
         self.pressure.unsent_bytes += len(ids)
-        self._publishers.confirm(publisher, ids)
+        self.open_publishers.confirm(publisher, ids)
 
     def refuse_publish(self, publisher: int, ids: bytes, error: BrokerError) -> None:
-        self.send_bytes(self._publishers.refuse(publisher, ids, error))
+        self.send_bytes(self.open_publishers.refuse(publisher, ids, error))
 
     def stream_unavailable(self, stream: str) -> None:
-        self._send_confirms()
-        published = self._publishers.stream_unavailable(stream)
-        subscribed = self._subscriptions.stream_unavailable(stream)
+        self.send_confirms()
+        published = self.open_publishers.stream_unavailable(stream)
+        subscribed = self.open_subscriptions.stream_unavailable(stream)
         if published or subscribed:
             self.send(MetadataUpdate(ResponseCode.STREAM_NOT_AVAILABLE, stream))
 
     def activate(self, subscription: int, active: bool) -> None:
-        correlation, data = self._subscriptions.activate(subscription, active)
+        correlation, data = self.open_subscriptions.activate(subscription, active)
         self.send_bytes(data)
-        self._deadlines.set(correlation, self.limits.consumer_update_timeout_s)
+        self.deadlines.set(correlation, self.limits.consumer_update_timeout_s)
 
     # ------------------------------------------------------------------------- output
 
@@ -315,13 +263,13 @@ class StreamConnection:
         self._out.append(data)
         self.pressure.unsent_bytes += len(data)
 
-    def _send_confirms(self) -> None:
+    def send_confirms(self) -> None:
         if self.publishers is not None:
             self._out += self.publishers.take_confirms()
 
     def data_to_send(self) -> list[Sendable]:
         """What to write now, in order; each part is returned once."""
-        self._send_confirms()
+        self.send_confirms()
         out, self._out = self._out, []
         self.pressure.sent()
         self.bytes_out += sum(map(len, out))
@@ -364,10 +312,10 @@ class StreamConnection:
         self.session = self.host.open_streams(client, self, self.now)
         self.publishers = StreamPublishers(self.session, self.pressure, self.frame_max)
         self.subscriptions = StreamSubscriptions(self.session)
-        self._deadlines.clear(Due.STEP)
+        self.deadlines.clear(Due.STEP)
         first_check_s = self.heartbeat.first_check_in_s(self.outside.monotonic())
         if first_check_s:
-            self._deadlines.set(Due.HEARTBEAT, first_check_s)
+            self.deadlines.set(Due.HEARTBEAT, first_check_s)
 
     def renew_login(self, user: UserRecord) -> None:
         """Raises BrokerError."""
@@ -386,7 +334,7 @@ class StreamConnection:
     def timer_elapsed(self, now: int) -> None:
         """The timeout that was armed last has passed."""
         self.now = now
-        for what in self._deadlines.due():
+        for what in self.deadlines.due():
             match what:
                 case Due.STEP:
                     self._end(f"no handshake within {self.limits.step_timeout_s:g} s, while {self.state.value}")
@@ -408,7 +356,7 @@ class StreamConnection:
         if heartbeat.peer_is_silent(self.bytes_in, self.pressure.reads, self.outside.monotonic()):
             self._end(f"missed heartbeats from client, timeout: {heartbeat.interval_s}s")
         else:
-            self._deadlines.set(Due.HEARTBEAT, heartbeat.check_every_s)
+            self.deadlines.set(Due.HEARTBEAT, heartbeat.check_every_s)
 
     # ------------------------------------------------------------------------- the end
 
@@ -418,9 +366,9 @@ class StreamConnection:
         self.close_reason = why
         self._held_back = answer
         self.state = ConnectionPhase.REFUSED
-        self._deadlines.clear_all()
+        self.deadlines.clear_all()
         if delayed:
-            self._deadlines.set(Due.REFUSAL, self.limits.refusal_pause_s)
+            self.deadlines.set(Due.REFUSAL, self.limits.refusal_pause_s)
         else:
             self._end_refused()
 
@@ -431,7 +379,7 @@ class StreamConnection:
         self._end(self.close_reason)
 
     def _closed_by_client(self, request: CloseRequest) -> None:
-        self._send_confirms()
+        self.send_confirms()
         self.send(StandardResponse(CommandKey.CLOSE, request.correlation, ResponseCode.OK))
         self._end(self.close_reason)
 
@@ -439,7 +387,7 @@ class StreamConnection:
         """Without Close, as RabbitMQ does it: clients take that for the end, and only what looks like a broken connection for a
         reason to connect again."""
         if self.state is not ConnectionPhase.CLOSED:
-            self._send_confirms()
+            self.send_confirms()
             self._end(error.text)
 
     def fail(self, code: ResponseCode, reason: str, why: str = "") -> None:
@@ -447,12 +395,12 @@ class StreamConnection:
         if self.state is ConnectionPhase.CLOSING or self.state in DROPS_INPUT:
             return
         self.close_reason = f"{reason}: {why}" if why else reason
-        self._send_confirms()
+        self.send_confirms()
         self._leave_broker()
         self.state = ConnectionPhase.CLOSING
         self.send(CloseRequest(_CLOSE_CORRELATION, code, reason))
-        self._deadlines.clear_all()
-        self._deadlines.set(Due.CLOSE, self.limits.step_timeout_s)
+        self.deadlines.clear_all()
+        self.deadlines.set(Due.CLOSE, self.limits.step_timeout_s)
 
     def fail_frame(self, error: BadStreamFrame) -> None:
         self.fail(error.code, "unknown frame", str(error))
@@ -462,7 +410,7 @@ class StreamConnection:
         reason = "frame too large" if error.code == ResponseCode.FRAME_TOO_LARGE else "unknown frame"
         self.fail(error.code, reason, str(error))
         self._intake.forget()
-        self._deadlines.set(Due.CLOSE, FRAMING_LOST_TIMEOUT_S)
+        self.deadlines.set(Due.CLOSE, FRAMING_LOST_TIMEOUT_S)
 
     def crashed(self) -> None:
         self.fail(ResponseCode.INTERNAL_ERROR, "internal error")
@@ -481,7 +429,7 @@ class StreamConnection:
         self.close_reason = why
         self.state = ConnectionPhase.CLOSED
         self._intake.forget()
-        self._deadlines.clear_all()
+        self.deadlines.clear_all()
         self.outside.wake()
 
     def _leave_broker(self) -> None:
@@ -515,18 +463,3 @@ class StreamConnection:
             "tls": self.peer.tls,
             **self.peer.details,
         }
-
-
-_HANDLERS: dict[type[Any], Callable[[StreamConnection, Any], None]] = {
-    HeartbeatCommand: StreamConnection._ignore,
-    ExchangeVersionsRequest: StreamConnection._take_exchange_versions,
-    SaslHandshakeRequest: opening.sasl_handshake,
-    SaslAuthenticateRequest: opening.authenticate_again,
-    DeclarePublisherRequest: StreamConnection._take_declare_publisher,
-    DeletePublisherRequest: StreamConnection._take_delete_publisher,
-    SubscribeRequest: StreamConnection._take_subscribe,
-    CreditCommand: StreamConnection._take_credit,
-    UnsubscribeRequest: StreamConnection._take_unsubscribe,
-    ConsumerUpdateResponse: StreamConnection._take_consumer_update,
-    StoreOffsetCommand: StreamConnection._take_store_offset,
-}
