@@ -23,7 +23,8 @@ from raft.core.errors import CannotApply, Damaged
 from raft.core.messages import NodeId
 from raft.driver import Driver
 from raft.failure_detector import DetectorSettings
-from raft.groups import Groups, Timer
+from raft.groups import Groups
+from raft.loop import Timer
 from raft.store.group_stores import NodeStores
 from raft.store.node_log import RaftStore
 from raft.store.replicas import NewReplica

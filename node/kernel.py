@@ -65,7 +65,8 @@ from quorum.driver import QuorumQueues
 from raft.core.errors import Damaged
 from raft.core.messages import MemberId, NodeId, shown
 from raft.group_owners import GroupOwners
-from raft.groups import Groups, Timer
+from raft.groups import Groups
+from raft.loop import Timer
 from raft.store.node_log import RaftStore
 from raft.transport import Net
 from replicated.kind_parts import HostingNode

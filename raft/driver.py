@@ -1,4 +1,5 @@
-"""One group on this node: performs what its core answers, in the order of the duties, and answers who asked for something.
+"""One group on this node: performs what its core answers, in the order of the duties; raft/requests.py answers who asked
+for something.
 
 A turn has three parts, so that a node can serve all its groups with one batch per peer and one commit of its log:
 
@@ -8,10 +9,6 @@ A turn has three parts, so that a node can serve all its groups with one batch p
    and comes back in `persisted`: before the third part if the commit is fast, so that acknowledgements need not wait for it.
 3. `perform` receives snapshots, applies, and answers.
 
-A proposer is answered exactly once: the results; NotLeader or Busy when nothing was taken; Unknown when this member lost its
-leadership before it had applied everything. There is no answer "not committed": another leader's entry may have replaced only
-the last of several commands, and a retry would apply the first ones twice.
-
 A machine that fails on an entry or a snapshot *halts* its member: what it holds in memory is not to be built upon. The member
 still keeps what the leader sends and votes, so that the group loses nothing by it, but it applies nothing more, takes no
 snapshot and does not lead. The next start begins with what is stored, and goes on if the machine knows by then how to.
@@ -19,13 +16,12 @@ snapshot and does not lead. The next start begins with what is stored, and goes 
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from raft.core.core import Core
-from raft.core.errors import CannotApply, Damaged, Forgotten, NotLeader, RaftError, Unknown
+from raft.core.errors import CannotApply, Damaged, Forgotten, NotLeader, RaftError
 from raft.core.membership import Change
 from raft.core.messages import (
     Entry,
@@ -39,9 +35,10 @@ from raft.core.messages import (
     node_of,
     shown,
 )
-from raft.core.ready import ReadPoint, Ready, Role, Standing
+from raft.core.ready import Ready, Role, Standing
 from raft.log_growth import LogGrowth
 from raft.machine import Machine
+from raft.requests import AwaitedEntries, OnRead, OnResults, Proposers, Readers
 from raft.store.member_store import GroupStore
 from storage.errors import StorageError
 
@@ -52,10 +49,6 @@ ROOM_SHARE_OF_HELD = 4  # and one in so many of the bytes that it has to stand f
 SNAPSHOT_HELD_BACK_TIMES = 8
 
 GroupId = int
-OnResults = Callable[[Sequence[Any] | None, RaftError | None], None]
-"""Called with the results of the commands, in their order, or with None and why there are none."""
-OnRead = Callable[[RaftError | None], None]
-"""Called with None as soon as the machine may be asked: it has applied everything committed before the read began."""
 
 
 class Host(Protocol):
@@ -87,33 +80,17 @@ class SnapshotRules:
         self.bytes_max = bytes_max
 
 
-class AwaitedEntries:
-    """Entries that somebody on this node waits for."""
-
-    __slots__ = ("first", "last", "on_results", "results", "term")
-
-    def __init__(self, first: int, last: int, on_results: OnResults) -> None:
-        self.first = first
-        self.last = last
-        self.term = 0  # known as soon as the Ready with these entries is taken
-        self.results: list[Any] = []
-        self.on_results = on_results
-
-
 class Driver:
     """A group's core, store and machine, kept going. All methods belong to the event loop's thread."""
 
     __slots__ = (
         "_asked",
         "_changes",
-        "_confirmed_reads",
         "_growth",
         "_host",
         "_last_ticket",
-        "_next_token",
         "_proposals",
-        "_reading",
-        "_reads",
+        "_readers",
         "_rules",
         "_snapshotting",
         "_store",
@@ -163,11 +140,8 @@ class Driver:
         self._last_ticket = 0  # of the log's commit that holds what was persisted last
         self._proposals: list[tuple[Sequence[bytes], OnResults]] = []  # gathered for the next turn
         self._changes: list[tuple[Change, OnResults]] = []
-        self._reads: list[OnRead] = []
-        self._asked: deque[AwaitedEntries] = deque()  # by index
-        self._reading: dict[int, list[OnRead]] = {}  # token -> who waits for the core's answer
-        self._confirmed_reads: list[tuple[int, list[OnRead]]] = []  # (index, who waits until it is applied)
-        self._next_token = 1
+        self._asked = Proposers()
+        self._readers = Readers()
         self.timed: tuple[int, float] | None = None  # one entry that was proposed here, and when: one at a time
         self.commit_latency_s = 0.0  # from proposing until it was applied here, of the last that was timed
 
@@ -198,7 +172,7 @@ class Driver:
 
     def read(self, on_read: OnRead) -> None:
         """A linearizable read. All reads of one round of the loop share a question to the others."""
-        self._reads.append(on_read)
+        self._readers.gathered.append(on_read)
         self._host.wake(self)
 
     def transfer(self, to: MemberId, now: float) -> None:
@@ -223,8 +197,8 @@ class Driver:
             self._hand_over_proposals(now)
         if self._changes:
             self._hand_over_changes(now)
-        if self._reads:
-            self._hand_over_reads(now)
+        if self._readers.gathered:
+            self._readers.ask(self.core, now)
         ready = self.core.ready(now)
         if ready is None:
             return None
@@ -269,11 +243,11 @@ class Driver:
         if committed:
             self._apply(committed)
         if ready.standing is not None:
-            self._lose_what_was_asked(ready.standing)
+            self._asked.lose(ready.standing.term if self.leads else None)
         if ready.reads:
-            self._confirm_reads(ready.reads)
+            self._readers.confirm(ready.reads, self.applied)
         if ready.lost_reads:
-            self._lose_reads(ready.lost_reads)
+            self._readers.lose(ready.lost_reads, self.leader)
 
     def persisted(self, ready: Ready, now: float) -> None:
         """What this Ready, and all before it, wanted persisted is fsynced."""
@@ -292,34 +266,22 @@ class Driver:
         """The machine cannot go on. May be called again, see Core.halt."""
         self.halted = reason
         self.core.halt(now)
-        asked, self._asked = self._asked, deque()
-        readers = self._take_readers()
-        for one in asked:
-            one.on_results(None, Unknown(f"the machine of group {self.group} does not go on here: {reason}"))
+        readers = self._readers.take_all()
+        self._asked.give_up(f"the machine of group {self.group} does not go on here: {reason}")
         for on_read in readers:
             on_read(NotLeader(0))
         self._host.wake(self)
 
     def close(self) -> None:
         """The node stops, or gives the group up: every pending request is answered."""
-        waiting = list(self._asked)
-        self._asked.clear()
         proposals, self._proposals = self._proposals, []
         changes, self._changes = self._changes, []
-        unanswered = self._take_readers()
-        for asked in waiting:
-            asked.on_results(None, Unknown("this node is stopping"))
+        unanswered = self._readers.take_all()
+        self._asked.give_up("this node is stopping")
         for _, on_results in [*proposals, *changes]:
             on_results(None, NotLeader(0))
         for on_read in unanswered:
             on_read(NotLeader(0))
-
-    def _take_readers(self) -> list[OnRead]:
-        """All pending reads, at whatever stage. The core may still answer those that it was asked."""
-        readers = [reader for readers in self._reading.values() for reader in readers] + self._reads
-        readers += [reader for _, readers in self._confirmed_reads for reader in readers]
-        self._reading, self._reads, self._confirmed_reads = {}, [], []
-        return readers
 
     # To the core.
 
@@ -343,18 +305,6 @@ class Driver:
                 on_results(None, error)
             else:
                 self._asked.append(AwaitedEntries(index, index, on_results))
-
-    def _hand_over_reads(self, now: float) -> None:
-        reads, self._reads = self._reads, []
-        token = self._next_token
-        self._next_token += 1
-        try:
-            self._reading[token] = reads
-            self.core.read(token, now)
-        except RaftError as error:
-            del self._reading[token]
-            for on_read in reads:
-                on_read(error)
 
     # Duties.
 
@@ -383,59 +333,12 @@ class Driver:
         self.core.applied(last)
         self._store.note_committed(last)
         if self._asked and self._asked[0].first <= last:
-            self._tell(entries, results)
-        if self._confirmed_reads:
-            self._answer_reads()
+            self._asked.tell(entries, results)
+        if self._readers.confirmed:
+            self._readers.answer(self.applied)
         self._growth.entry_bytes += sum(len(entry.data) for entry in commands)
         if self._snapshot_is_due:
             self.take_snapshot()
-
-    def _tell(self, entries: Sequence[Entry], results: Sequence[Any]) -> None:
-        """Answer the proposers of these entries. An entry of another term is another leader's: this leadership is over, and
-        `_lose_what_was_asked` answers everybody from there on, later in the same turn."""
-        answers = iter(results)
-        told: list[AwaitedEntries] = []
-        for entry in entries:
-            result = next(answers) if entry.kind == EntryKind.COMMAND else None
-            asked = self._asked[0]
-            if entry.index < asked.first:
-                continue
-            if entry.term != asked.term:
-                break
-            asked.results.append(result)
-            if entry.index == asked.last:
-                told.append(self._asked.popleft())
-                if not self._asked:
-                    break
-        for asked in told:
-            asked.on_results(asked.results, None)
-
-    def _lose_what_was_asked(self, standing: Standing) -> None:
-        """Proposals of an earlier leadership: they may still be committed, but who waits should ask the new leader."""
-        if not self._asked:
-            return
-        kept = deque(asked for asked in self._asked if self.leads and asked.term == standing.term)
-        lost = [asked for asked in self._asked if not (self.leads and asked.term == standing.term)]
-        self._asked = kept
-        for asked in lost:
-            asked.on_results(None, Unknown("the leadership changed before this was known to be committed"))
-
-    def _confirm_reads(self, reads: Sequence[ReadPoint]) -> None:
-        for point in reads:
-            self._confirmed_reads.append((point.index, self._reading.pop(point.token, [])))
-        self._answer_reads()
-
-    def _answer_reads(self) -> None:
-        due = [readers for index, readers in self._confirmed_reads if index <= self.applied]
-        self._confirmed_reads = [(index, readers) for index, readers in self._confirmed_reads if index > self.applied]
-        for readers in due:
-            for on_read in readers:
-                on_read(None)
-
-    def _lose_reads(self, tokens: Sequence[int]) -> None:
-        for token in tokens:
-            for on_read in self._reading.pop(token, ()):
-                on_read(NotLeader(self.leader))
 
     # Snapshots.
 
@@ -540,7 +443,7 @@ class Driver:
             self.applied = meta.index
             self._growth.begin(meta.index, self.machine.held_bytes, kept_bytes=0)
             self.core.installed(meta)
-        self._answer_reads()
+        self._readers.answer(self.applied)
         self._host.wake(self)
 
     def _restore(self, state: bytes, meta: SnapshotMeta) -> None:

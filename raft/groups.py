@@ -20,40 +20,26 @@ pending requests are answered with Unknown, and `on_failed` is called to end the
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Protocol
 
 from raft.core.core import Core, Settings
-from raft.core.errors import BadBytes, CannotApply, Damaged, Forgotten, RaftError, Superseded
+from raft.core.errors import BadBytes, CannotApply, Damaged, Forgotten, RaftError
 from raft.core.membership import Change
-from raft.core.messages import (
-    Append,
-    LeaderCheck,
-    LeaderLookup,
-    MatchCheck,
-    MemberId,
-    Message,
-    NodeId,
-    Replaced,
-    SnapshotChunk,
-    SnapshotMeta,
-    TransferNow,
-    VoteRequest,
-    member_id,
-    node_of,
-    shown,
-)
-from raft.core.ready import Ready, Role
-from raft.driver import Driver, GroupId, OnRead, OnResults, SnapshotRules
+from raft.core.messages import MemberId, Message, NodeId, Replaced, SnapshotMeta, node_of
+from raft.core.ready import Ready
+from raft.driver import Driver, GroupId, SnapshotRules
 from raft.failure_detector import DetectorSettings, FailureDetector
+from raft.faults import StopOnFault
+from raft.group_deadlines import GroupDeadlines
+from raft.loop import Clock, Loop, Timer
 from raft.machine import Machine
+from raft.requests import OnRead, OnResults
+from raft.stopped_members import StoppedMembers, answer_for_another, old_disk
 from raft.store.member_store import Durability, GroupStore
 from raft.transport import Net, Sign, decode, encode_batches, encode_sign
 from storage.errors import StorageError
 
-DEADLINES_MAX = 32  # in one go
 # More groups wait for the next round, while what these have said is on its way. Commits a second of 100 groups, each with 10
 # commands in flight: 51,000 without a bound, 54,000 with 50, 66,000 with 25, 52,000 with 12.
 ROUND_GROUPS_MAX = 25
@@ -61,55 +47,8 @@ SNAPSHOTS_FOR_ROOM_MAX = 4  # begun in one go: the state of a long queue takes m
 TIMER_STEP_S = 0.001  # loops round a time to this; asking for less would turn in circles
 
 
-# What a member that is no more is asked, and its successor answers.
-ANSWERED_FOR_ANOTHER = (Append, SnapshotChunk, MatchCheck, VoteRequest, LeaderCheck, LeaderLookup, TransferNow)
-
-
-class Timer(Protocol):
-    """What call_at returns."""
-
-    def cancel(self) -> object: ...
-
-
-class Loop(Protocol):
-    """What is needed of an event loop."""
-
-    def call_soon(self, callback: Callable[..., object], *args: Any) -> object: ...
-
-    def call_at(self, when: float, callback: Callable[..., object], *args: Any) -> Timer: ...
-
-
-class Clock(Protocol):
-    def monotonic(self) -> float:
-        """The same seconds as the loop's."""
-
-    def wall_ms(self) -> int:
-        """Since 1970; may jump. Nothing is decided by it."""
-
-
 class NoSuchGroup(RaftError):
     """Returned when a group is asked for that has no member on this node."""
-
-
-class _StopOnFault:
-    """A disk that failed, or a mistake of ours: what this node holds in memory is not to be built upon any further. Entered
-    for every letter, so it is one object that costs next to nothing."""
-
-    __slots__ = ("_groups",)
-
-    def __init__(self, groups: Groups) -> None:
-        self._groups = groups
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> bool:
-        if isinstance(error, StorageError):
-            self._groups.fail(str(error))
-            return True
-        if isinstance(error, Exception) and not isinstance(error, BadBytes):  # those are the peer's fault, and told to
-            self._groups._fail_by_fault(error)  # whoever brought the letter
-        return False
 
 
 class Groups:
@@ -160,14 +99,12 @@ class Groups:
         self._outgoing: dict[NodeId, dict[GroupId, list[Message]]] = {}
         # By what they wait for; then by ticket, ascending.
         self._unfsynced: dict[Durability, dict[int, list[tuple[Driver, Ready]]]] = {}
-        self._heap: list[tuple[float, int, Driver]] = []
-        self._pushed = 0  # keeps equal deadlines in the order in which they came
-        self._halted: dict[GroupId, Driver] = {}  # members whose machine cannot go on
-        self._given_up: dict[GroupId, MemberId] = {}  # members that could not read what they had stored
+        self._deadlines = GroupDeadlines()
+        self._stopped = StoppedMembers(node, self._drivers, self.send)
         self._timer: Timer | None = None
         self._timer_at = 0.0
         self._closed = False
-        self._stop_on_fault = _StopOnFault(self)
+        self._stop_on_fault = StopOnFault(self.fail)
 
     # Groups.
 
@@ -198,7 +135,7 @@ class Groups:
                 core.trust(node, now)
         self.wake(driver)
         if cannot is not None:
-            self._halt(driver, cannot)
+            self._stopped.halt(driver, str(cannot), now)
         return driver
 
     def _restore(self, machine: Machine, store: GroupStore, meta: SnapshotMeta) -> CannotApply | None:
@@ -213,9 +150,11 @@ class Groups:
 
     def remove(self, group: GroupId) -> None:
         """No longer take part. What the store keeps is not touched."""
-        self.driver(group).close()
+        driver = self.driver(group)
+        driver.close()
         del self._drivers[group]
-        self._halted.pop(group, None)
+        self._deadlines.forget(driver)
+        self._stopped.removed(group)
 
     def driver(self, group: GroupId) -> Driver:
         """Raises NoSuchGroup."""
@@ -320,7 +259,7 @@ class Groups:
                     elif message.to < driver.me:
                         self._answer_for_another(driver, message)
                     else:
-                        self._give_up(driver, _old_disk(driver.me, message.to))
+                        self._give_up(driver, old_disk(driver.me, message.to))
                         driver = None
                 if driver is not None:
                     self._go_on(driver)
@@ -380,7 +319,7 @@ class Groups:
         except StorageError as error:
             self.fail(str(error))
         except Exception as error:
-            self._fail_by_fault(error)
+            self._stop_on_fault.by_mistake(error)
             raise
         finally:
             self._in_round = False
@@ -427,7 +366,7 @@ class Groups:
             if driver.core.has_ready():
                 self.wake(driver)  # and its deadline is looked at behind that round
             else:
-                self._watch_deadline(driver)
+                self._deadlines.watch(driver)
 
     def _durable(self, durability: Durability, ticket: int) -> None:
         """A commit is fsynced. What waited for that, and the next round, run at once: what they send should leave before the
@@ -455,9 +394,6 @@ class Groups:
             for letter in encode_batches(groups.items()):
                 self._net.send(node, letter)
 
-    def _fail_by_fault(self, error: Exception) -> None:
-        self.fail(f"a fault of this node: {error!r}")
-
     def _give_up(self, driver: Driver, error: Damaged) -> None:
         """What a group's core or machine has read is not what was written. The member stops at once, for it cannot vouch for
         what it promised; who looks after the store gives it a new number."""
@@ -467,7 +403,7 @@ class Groups:
             raise error
         if self._drivers.get(driver.group) is driver:
             self.remove(driver.group)
-            self._given_up[driver.group] = driver.me
+            self._stopped.give_up(driver)
             self.forgetful_members += isinstance(error, Forgotten)
             self._on_damaged(driver, error)
 
@@ -476,40 +412,20 @@ class Groups:
         if self._on_halted is None:
             self.fail(str(error))
             raise error
-        self._halt(driver, error)
+        self._stopped.halt(driver, str(error), self._clock.monotonic())
         self._on_halted(driver, error)
-
-    def _halt(self, driver: Driver, error: CannotApply) -> None:
-        self._halted[driver.group] = driver
-        driver.halt(str(error), self._clock.monotonic())
-
-    def _look_after_halted(self, now: float) -> None:
-        """As long as no other member leads, others may still follow them."""
-        for driver in list(self._halted.values()):
-            assert driver.halted is not None, f"group {driver.group} is not halted"
-            if driver.leader_node in (0, self.node):
-                driver.halt(driver.halted, now)
 
     def _found_damaged(self, driver: Driver, error: Damaged) -> None:
         if self.failed is None and not self._closed:
             with self._stop_on_fault:
                 self._give_up(driver, error)
 
-    def _look_after_given_up(self) -> None:
-        """Where a member was given up, others may follow it indefinitely: its node answers. Tell them until one of them leads;
-        then wait until the new member is one of those who vote."""
-        for group, old in list(self._given_up.items()):
-            driver = self._drivers.get(group)
-            if driver is None or driver.me == old:
-                continue
-            if not driver.leader:
-                for node in self._detector.nodes():
-                    self.send(group, Replaced(member_id(node, 0), driver.me, driver.standing.term, old))
-            elif driver.standing.role is not Role.LEARNER:
-                del self._given_up[group]
-                if self._on_repaired is not None:
-                    self._on_repaired(driver)
+    def _look_after_stopped(self, now: float) -> None:
+        for driver in self._stopped.look_after_given_up(self._detector.nodes()):
+            if self._on_repaired is not None:
+                self._on_repaired(driver)
         self._send_letters()
+        self._stopped.look_after_halted(now)
 
     def fail(self, reason: str) -> None:
         """Promise nothing more."""
@@ -522,25 +438,17 @@ class Groups:
         self._on_failed(reason)
 
     def _answer_for_another(self, driver: Driver, message: Message) -> None:
-        """For a replica that lived here before: what lives here now is another one, which promised nothing that it did."""
-        if isinstance(message, ANSWERED_FOR_ANOTHER):
-            self.send(driver.group, Replaced(message.sender, driver.me, message.term, old=message.to))
+        answer = answer_for_another(driver, message)
+        if answer is not None:
+            self.send(driver.group, answer)
             self.wake(driver)  # its core was told nothing, and the letter leaves with a round
 
     # Time.
 
-    def _watch_deadline(self, driver: Driver) -> None:
-        """The heap holds one entry for a driver that counts: a deadline that moved on is seen when the old one is due."""
-        deadline = driver.core.deadline
-        if deadline is not None and (driver.heap_deadline is None or deadline < driver.heap_deadline):
-            driver.heap_deadline = deadline
-            self._pushed += 1
-            heapq.heappush(self._heap, (deadline, self._pushed, driver))
-
     def _set_timer(self) -> None:
-        earliest = self._detector.deadline
-        if self._heap and (earliest is None or self._heap[0][0] < earliest):
-            earliest = self._heap[0][0]
+        earliest, heap = self._detector.deadline, self._deadlines.heap
+        if heap and (earliest is None or heap[0][0] < earliest):
+            earliest = heap[0][0]
         if earliest is None or self._closed or (self._timer is not None and self._timer_at <= earliest):
             return
         at = max(earliest, self._clock.monotonic() + TIMER_STEP_S)
@@ -557,31 +465,19 @@ class Groups:
             return
         now = self._clock.monotonic()
         with self._stop_on_fault:
-            for driver in self._take_due(now):
+            for driver in self._deadlines.take_due(now):
                 deadline = driver.core.deadline
                 if deadline is not None and deadline <= now:
                     driver.core.tick(now)
                     self.wake(driver)
                 else:
-                    self._watch_deadline(driver)
+                    self._deadlines.watch(driver)
             deadline = self._detector.deadline
             if deadline is not None and deadline <= now:
                 self._detector.tick(now)
                 self._after_detector()
-                self._look_after_given_up()
-                self._look_after_halted(now)
+                self._look_after_stopped(now)
         self._set_timer()
-
-    def _take_due(self, now: float) -> list[Driver]:
-        """Some of those whose deadline has come. What others have sent meanwhile is read before the rest: when a node is lost,
-        or all start at once, most groups then hear of a leader before they would stand for election themselves."""
-        due: list[Driver] = []
-        while self._heap and self._heap[0][0] <= now and len(due) < DEADLINES_MAX:
-            at, _, driver = heapq.heappop(self._heap)
-            if driver.heap_deadline == at and self._drivers.get(driver.group) is driver:
-                driver.heap_deadline = None
-                due.append(driver)
-        return due
 
     def _after_detector(self) -> None:
         for node, sign in self._detector.take_signs():
@@ -598,9 +494,3 @@ class Groups:
                     driver.forget_leader(now)
                 self.wake(driver)
         self._set_timer()
-
-
-def _old_disk(me: MemberId, later: MemberId) -> Superseded:
-    """A member that this node had later is known to others: what is stored here was written before."""
-    text = f"member {shown(me)} is spoken to as {shown(later)}, a later one of its node: the disk is an old copy"
-    return Superseded(text, later)

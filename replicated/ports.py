@@ -15,9 +15,10 @@ from raft.core.messages import MemberId, NodeId
 from raft.core.ready import Standing
 from raft.core.settings import Settings
 from raft.core.status import Status
-from raft.driver import OnRead, OnResults, SnapshotRules
+from raft.driver import SnapshotRules
 from raft.group_owners import GroupOwner
 from raft.machine import Machine
+from raft.requests import OnRead, OnResults
 from raft.store.group_records import GroupIdentity
 from raft.store.member_store import GroupStore, MemberStore
 from storage.disk import Buffer

@@ -21,7 +21,7 @@ from broker.pending import Pending
 from node.peers.calls import METADATA, OnAnswer, Payload
 from raft.core.errors import BadBytes, RaftError
 from raft.core.messages import NodeId
-from raft.driver import OnResults
+from raft.requests import OnResults
 
 TIMEOUT_S = 30.0
 BATCH_BYTES_MAX = 1 << 20  # of commands that are sent together; a single one may be larger

@@ -9,8 +9,9 @@ from broker.catalog.commands.metadata_entry import METADATA_GROUP
 from raft.core.errors import NotLeader
 from raft.core.messages import NodeId, node_of
 from raft.core.status import Status
-from raft.driver import Driver, OnRead, OnResults
+from raft.driver import Driver
 from raft.groups import NoSuchGroup
+from raft.requests import OnRead, OnResults
 
 
 class CatalogGroups(Protocol):

@@ -136,7 +136,7 @@ class ClusteredKind:
         if any(queue.session.portions for queue in queues):
             return False
         drivers = [queue.route.driver for queue in queues if queue.route.driver is not None]
-        if any(driver._reads or driver._reading or driver._confirmed_reads for driver in drivers):
+        if any(driver._readers for driver in drivers):
             return False
         stands = [queue.route.driver.core.status() for queue in queues if queue.route.driver is not None]
         last: dict[int, int] = {}

@@ -17,7 +17,10 @@ PLUGINS = ("pytest_timeout", "_hypothesis_pytestplugin", "tests.mutants.witness"
 
 Tests = tuple[str, ...]  # their names as pytest has them
 
-NODE = ("raft/driver.py", "raft/groups.py", "raft/failure_detector.py", "raft/transport.py", "raft/core/codec.py")
+NODE = (
+    "raft/driver.py", "raft/requests.py", "raft/groups.py", "raft/group_deadlines.py", "raft/stopped_members.py",
+    "raft/faults.py", "raft/failure_detector.py", "raft/transport.py", "raft/core/codec.py",
+)  # fmt: skip
 STORE = ("storage/", "raft/store/", "raft/group_owners.py", "raft/core/live_entries.py", "raft/core/packs.py")
 
 FRONTS = "front/"

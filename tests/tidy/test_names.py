@@ -38,7 +38,7 @@ SAME_NAME = {
     "Connection": ("broker/client_connection.py", "front/amqp/connection.py"),  # a client's; the state machine of AMQP
     "Damage": ("classic/store/salvage.py", "storage/wal/replay.py"),  # in a segment's bytes; in the log
     "Limits": ("broker/limits.py", "front/amqp/terms.py"),  # of this node; in connection.tune
-    "Loop": ("raft/groups.py", "storage/wal/thread.py"),  # the port of each to the event loop
+    "Loop": ("raft/loop.py", "storage/wal/thread.py"),  # the port of each to the event loop
     "Segment": ("classic/store/queue_index.py", "storage/segment.py"),  # of a queue's index; of a replicated log
 }
 EMPTY_WORDS = {"util", "utils", "helper", "helpers", "misc", "common", "manager", "impl", "stuff", "base", "core2"}

@@ -44,7 +44,8 @@ from node.peers.calls import METADATA
 from raft.core.errors import BadBytes
 from raft.core.messages import Entry, EntryKind
 from raft.core.ready import Role
-from raft.driver import OnResults, SnapshotRules
+from raft.driver import SnapshotRules
+from raft.requests import OnResults
 from storage.errors import DiskFull
 from storage.lmdb_store import MemoryStore
 from tests.unit.node.metadata_world import CALL_S, MetadataNode, MetadataWorld, Told, described

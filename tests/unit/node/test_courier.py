@@ -13,7 +13,7 @@ from node.catalog.courier import BATCH_BYTES_MAX, TIMEOUT_S, Courier
 from node.peers.calls import OnAnswer, Payload
 from raft.core.errors import NotLeader, RaftError
 from raft.core.messages import NodeId
-from raft.driver import OnResults
+from raft.requests import OnResults
 
 ME = 1
 HEAD = Struct("<BIQQQ")  # of an entry: version, node, incarnation, number, number before
