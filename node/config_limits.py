@@ -14,7 +14,7 @@ from front.grpc.server import GrpcLimits
 from front.stream.stream_terms import StreamLimits
 from node.config import AmqpSection, Config, GrpcSection
 from node.foundation import LogSettings
-from node.kernel import KernelSettings
+from node.kernel_settings import KernelSettings
 from node.watching.descriptors import Ceilings
 from storage.archive.archive_window import ArchiveLimits
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -29,15 +29,11 @@ from broker.broker import Authenticator, Broker, TokenLogins
 from broker.catalog.catalog import Catalog, default_commands
 from broker.catalog.commands.catalog_commands import AddNode, Command, JoinNode, NodeStarted, SetClusterId
 from broker.catalog.commands.metadata_entry import ENTRY_NEWEST, WhenAndWho
-from broker.catalog.parts.catalog_limits import CatalogLimits
 from broker.history_level import HistoryLevel
-from broker.limits import Limits
 from broker.pending import Pending
 from broker.records import NodeRecord, QueueRecord
-from broker.routing.fan_out import QUEUES_PER_STEP
 from broker.turns import Turns
 from classic.driver import ClassicQueues
-from classic.store.node_storage import ClassicLimits
 from node.anywhere.replies import RemoteReplies
 from node.anywhere.stream_groups import RemoteGroups
 from node.archiving import NodeArchive
@@ -45,8 +41,9 @@ from node.background import Background
 from node.catalog.cluster_metadata import ClusterMetadata
 from node.catalog.group import MetadataGroup
 from node.catalog.metadata_member import MetadataMember, keeps_catalog_alone
-from node.foundation import Foundation, LogSettings, Parts, Ports, undo
+from node.foundation import Foundation, Parts, Ports, undo
 from node.identity import DISK, NodeIdentity, new_replica_or_stop
+from node.kernel_settings import KernelSettings
 from node.membership.joining import Joining
 from node.membership.news import News, OthersNews, ToldAlarm, ToldListener
 from node.membership.node_names import name_of_node
@@ -60,7 +57,6 @@ from node.replicas.reports import QuorumReports
 from node.version import VERSION
 from node.watching.disk_losses import DiskLosses
 from node.watching.halted_groups import halted_sentences
-from quorum.bodies import KEPT_BYTES_MAX
 from quorum.driver import QuorumQueues
 from raft.core.errors import Damaged
 from raft.core.messages import MemberId, NodeId, shown
@@ -74,7 +70,6 @@ from replicated.kinds import ReplicatedKinds
 from replicated.ports import CatalogPorts, MemberDriver, nobody
 from replicated.queue import QueueReports, ReplicatedQueue
 from storage.archive.archive import ArchiveFigures
-from storage.archive.archive_window import ArchiveLimits
 from storage.history.file_names import FileNames
 from storage.history.reader_progress import ReaderProgressLog
 from storage.history.unlogged_counts import UnloggedCounts
@@ -85,26 +80,6 @@ from stream.driver import StreamQueues
 ENTER_S = 5.0  # for the others to hear of this node, before it serves what it has without them
 
 logger = logging.getLogger("leveret")
-
-
-@dataclass(frozen=True, slots=True)
-class KernelSettings:
-    """What an operator decides. The last three are for simulations, which make them small."""
-
-    log: LogSettings
-    classic: ClassicLimits
-    clients: Limits
-    catalog: CatalogLimits | None  # that the cluster is told of; None: of none
-    gathering_bytes_max: int  # that wait for the log until publishers wait, too
-    grows: bool  # queues get the members that they lack
-    reconcile_interval_ms: int
-    zone: str
-    history: HistoryLevel = HistoryLevel.BASIC
-    archive: ArchiveLimits | None = None  # None: nothing is archived
-    older_catalog: bool = False
-    steps_per_turn: int | None = None  # of work in slices; None: as many as there is time for
-    queues_per_step: int = QUEUES_PER_STEP
-    entry_bytes_kept_max: int = KEPT_BYTES_MAX
 
 
 class Kernel:

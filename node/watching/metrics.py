@@ -12,14 +12,13 @@ import os
 import platform
 import resource
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
 from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from broker.broker import Broker
 from broker.counting.counters import Counters
@@ -31,12 +30,13 @@ from node.exporting.log_export import ExportFigures
 from node.peers.calls import PeerCalls
 from node.peers.link import PeerLinks
 from node.version import VERSION
-from node.watching import message_metrics
+from node.watching import message_metrics, replicated_metrics
 from node.watching.alarms import Watcher
 from node.watching.audit_metrics import audit_metrics
 from node.watching.exposition import exposed
 from node.watching.loop_watch import LoopWatch
 from node.watching.message_metrics import PROTOCOLS
+from node.watching.metric_families import Families, counter, gauge, info
 from node.watching.object_metrics import (
     CLUSTER_PREFIX,
     DETAILED_PREFIX,
@@ -339,31 +339,6 @@ class Metrics:
         yield gauge("rabbitmq_alarms_memory_used_watermark", "1 while the memory alarm is on", "memory" in raised)
         yield gauge("rabbitmq_alarms_free_disk_space_watermark", "1 while the disk alarm is on", "disk" in raised)
 
-    def _of_streams(self) -> Iterator[Metric]:
-        figures = [queue.reading_figures() for queue in self._streams.queues.values()]
-        yield gauge("leveret_stream_segments", "Segments of streams on this node", sum(one.segments for one in figures))
-        yield gauge("leveret_stream_readers", "Consumers that read streams here", sum(one.readers for one in figures))
-        yield counter(
-            "leveret_stream_reader_bytes_sent",
-            "Bytes of messages that they were given",
-            sum(one.bytes_sent for one in figures),
-        )
-        yield counter(
-            "leveret_stream_reader_skipped",
-            "Messages that retention removed before a reader came to them",
-            self._streams.skipped,
-        )
-        yield counter(
-            "leveret_stream_undecodable",
-            "Messages in sub-batches that could not be taken apart for consumers, each time that it was tried",
-            self._streams.undecodable,
-        )
-        yield gauge(
-            "leveret_stream_reader_lag_max",
-            "Messages by which the one that is furthest behind lags",
-            max((one.lag for one in figures), default=0),
-        )
-
     def _log_and_metadata(self) -> Iterator[Metric]:
         log = self._log.statistics()
         yield counter("leveret_log_commits", "Commits of the node's log: one write and one fsync each", log["commits"])
@@ -381,9 +356,9 @@ class Metrics:
             "leveret_log_failed", "1 after a failed write or fsync: nothing is written any more", bool(log["failed"])
         )
         yield counter("leveret_metadata_commits", "Commits of the metadata store", self._metadata.commits)
-        yield from replicated_kind("quorum", "quorum queues", self._quorum)
-        yield from replicated_kind("stream", "streams", self._streams)
-        yield from self._of_streams()
+        yield from replicated_metrics.kind_of_queue("quorum", "quorum queues", self._quorum)
+        yield from replicated_metrics.kind_of_queue("stream", "streams", self._streams)
+        yield from replicated_metrics.of_streams(self._streams)
         yield gauge(
             "leveret_metadata_halted",
             "1 while this node does not follow the catalog, as its log holds what this node does not know",
@@ -411,25 +386,6 @@ class Metrics:
         )
 
 
-def replicated_kind(prefix: str, what: str, kind: QuorumQueues | StreamQueues) -> Iterator[Metric]:
-    """What should stay 0."""
-    yield counter(
-        f"leveret_{prefix}_divergences",
-        f"Comparisons in which members of {what} led from here had come to different states",
-        kind.verdicts.divergences,
-    )
-    yield gauge(
-        f"leveret_{prefix}_quarantined",
-        f"Members of {what} on this node that take no part, as their logs hold what this node does not know",
-        len(kind.members.quarantined),
-    )
-    yield counter(
-        f"leveret_{prefix}_refusals",
-        f"Proposals between nodes for {what} that were refused as they would do harm to every member",
-        kind.refusals,
-    )
-
-
 class SharedText:
     """A text that takes long to make: made once for all who ask within `cache_s`."""
 
@@ -446,16 +402,6 @@ class SharedText:
                 self._pieces = await make()
                 self._made_at = now()
             return self._pieces
-
-
-class Families(Collector):
-    """What generate_latest takes."""
-
-    def __init__(self, families: Iterable[Metric]) -> None:
-        self._families = families
-
-    def collect(self) -> Iterable[Metric]:
-        return self._families
 
 
 def slow_turns(watch: LoopWatch) -> Iterator[Metric]:
@@ -480,25 +426,11 @@ def file_descriptors() -> tuple[int, int]:
         return allowed, allowed
 
 
-def info(name: str, help_text: str, labels: Mapping[str, str]) -> Metric:
-    family = GaugeMetricFamily(name, help_text, labels=list(labels))
-    family.add_metric(list(labels.values()), 1)
-    return family
-
-
 def renamed(family: Metric, name: str) -> Metric:
     """The same among the detailed ones."""
     found = Metric(DETAILED_PREFIX + name, family.documentation, family.type)
     found.samples = [one._replace(name=DETAILED_PREFIX + one.name.removeprefix(PREFIX)) for one in family.samples]
     return found
-
-
-def gauge(name: str, help_text: str, value: float) -> Metric:
-    return GaugeMetricFamily(name, help_text, value=float(value))
-
-
-def counter(name: str, help_text: str, value: float) -> Metric:
-    return CounterMetricFamily(name, help_text, value=float(value))
 
 
 def count(things: Any) -> int:

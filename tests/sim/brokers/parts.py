@@ -16,7 +16,7 @@ from broker.queues.queue_type import Arrival, DeadMessage, DeathReason, Queue
 from classic.store.node_storage import ClassicLimits
 from node.catalog.cluster_metadata import ClusterMetadata
 from node.foundation import Parts
-from node.kernel import KernelSettings
+from node.kernel_settings import KernelSettings
 from raft.core.errors import Damaged, Superseded
 from raft.core.membership import members_of
 from raft.core.messages import MemberId

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from node import archiving as archiving_of_nodes
-from node.kernel import Kernel, KernelSettings
+from node.kernel import Kernel
+from node.kernel_settings import KernelSettings
 from quorum.driver import QuorumQueues
 from storage.archive.archive_window import ArchiveLimits
 from storage.names import ARCHIVE_DIRECTORY, SUMMARY_SUFFIX

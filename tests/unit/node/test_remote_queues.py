@@ -20,10 +20,11 @@ from broker.queues.consumer import Consumer
 from broker.queues.queue_type import BackReason, DeathReason, Outcome, Queue, Slice
 from broker.records import QueueRecord
 from native.content import encode
-from node.anywhere import home_queues, remote_queues
+from node.anywhere import home_node, home_queues
 from node.anywhere import wire as words
 from node.anywhere.away_node import PublishedAway, Subscriber
-from node.anywhere.remote_queues import WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, RemoteQueue
+from node.anywhere.home_node import WINDOW_BYTES_MAX, WINDOW_BYTES_MIN
+from node.anywhere.remote_queues import RemoteQueue
 from node.peers.calls import CLASSIC
 from tests.contract.far_kind import HERE, HOME, FarClassic
 from tests.contract.memory_queue import MemoryQueues
@@ -473,7 +474,7 @@ def test_properties_of_a_run_that_its_queue_looks_at_arrive(far: Far) -> None:
 
 
 def test_a_message_that_no_letter_can_carry_is_refused_here(far: Far, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_queues, "CONTENT_BYTES_MAX", 1_000)
+    monkeypatch.setattr(home_node, "CONTENT_BYTES_MAX", 1_000)
     with pytest.raises(ResourceExhausted, match="at most 1000 can be sent there"):
         far.publish(far.queue(), bytes(1_001))
 
