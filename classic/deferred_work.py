@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from broker.queues.queue_type import HeldSlice, Outcome, Queue, QueueHost, Slice
+from classic.run_backing import ContentOutOfReach
 from classic.store.backing import QueueBacking
 from classic.store.stored_queue import StoredQueue
-from classic.variable_queue import ContentOutOfReach
 
 SETTLEMENTS_PER_STEP = 16
 # Messages by which a queue may grow while it is trimmed. Dead-lettering one takes longer than publishing it, so without this a

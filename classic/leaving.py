@@ -15,10 +15,11 @@ from broker.catalog.policy import EffectiveArguments
 from broker.messages.message import Run
 from broker.queues.queue_type import POSITION_UNKNOWN, DeadMessage, DeathReason, Queue, QueueHost, Slice
 from classic.limits import excess
+from classic.run_backing import ContentLost
 from classic.store.backing import QueueBacking
 from classic.store.log_records import DoneReason
 from classic.stored_run import StoredRun, is_too_old
-from classic.variable_queue import ContentLost, VariableQueue
+from classic.variable_queue import VariableQueue
 from native.content import skip, take
 
 ALL_BYTES = ALL_COUNT = 1 << 62

@@ -10,9 +10,9 @@ A message lives while it is ready or out. Sequences of priority p begin at p << 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import dropwhile, islice
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import TypeVar
 
 from broker.actors import LogActor
 from broker.background_work import Steps
@@ -24,23 +24,24 @@ from broker.queues.consumer import Consumer
 from broker.queues.queue_type import Got, HeldSlice, Outcome, QueueHost, QueueStatistics, Slice
 from broker.records import QueueRecord
 from broker.turns import DELIVERIES_MIN
+from classic.browsing import browse
 from classic.consumers import Consumers
 from classic.deferred_work import DeferredWork
-from classic.expiry import Alarm, expiry_of
+from classic.expiry import Alarm, Disuse, expiry_of
 from classic.leaving import PIECE_MAX, Leaving, parted
 from classic.limits import DROP_HEAD, dead_letters_refused, excess, over, refuses
+from classic.queue_figures import fill_in
+from classic.run_backing import ContentLost, ContentOutOfReach
 from classic.store.backing import QueueBacking
 from classic.store.log_records import DoneReason
 from classic.stored_run import LEVEL_SHIFT, StoredRun, is_too_old
-from classic.variable_queue import ContentLost, ContentOutOfReach, VariableQueue, in_one_step
-from native.content import singles, skip
+from classic.variable_queue import VariableQueue, in_one_step
 from native.sequence_set import Range, SequenceSet
 
 T = TypeVar("T")
 
 PORTION_BYTES_MAX = 1 << 20
 ALL_BYTES = ALL_COUNT = 1 << 62
-RUN_BYTES = 400  # what the position of a run costs in memory, about
 DELIVERIES_AT_ONCE_MAX = 256  # that a publish may bring about to make room, in a turn that is full already
 
 
@@ -67,10 +68,9 @@ class ClassicQueue:
         self._figures = QueueStatistics()
         self._out_bytes = 0
         self._reduces_later = False  # positions wait until a turn has room for writing them
-        self._used_at = now
         self._ttl = Alarm(host)
-        self._unused = Alarm(host)
-        self._watch_use()
+        self._disuse = Disuse(self, host, now)
+        self._disuse.watch(effective.expires_ms)
 
     # what the contract asks
 
@@ -90,21 +90,21 @@ class ClassicQueue:
     def consume(self, consumer: Consumer, now: int) -> None:
         self._consumers.add(consumer)
         self._had_consumers = True
-        self._used_at = now
+        self._disuse.used_at = now
         self._host.wake(self)
 
     def cancel(self, consumer: Consumer, now: int) -> None:
         if not self._consumers.remove(consumer):
             return
-        self._used_at = now
-        self._watch_use()
+        self._disuse.used_at = now
+        self._disuse.watch(self._effective.expires_ms)
         if self.record.auto_delete and self._had_consumers and not len(self._consumers):
             self._host.delete_queue(self, "its last consumer left")
         else:
             self._host.wake(self)
 
     def get(self, no_ack: bool, now: int, by: LogActor | None = None) -> Pending[Got | None]:
-        self._used_at = now
+        self._disuse.used_at = now
         if self._deferred.is_under_way or self._deferred.waits_for_reach:
             return self._later(lambda now: self.get(no_ack, now, by))
         try:
@@ -231,37 +231,18 @@ class ClassicQueue:
         self._watch_head()
 
     def used(self, now: int) -> Pending[None] | None:
-        self._used_at = now
+        self._disuse.used_at = now
         return self._later(lambda now: Pending.of(None)) if self._deferred.is_under_way else None
 
     def browse(self, skip: int, limit: int, now: int) -> Pending[list[Browsed]]:
-        """What would expire before it is delivered is left out."""
         if self.deleted:
             return Pending.of([])
         if self._deferred.is_under_way or self._deferred.waits_for_reach:
             return self._later(lambda now: self.browse(skip, limit, now))
         try:
-            return Pending.of(bounded(islice(self._browsed(skip, now), limit), limit))
+            return Pending.of(bounded(islice(browse(self, skip, now), limit), limit))
         except ContentOutOfReach:
             return self._later_in_reach(lambda now: self.browse(skip, limit, now))
-
-    def _browsed(self, skip: int, now: int) -> Iterator[Browsed]:
-        for level in reversed(self.levels):
-            for run, first, end in dropwhile(lambda one: is_too_old(one[0], now), level.browse()):
-                passed = min(skip, end - first)
-                skip -= passed
-                if first + passed < end:
-                    yield from self._browsed_of(run, first + passed, end)
-
-    def _browsed_of(self, run: StoredRun, first: int, end: int) -> Iterator[Browsed]:
-        """The messages of a run, which stays where it is."""
-        try:
-            content, content_first = (run.content, run.content_first) if run.content else self.backing.read(run)
-        except ContentLost:
-            return  # it has been reported
-        at = skip(content, 0, first - content_first)
-        for sequence, single in enumerate(singles(content, at, end - first), first):
-            yield Browsed(run.exchange, run.routing_key, single, run.persistent, sequence in self.redelivered)
 
     def purge(self, now: int, by: LogActor | None = None) -> Pending[int]:
         if self._deferred.is_under_way or self._deferred.waits_for_reach:
@@ -284,7 +265,7 @@ class ClassicQueue:
 
     def policy_changed(self, effective: EffectiveArguments, now: int) -> None:
         self._keep_to(effective)
-        self._watch_use()
+        self._disuse.watch(effective.expires_ms)
         self._keep_length(now)
         self._watch_head()
         self._host.wake(self)
@@ -300,15 +281,10 @@ class ClassicQueue:
         return figures
 
     def statistics(self) -> QueueStatistics:
-        figures = self.counts()
-        figures.ready_bytes = self.ready_bytes
+        figures = fill_in(self.counts(), self.levels)
         figures.unacknowledged_bytes = self._out_bytes
         figures.persistent = figures.ready + figures.unacknowledged - self.transient.count if self.record.durable else 0
         figures.consumers = len(self._consumers)
-        figures.ram = sum(level.ram_count for level in self.levels)
-        figures.details = details(self)
-        runs = sum(len(q) for level in self.levels for q in (level.q1, level.q2, level.q3, level.q4))
-        figures.memory_bytes = runs * RUN_BYTES + figures.details["ram_bytes"]
         active = self._consumers.active
         figures.single_active_consumer_tag = active.tag if active is not None else None
         return figures
@@ -465,7 +441,7 @@ class ClassicQueue:
         self.deleted = True
         self._deferred.resume(now)
         self._ttl.cancel()
-        self._unused.cancel()
+        self._disuse.cancel()
 
     def drop_contents(self, now: int) -> None:
         """The queue is closed, and what it had is deleted. Whoever still knows the queue keeps nothing of it in memory."""
@@ -587,32 +563,3 @@ class ClassicQueue:
         if self._deferred.waits_for_reach:
             when = None  # the next tick looks again: until then a message whose time is over would ring without end
         self._ttl.set(when, lambda _: self._host.wake(self))
-
-    def _watch_use(self) -> None:
-        expires = self._effective.expires_ms
-        self._unused.set(None if expires is None else self._used_at + expires, self._expire_if_unused)
-
-    def _expire_if_unused(self, now: int) -> None:
-        expires = self._effective.expires_ms
-        if self.deleted or expires is None:
-            return
-        if len(self._consumers):
-            self._used_at = now
-        if now >= self._used_at + expires:
-            self._host.delete_queue(self, "it was not used for as long as x-expires says")
-        else:
-            self._watch_use()
-
-
-def details(queue: ClassicQueue) -> dict[str, Any]:
-    """As RabbitMQ's backing_queue_status: of a queue with priorities the sums, and each level by its number."""
-    each = [level.details() for level in queue.levels]
-    shown: dict[str, Any] = {"mode": "default", "version": 2}
-    if len(each) == 1:
-        return shown | each[0]
-    for name, value in each[0].items():
-        shown[name] = value if name == "delta" else sum(one[name] for one in each)
-    counts = [one["delta"]["count"] for one in each]
-    shown["delta"] = {"start": None, "count": sum(counts), "end": None}
-    shown["priority_lengths"] = {number: one["len"] for number, one in enumerate(each)}
-    return shown

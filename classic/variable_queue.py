@@ -42,9 +42,9 @@ A core: all that it needs of the disk it asks of its `Backing`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
 
 from classic.rates import Rates
+from classic.run_backing import Backing, ContentLost, ContentOutOfReach
 from classic.run_queue import RunQueue
 from classic.stored_run import StoredRun
 from native.content import take
@@ -66,34 +66,6 @@ def in_one_step() -> Callable[[], bool]:
     """A turn with room for one step."""
     steps = iter((True,))
     return lambda: next(steps, False)
-
-
-class Backing(Protocol):
-    """What a variable queue asks of the disk."""
-
-    def load(self, run: StoredRun) -> None:
-        """Read the run's content into memory (`run.loaded`). Raises ContentLost and ContentOutOfReach."""
-
-    def spill(self, run: StoredRun) -> bool:
-        """Give a content that is nowhere but in memory a place on disk (`run.where`). False when there is no room."""
-
-    def page_out(self, runs: Sequence[StoredRun]) -> bool:
-        """Make sure that the index knows these runs; their objects will be forgotten. False when there is no room."""
-
-    def page_in(self, start: int, end: int, count_max: int) -> tuple[list[StoredRun], int]:
-        """Up to `count_max` runs that the index knows and that begin from `start` on and before `end`, in order; and the
-        sequence up to which there are no others. Raises ContentOutOfReach."""
-
-    def lost(self, ranges: Sequence[Range]) -> None:
-        """These ready messages are not in the index, which should know them: it is damaged."""
-
-
-class ContentLost(Exception):
-    """The content of a run is not where it was written: its file is damaged. The damage has been reported."""
-
-
-class ContentOutOfReach(Exception):
-    """It is there, and cannot be read for now: no file descriptor is left. Retry later."""
 
 
 class VariableQueue:
@@ -540,42 +512,6 @@ class VariableQueue:
         assert self.delta_count or not q2, f"delta is empty, q2 has {q2}"
         assert 0 <= self.ram_count <= self.ready.count, f"{self.ram_count} of {self.ready.count} messages are in memory"
 
-    # figures
-
-    def states(self) -> dict[str, int]:
-        """How many ready messages are in each of the four states."""
-        indexed = sum(run.ready for queue in (self.q2, self.q3) for run in queue if run.indexed and run.content is None)
-        positions = self.ready.count - self.delta_count - self.ram_count
-        return {
-            "num_alphas": self.ram_count,
-            "num_betas": positions - indexed,
-            "num_gammas": indexed,
-            "num_deltas": self.delta_count,
-        }
-
     def runs(self) -> list[StoredRun]:
         """All runs whose position is in memory, from the head on."""
         return [run for queue in (self.q4, self.q3, self.q2, self.q1) for run in queue]
-
-    def details(self) -> dict[str, Any]:
-        """As RabbitMQ's backing_queue_status shows them."""
-        rates = self.rates
-        return {
-            "q1": self.q1.count,
-            "q2": self.q2.count,
-            "delta": {"start": self.delta_start, "count": self.delta_count, "end": self.delta_end}
-            if self.delta_count
-            else {"start": None, "count": 0, "end": None},
-            "q3": self.q3.count,
-            "q4": self.q4.count,
-            "len": self.ready.count,
-            "target_ram_count": self.target_ram_count,
-            "ram_msg_count": self.ram_count,
-            "ram_bytes": sum(len(run.content) for run in self.runs() if run.content is not None),
-            "next_seq_id": self.next_sequence - self.base,
-            "avg_ingress_rate": rates.ingress.per_second,
-            "avg_egress_rate": rates.egress.per_second,
-            "avg_ack_ingress_rate": rates.ack_ingress.per_second,
-            "avg_ack_egress_rate": rates.ack_egress.per_second,
-            **self.states(),
-        }

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from broker.actors import LogActor
 from broker.catalog.policy import EffectiveArguments
@@ -50,11 +50,11 @@ from stream.group.leading import StreamLeading
 from stream.group.machine import Written
 from stream.group.member import StreamMember
 from stream.group.rules import rules_of
-from stream.group.stream_state import StreamState
 from stream.leader_questions import LeaderQuestions
 from stream.publishing.node_publishing import NodePublishing, WithoutLeader
 from stream.publishing.offset_stores import OffsetStores
 from stream.publishing.publish_entries import PublishEntries
+from stream.queue_figures import ReadingFigures, fill_in, for_operators, reading_figures, stream_figures, tracking_of
 from stream.reading.beginnings import Beginnings
 from stream.reading.browsing import browse
 from stream.reading.chunk_subscription import ChunkSubscription
@@ -70,16 +70,6 @@ from stream.stream_places import StreamsPlaces
 from wire.stream.publish_frame import StreamRun
 
 BEHIND_ENTRIES_MAX = 256  # of the member here, before its readers read elsewhere: it has these soon
-READERS_TOLD_MAX = 1_000  # of those on this node, to other nodes: some 100 KB
-
-
-class ReadingFigures(NamedTuple):
-    """What metrics tell of one stream on this node."""
-
-    segments: int
-    readers: int
-    bytes_sent: int
-    lag: int  # messages, of the reader that is furthest behind
 
 
 class StreamQueue:
@@ -372,59 +362,24 @@ class StreamQueue:
         found = self.counts()
         if self.member is None and not self.deleted:
             self._far_count.keep(partial(self._find_now, self._ports.wall_ms()))
-        found.consumers = len(self.readers)
         is_led = self._far_count.is_answered if self.member is None else bool(self.route.leader())
-        found.state = "running" if is_led else "minority"
-        if self.member is not None:
-            found.ready_bytes = self.member.machine.state.size
-            found.persistent = found.ready
-            found.details = self._details(self.member.machine.state)
-            found.disk_reads = self.member.reading.reads
-        elif self.readers:
-            found.details = {"readers": self.readers.details(self._end)}
-        return found
-
-    def _details(self, state: StreamState) -> dict[str, Any]:
-        """Offsets as the stream has them, and how far its readers on this node are behind."""
-        first = state.segments[0] if state.segments else None
-        return {
-            "first_offset": state.first_offset,
-            "committed_offset": state.next_offset - 1,
-            "first_segment_until_ms": first.last_time_ms if first is not None else 0,
-            "segments": len(state.segments),
-            "readers": self.readers.details(self._end),
-        }
+        return fill_in(found, self, is_led=is_led)
 
     @property
-    def _end(self) -> StreamEnd:
+    def end(self) -> StreamEnd:
         if self.member is None:
             return StreamEnd(self._far_log.next_offset, 0)
         return StreamEnd(self.member.machine.state.next_offset, self.member.machine.state.time_ms)
 
     def progress(self, reader: ChunkReader) -> ReaderProgress | None:
-        return self.readers.progress(reader, self._end)
+        return self.readers.progress(reader, self.end)
 
     def reading_figures(self) -> ReadingFigures:
-        """Of this node."""
-        segments = len(self.member.machine.state.segments) if self.member is not None else 0
-        return ReadingFigures(segments, len(self.readers), self.readers.bytes_sent, self.readers.lag(self._end.offset))
+        return reading_figures(self)
 
     def figures(self) -> dict[str, Any]:
         """For operators."""
-        found: dict[str, Any] = {"readers": len(self.readers), "life": self.member_life.value}
-        if self.member is not None:
-            state = self.member.machine.state
-            found["machine"] = {
-                "version": state.version, "applied": state.applied, "digest": state.digest,
-                "first_offset": state.first_offset, "committed_offset": state.next_offset - 1,
-                "segments": len(state.segments), "bytes": state.size,
-            }  # fmt: skip
-            found["reading"] = self.readers.details(self._end)[:READERS_TOLD_MAX]
-        if self.quarantined is not None:
-            found["quarantined"] = self.quarantined
-        if self.leading is not None and (odd := self.leading.group.comparison.diverged) is not None:
-            found["diverged"] = {"nodes": list(odd.nodes), "index": odd.at}
-        return found
+        return for_operators(self)
 
     # Publishing, as the driver does it.
 
@@ -489,19 +444,10 @@ class StreamQueue:
         return self._questions.ask(wanted, name, self._host, now, self.record.label)
 
     def stream_figures(self) -> StreamFigures:
-        if self.member is None or not self.ready_count:
-            return StreamFigures(-1, -1, -1)
-        state = self.member.machine.state
-        return StreamFigures(state.first_offset, self.member.reading.last_chunk(), state.next_offset - 1)
+        return stream_figures(self)
 
     def tracking(self) -> StreamTracking | None:
-        if self.member is None:
-            return None
-        state = self.member.machine.state
-        return StreamTracking(
-            {name: known.last_id for name, known in state.publishers.items()},
-            {name: known.offset for name, known in state.stored.items()},
-        )
+        return None if self.member is None else tracking_of(self.member)
 
     def places(self) -> StreamPlaces:
         return self._places.of(self)

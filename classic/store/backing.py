@@ -8,12 +8,12 @@ from broker.actors import LogActor
 from broker.pending import Pending
 from broker.queues.queue_type import BackReason
 from broker.records import QueueRecord
+from classic.run_backing import ContentLost, ContentOutOfReach
 from classic.store.log_records import DoneReason
 from classic.store.node_storage import NodeStorage
 from classic.store.queue_index import QueueIndex
 from classic.store.stored_queue import StoredQueue
 from classic.stored_run import InBody, InStore, StoredRun
-from classic.variable_queue import ContentLost, ContentOutOfReach
 from native.sequence_set import Range, SequenceSet
 from storage import names
 from storage.errors import Corrupt, DiskFailed, Exhausted, NoDescriptors

@@ -22,7 +22,8 @@ PORTS = {
     "alarms": ("broker", "node"),
     "metadata": ("broker", "node"),
     "names": ("broker", "storage"),
-    "browsing": ("quorum", "stream"),
+    "browsing": ("classic", "quorum", "stream"),
+    "queue_figures": ("classic", "quorum", "stream"),
     "entries": ("quorum", "stream"),  # where bodies lie; the commands of a stream
     "letters": ("quorum", "replicated", "stream"),  # of one kind of queue; of all whose log is a group
     "leading": ("quorum", "stream"),

@@ -29,7 +29,7 @@ from node.watching.message_metrics import PROTOCOLS, STREAM_ERRORS
 from node.watching.metrics import Metrics
 from node.watching.object_metrics import EVERYTHING
 from storage.archive.archive import ArchiveFigures
-from stream.queue import ReadingFigures
+from stream.queue_figures import ReadingFigures
 from wire.stream.command_keys import ResponseCode
 
 MEASURED = {"memory_used": 100, "memory_limit": 400, "disk_free": 7, "disk_free_limit": 5}

@@ -1,0 +1,70 @@
+"""What a classic queue shows of itself: its statistics, and what lies in which part, as RabbitMQ's backing_queue_status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from broker.queues.queue_type import QueueStatistics
+from classic.variable_queue import VariableQueue
+
+RUN_BYTES = 400  # what the position of a run costs in memory, about
+
+
+def fill_in(figures: QueueStatistics, levels: Sequence[VariableQueue]) -> QueueStatistics:
+    """What lies where."""
+    figures.ready_bytes = sum(level.ready_bytes for level in levels)
+    figures.ram = sum(level.ram_count for level in levels)
+    figures.details = details(levels)
+    runs = sum(len(q) for level in levels for q in (level.q1, level.q2, level.q3, level.q4))
+    figures.memory_bytes = runs * RUN_BYTES + figures.details["ram_bytes"]
+    return figures
+
+
+def details(levels: Sequence[VariableQueue]) -> dict[str, Any]:
+    """Of a queue with priorities the sums, and each level by its number."""
+    each = [_level_details(level) for level in levels]
+    shown: dict[str, Any] = {"mode": "default", "version": 2}
+    if len(each) == 1:
+        return shown | each[0]
+    for name, value in each[0].items():
+        shown[name] = value if name == "delta" else sum(one[name] for one in each)
+    counts = [one["delta"]["count"] for one in each]
+    shown["delta"] = {"start": None, "count": sum(counts), "end": None}
+    shown["priority_lengths"] = {number: one["len"] for number, one in enumerate(each)}
+    return shown
+
+
+def _level_details(level: VariableQueue) -> dict[str, Any]:
+    rates = level.rates
+    return {
+        "q1": level.q1.count,
+        "q2": level.q2.count,
+        "delta": {"start": level.delta_start, "count": level.delta_count, "end": level.delta_end}
+        if level.delta_count
+        else {"start": None, "count": 0, "end": None},
+        "q3": level.q3.count,
+        "q4": level.q4.count,
+        "len": level.ready.count,
+        "target_ram_count": level.target_ram_count,
+        "ram_msg_count": level.ram_count,
+        "ram_bytes": sum(len(run.content) for run in level.runs() if run.content is not None),
+        "next_seq_id": level.next_sequence - level.base,
+        "avg_ingress_rate": rates.ingress.per_second,
+        "avg_egress_rate": rates.egress.per_second,
+        "avg_ack_ingress_rate": rates.ack_ingress.per_second,
+        "avg_ack_egress_rate": rates.ack_egress.per_second,
+        **states(level),
+    }
+
+
+def states(level: VariableQueue) -> dict[str, int]:
+    """How many ready messages are in each of the four states."""
+    indexed = sum(run.ready for queue in (level.q2, level.q3) for run in queue if run.indexed and run.content is None)
+    positions = level.ready.count - level.delta_count - level.ram_count
+    return {
+        "num_alphas": level.ram_count,
+        "num_betas": positions - indexed,
+        "num_gammas": indexed,
+        "num_deltas": level.delta_count,
+    }
