@@ -11,7 +11,7 @@ from analytics.coverage import Coverage, DamagedBytes, iso_time
 from analytics.inputs import LogFile, unless_deleted, without_bodies
 from analytics.queue_events import FileEvents, Said
 from native.columns import numbers, row_of
-from native.log_columns import RECORDS
+from native.log_tables import RECORDS
 from raft.core.errors import BadBytes
 from raft.core.messages import Entry
 from raft.core.packs import decode

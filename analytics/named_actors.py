@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from analytics.file_window import owners
 from native.columns import row_of
-from native.log_columns import RECORDS
+from native.log_tables import RECORDS
 from storage.history.column_reader import ColumnPiece
 from storage.history.name_records import ActorRow, decode_actor
 from storage.record import HEADER_BYTES, Kind

@@ -13,7 +13,8 @@ from struct import error as struct_error
 from typing import NamedTuple
 
 from native.columns import Table, row_of
-from native.log_columns import FILE_BITS, RECORDS, events
+from native.log_columns import events
+from native.log_tables import FILE_BITS, RECORDS
 from raft.core.byte_reader import ByteReader
 from raft.core.codec import encode_meta
 from raft.core.errors import BadBytes

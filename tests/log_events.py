@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from analytics.inputs import LogFile
 from analytics.queue_events import FileEvents, QueueEvent, Said
 from native.columns import rows_of
-from native.log_columns import EVENTS
+from native.log_tables import EVENTS
 from storage.history.column_reader import ColumnPiece, ColumnReader
 from storage.os_disk import OsDisk
 

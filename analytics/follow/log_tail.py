@@ -13,7 +13,8 @@ from typing import NamedTuple
 from analytics.inputs import LogFile
 from analytics.queue_events import QUORUM, FileEvents, QueueName
 from native.columns import Field, Table, numbers
-from native.log_columns import OUTCOMES, PUBLISHES, SETTLES, FilePlace, publishes, settles
+from native.log_columns import FilePlace, publishes, settles
+from native.log_tables import OUTCOMES, PUBLISHES, SETTLES
 from storage.disk import File
 from storage.history.column_reader import ColumnPiece, ColumnReader
 from storage.os_disk import OsDisk

@@ -22,7 +22,8 @@ from classic.store.index_entries import IN_BODY, IN_LOG, PERSISTENT, Fields
 from classic.store.manifest import load as load_manifest
 from classic.store.segment_reader import read_segment
 from native.columns import rows_of, values
-from native.log_columns import PUBLISHES, RECORDS, publishes
+from native.log_columns import publishes
+from native.log_tables import PUBLISHES, RECORDS
 from native.sequence_set import Range, SequenceSet
 from storage import names, snapshot_file
 from storage.disk import Disk

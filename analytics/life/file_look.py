@@ -20,18 +20,8 @@ from analytics.life.wanted import AtPlace, FoundMessage, LookFor, MessagePlace, 
 from analytics.queue_events import QUORUM, ActorName, FileEvents, QueueEvent, QueueName
 from classic.store.log_records import decode_reasoned
 from native.columns import Field, Table, numbers, picked, rows_of
-from native.log_columns import (
-    DELETED,
-    EVENTS,
-    ORIGINS,
-    PUBLISHES,
-    RECORDS,
-    SETTLES,
-    events,
-    origins,
-    publishes,
-    settles,
-)
+from native.log_columns import events, origins, publishes, settles
+from native.log_tables import DELETED, EVENTS, ORIGINS, PUBLISHES, RECORDS, SETTLES
 from raft.core.errors import BadBytes
 from raft.core.packs import count_in
 from replicated.local_members import QUEUE_GROUPS

@@ -9,7 +9,7 @@ from analytics.fold.lives import DELIVERED, PUBLISHED, RETURNED, LifeState, Life
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_UNKNOWN, JobAnswer
 from analytics.life.pursuit import LIVES_MAX, REFUSED, FollowedMessage, KnownStep, Pursuit
 from analytics.life.wanted import MessagePlace
-from native.log_columns import DEATHS
+from native.log_tables import DEATHS
 from quorum.fifo.commands import ConsumerKey
 from storage.history.name_records import ActorRow
 

@@ -24,7 +24,7 @@ from analytics.read_snapshots import snapshot_said
 from analytics.streams.stream_copies import StreamOnNode, stream_members
 from analytics.streams.stream_look import logged_stream_event
 from native.columns import BINARY, INT8, INT32, INT64, Column, Field, Table
-from native.log_columns import EVENTS
+from native.log_tables import EVENTS
 from storage.history.column_reader import ColumnPiece, ColumnReader, DamagedRange, durable_end
 from storage.os_disk import OsDisk
 from storage.record import Kind

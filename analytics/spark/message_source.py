@@ -22,7 +22,8 @@ from analytics.queue_events import QUORUM, FileEvents, QueueName
 from analytics.spark.event_source import TASK_BYTES, Files, arrow_batch, files_of_tasks
 from native import message_columns
 from native.columns import Column, rows_of, values
-from native.log_columns import ORIGINS, PUBLISHES, RECORDS, origins, publishes
+from native.log_columns import origins, publishes
+from native.log_tables import ORIGINS, PUBLISHES, RECORDS
 from native.message_columns import MESSAGES, PROPERTIES
 from storage.history.column_reader import ColumnPiece
 

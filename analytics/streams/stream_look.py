@@ -11,7 +11,8 @@ from analytics.inputs import LogFile, segment_group
 from analytics.named_actors import NamedActors, connection_of
 from analytics.queue_events import STREAM, QueueEvent, QueueName
 from native.columns import rows_of
-from native.log_columns import READERS, readers
+from native.log_columns import readers
+from native.log_tables import READERS
 from raft.core.errors import BadBytes
 from raft.core.messages import Entry, EntryKind
 from replicated.local_members import QUEUE_GROUPS

@@ -9,7 +9,8 @@ from analytics.file_window import FileWindow, looked_through
 from analytics.inputs import LogFile
 from analytics.named_actors import NamedActors, connection_of
 from native.columns import rows_of
-from native.log_columns import COUNTS, counts
+from native.log_columns import counts
+from native.log_tables import COUNTS
 from storage.history.name_records import ActorRow
 from storage.record import Kind
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from analytics.coverage import iso_time
 from analytics.unroutable.count_look import CountedAs, CountedSum, FileCounts
 from broker.unlogged import Unlogged
-from native.log_columns import UNLOGGED
+from native.log_tables import UNLOGGED
 
 # What `unroutable` is about; the rest was given to a queue or a consumer, and is in no log all the same.
 NOT_QUEUED = frozenset({Unlogged.UNROUTABLE, Unlogged.RETURNED, Unlogged.REFUSED, Unlogged.DEAD_UNROUTABLE})

@@ -14,7 +14,8 @@ from typing import Any
 import classic.file_formats  # noqa: F401  registers what records of classic queues say
 import raft.store.group_formats  # noqa: F401  and those of replicated logs
 from native.columns import rows_of
-from native.log_columns import RECORDS, FilePlace
+from native.log_columns import FilePlace
+from native.log_tables import RECORDS
 from node.exporting import catalog_rows
 from node.exporting.log_listing import log_names
 from storage import doctor

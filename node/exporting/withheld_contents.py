@@ -24,7 +24,8 @@ from broker.catalog.commands import catalog_commands as commands
 from broker.catalog.commands.catalog_commands import UnknownVersion
 from broker.catalog.commands.metadata_entry import METADATA_GROUP, decode_whole, head_bytes
 from native.columns import Column, row_of, values
-from native.log_columns import PUBLISHES, RECORDS, publishes
+from native.log_columns import publishes
+from native.log_tables import PUBLISHES, RECORDS
 from native.message_columns import MESSAGES, messages
 from raft.core.byte_reader import ByteReader
 from raft.core.errors import BadBytes

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from native.columns import Table, row_of
-from native.log_columns import MISPLACED, RECORDS, UNKNOWN, FilePlace, Found, records
+from native.log_columns import MISPLACED, UNKNOWN, FilePlace, Found, records
+from native.log_tables import RECORDS
 from storage.disk import Disk, File
 from storage.names import KEPT_SUFFIX, LOG_SUFFIX
 from storage.record import (

@@ -12,7 +12,8 @@ from analytics.inputs import log_files
 from analytics.queue_events import CLASSIC_KINDS, QUORUM, ActorName, QueueEvent, QueueName
 from native import content
 from native.columns import rows_of
-from native.log_columns import PUBLISHES, RECORDS, publishes
+from native.log_columns import publishes
+from native.log_tables import PUBLISHES, RECORDS
 from quorum.fifo.commands import ConsumerKey
 from replicated.local_members import QUEUE_GROUPS
 from storage.history.name_records import ActorRow

@@ -13,7 +13,8 @@ from broker.queues.queue_type import Outcome
 from classic.store.log_records import DoneReason, encode_deleted, encode_published, encode_reasoned, encode_settled
 from classic.stored_run import LEVEL_SHIFT
 from native.columns import Table
-from native.log_columns import FILE_BITS, FilePlace, records
+from native.log_columns import FilePlace, records
+from native.log_tables import FILE_BITS
 from native.sequence_set import SequenceSet
 from quorum.fifo.commands import Consume, ConsumerKey, SessionKey, Settle, Who, encode, encode_enqueue, entry_head
 from raft.core import packs

@@ -15,12 +15,14 @@ from broker.unlogged import Unlogged
 from classic.store import log_records
 from native import log_columns
 from native.columns import rows_of
-from native.log_columns import (
+from native.log_columns import MISPLACED, FilePlace, whole_entry
+from native.log_tables import (
+    BACK,
     COUNTS,
     DEATHS,
+    DONE,
     EVENTS,
     FILE_BITS,
-    MISPLACED,
     ORIGINS,
     OUTCOMES,
     PUBLISHES,
@@ -28,8 +30,6 @@ from native.log_columns import (
     RECORDS,
     SETTLES,
     UNLOGGED,
-    FilePlace,
-    whole_entry,
 )
 from native.record_scan import CLEAN_END, DAMAGED, REACHED_END, TORN, scan, seal
 from native.sequence_set import SequenceSet
@@ -526,8 +526,8 @@ def test_the_numbers_here_are_those_of_the_formats() -> None:
     assert record.FIRST_KIND_OF_WRITERS == log_columns.FIRST_KIND_OF_WRITERS
     flags = ("BY_ACTORS", "WAITED_FOR", "DIED_BEFORE")
     assert {name: getattr(log_columns, name) for name in flags} == {name: getattr(log_records, name) for name in flags}
-    assert {log_columns.DONE + one for one in log_records.DoneReason} <= set(OUTCOMES)
-    assert {log_columns.BACK + one for one in BackReason} <= set(OUTCOMES)
+    assert {DONE + one for one in log_records.DoneReason} <= set(OUTCOMES)
+    assert {BACK + one for one in BackReason} <= set(OUTCOMES)
     assert [reason.name.lower() for reason in DeathReason] == list(DEATHS)
     assert CommandKind.ORIGINS == log_columns.ORIGINS_OP
     ops = ("ENQUEUE", "SETTLE", "PURGE", "PURGE_ONCE")

@@ -14,7 +14,8 @@ from broker.operations.entry_words import WITHHELD
 from front.grpc.log_service import LogBegin, LogPart, LogUnread, LogWhole, WantedFile
 from native import content
 from native.columns import rows_of
-from native.log_columns import PUBLISHES, publishes
+from native.log_columns import publishes
+from native.log_tables import PUBLISHES
 from node.commands.wal_dump import dump_rows
 from node.exporting.file_feed import withheld_pieces
 from node.exporting.log_listing import DurableEnd, list_log

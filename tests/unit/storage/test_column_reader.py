@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from native.columns import rows_of
-from native.log_columns import RECORDS
+from native.log_tables import RECORDS
 from storage import doctor
 from storage.history import column_reader
 from storage.history.column_reader import ColumnReader, DamagedRange, durable_end
