@@ -24,36 +24,25 @@ from typing import Any, overload
 
 import msgspec
 
+from broker import records as declared
 from broker.catalog.catalog import Catalog
 from broker.catalog.commands.catalog_commands import Record, UnknownVersion, decode_record, encode_record
-from broker.records import (
-    BindingRecord,
-    CatalogHead,
-    ExchangeRecord,
-    NodeRecord,
-    ParameterRecord,
-    PermissionRecord,
-    PolicyRecord,
-    QueueRecord,
-    TopicPermissionRecord,
-    UserRecord,
-    VhostRecord,
-)
+from broker.records import CatalogHead
 
 VERSION = 1
 RECORDS_PER_PART = 1_000
 
 LETTERS: dict[type[Any], bytes] = {
-    NodeRecord: b"N",
-    VhostRecord: b"V",
-    UserRecord: b"U",
-    PermissionRecord: b"P",
-    TopicPermissionRecord: b"T",
-    ExchangeRecord: b"X",
-    QueueRecord: b"Q",
-    BindingRecord: b"B",
-    PolicyRecord: b"O",
-    ParameterRecord: b"R",
+    declared.NodeRecord: b"N",
+    declared.VhostRecord: b"V",
+    declared.UserRecord: b"U",
+    declared.PermissionRecord: b"P",
+    declared.TopicPermissionRecord: b"T",
+    declared.ExchangeRecord: b"X",
+    declared.QueueRecord: b"Q",
+    declared.BindingRecord: b"B",
+    declared.PolicyRecord: b"O",
+    declared.ParameterRecord: b"R",
 }
 _HEAD = struct.Struct("<BI")
 _RECORD = struct.Struct("<cI")
