@@ -35,10 +35,17 @@ class Coverage(NamedTuple):
     def sentence(self) -> str:
         window = f"from {self.first} to {self.last}" if self.first else "of unknown times"
         damaged = [one for one in self.damage if not one.torn]
-        lost = f", {sum(one.length for one in damaged)} bytes in {len(damaged)} places are damaged" if damaged else ""
-        nodes = f"{len(self.nodes)} nodes ({', '.join(self.nodes)})"
+        places = counted(len(damaged), "place", "places")
+        lost = f", {sum(one.length for one in damaged)} bytes in {places} are damaged" if damaged else ""
+        nodes = f"{counted(len(self.nodes), 'node', 'nodes')} ({', '.join(self.nodes)})"
         withheld = f", contents of messages withheld by {', '.join(self.without_bodies)}" if self.without_bodies else ""
-        return f"read: {nodes}, {self.files} files, {self.file_bytes} bytes, {window}{lost}{withheld}"
+        files = counted(self.files, "file", "files")
+        return f"read: {nodes}, {files}, {self.file_bytes} bytes, {window}{lost}{withheld}"
+
+
+def counted(number: int, one: str, several: str) -> str:
+    """The number with its noun."""
+    return f"{number:,} {one if number == 1 else several}"
 
 
 def iso_time(micros: int | None) -> str | None:

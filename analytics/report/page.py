@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from analytics.coverage import Coverage
+from analytics.coverage import Coverage, counted
 from analytics.jobs.answer import Column
 from analytics.jobs.proof import PROOF_COLUMNS, ProofRow
 from analytics.report.charts import Bar, bar_chart, line_chart, nothing, number
@@ -54,7 +54,8 @@ def page(covered: Coverage, found: ReportFigures, made_at: str) -> str:
 
 def _coverage(covered: Coverage, made_at: str) -> str:
     lost = [one for one in covered.damage if not one.torn]
-    damage = f"{sum(one.length for one in lost):,} bytes in {len(lost)} places could not be read" if lost else "none"
+    places = counted(len(lost), "place", "places")
+    damage = f"{sum(one.length for one in lost):,} bytes in {places} could not be read" if lost else "none"
     facts = {
         "Nodes": ", ".join(covered.nodes),
         "From": covered.first or "unknown",
@@ -87,10 +88,13 @@ def _verdict(proofs: Sequence[ProofRow]) -> str:
     missing = sum(row.missing for row in proofs)
     unknown = sum(1 for row in proofs if row.why or row.unknown)
     if missing:
-        return f'<p class="verdict bad">{missing:,} messages are missing: they were promised and are nowhere.</p>'
+        messages = counted(missing, "message is missing: it was", "messages are missing: they were")
+        return f'<p class="verdict bad">{messages} promised, and nowhere to be found.</p>'
     if unknown:
-        return f'<p class="verdict bad">Not known of {unknown} of {len(proofs)} queues: the table says why.</p>'
-    return f'<p class="verdict good">Every message of {len(proofs)} queues is accounted for.</p>'
+        queues = counted(len(proofs), "queue", "queues")
+        return f'<p class="verdict bad">Not known of {unknown} of {queues}: the table says why.</p>'
+    queues = counted(len(proofs), "queue", "queues")
+    return f'<p class="verdict good">Every message of {queues} is accounted for.</p>'
 
 
 def _over_time(found: ReportFigures) -> str:

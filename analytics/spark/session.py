@@ -25,6 +25,8 @@ JAVA_PACKAGE = "openjdk-17-jre-headless"
 JAVA_TIMEOUT_S = 30
 LOCAL = "local[*]"
 WORKER_PYTHON = "PYSPARK_PYTHON"  # Spark's name for it
+TASKS_OF_A_SHUFFLE = "spark.sql.shuffle.partitions"
+TASKS_PER_CORE = 4
 NOTHING_MORE: Mapping[str, str] = {}
 # For short questions, which most are: less is compiled before they are answered, and little memory needs little collecting.
 # The first option alone leaves 48 MB for compiled code, and each question compiles some: a session ended with "Out of space
@@ -96,7 +98,17 @@ def spark_session(url: str = LOCAL, memory: str = "1g", more: Mapping[str, str] 
         raise NoSpark(f"{url} gives no session: {said}") from error
     session.sparkContext.setLogLevel("ERROR")
     _say_errors_once()
+    if not is_cluster(url):
+        divide_by_cores(session)
     return session
+
+
+def divide_by_cores(session: SparkSession) -> None:
+    """What Spark distributes in 200 tasks by itself is some for each core of this machine, unless the user's Spark says how
+    many. More would only take turns, at a twentieth of a second each; fewer would leave cores idle behind the largest queue."""
+    context = session.sparkContext
+    if context.getConf().get(TASKS_OF_A_SHUFFLE) is None:
+        session.conf.set(TASKS_OF_A_SHUFFLE, str(TASKS_PER_CORE * context.defaultParallelism))
 
 
 def is_cluster(url: str) -> bool:

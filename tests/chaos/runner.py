@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import random
 import shutil
+import tempfile
 import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from analytics.jobs.answer import EXIT_UNKNOWN
+from analytics.jobs.proof import code_of
 from leveret.errors import LeveretError
 from tests.chaos import topology
 from tests.chaos.amqp import Gone, Refused
 from tests.chaos.backend import Backend, NodeFailed
 from tests.chaos.cluster import Cluster, NotWell
 from tests.chaos.faults import FAULTS, World
+from tests.chaos.log_proof import disagreements, proofs_of_nodes
 from tests.chaos.recorder import Recorder
 from tests.chaos.scenarios import Do, Scenario
 from tests.chaos.workload import Workload
@@ -42,6 +46,7 @@ class Verdict:
     refused: int = 0
     delivered: int = 0
     name_calls: int = 0
+    unproved: dict[str, str] = field(default_factory=dict)  # of which queues the logs prove nothing, and why
     kept: str = ""  # where history and logs are, when something is wrong
     wrong: list[str] = field(default_factory=list)
 
@@ -100,9 +105,20 @@ async def _run(scenario: Scenario, backend: Backend, recorder: Recorder, rng: ra
         workload.abandon()
         verdict.wrong += world.wrong
     verdict.wrong += await asyncio.to_thread(_stopped_in_order, backend)
-    rules = topology.rules(classic_is_kept=scenario.classic_is_kept)
-    verdict.wrong += judge(sorted(recorder.history, key=lambda record: record.at), rules)
+    verdict.wrong += await asyncio.to_thread(_judged, scenario, backend, recorder, verdict)
     verdict.wrong += judge_names(recorder.name_calls)
+
+
+def _judged(scenario: Scenario, backend: Backend, recorder: Recorder, verdict: Verdict) -> list[str]:
+    """What clients have to complain of, and where logs tell another story. What the logs do not prove is noted."""
+    rules = topology.rules(classic_is_kept=scenario.classic_is_kept)
+    history = sorted(recorder.history, key=lambda record: record.at)
+    wrong = judge(history, rules)
+    with tempfile.TemporaryDirectory(prefix="leveret-chaos-logs-") as links:
+        data_dirs = {node: backend.data_dir(node) for node in backend.shape.disk_names}
+        rows = proofs_of_nodes(data_dirs, Path(links) / "nodes")
+    verdict.unproved = {name: row.why or "" for name, row in sorted(rows.items()) if code_of(row) == EXIT_UNKNOWN}
+    return [*wrong, *disagreements(rows, history, rules, wrong)]
 
 
 async def _do(step: Do, world: World, verdict: Verdict) -> None:

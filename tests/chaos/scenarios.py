@@ -15,11 +15,17 @@ store_file_bytes_max = 65_536
 compaction_interval_ms = 50
 """
 """Log files roll, segments are flushed and stores are compacted within seconds."""
+ARCHIVE = """
+[archive]
+hours = 1
+free_min_bytes = 1_048_576
+"""
+"""What happened to messages is still in the logs when clients have left (log_proof.py), unless a disk is full."""
 
-THREE = Shape()
-THREE_TINY = Shape(config=TINY)
-WITH_RAM = Shape(ram_nodes=1)
-FIVE = Shape(disk_nodes=5)
+THREE = Shape(config=ARCHIVE)
+THREE_TINY = Shape(config=ARCHIVE + TINY)
+WITH_RAM = Shape(ram_nodes=1, config=ARCHIVE)
+FIVE = Shape(disk_nodes=5, config=ARCHIVE)
 
 
 @dataclass(frozen=True, slots=True)

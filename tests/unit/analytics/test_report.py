@@ -44,16 +44,18 @@ def test_a_report_begins_with_what_it_stands_on() -> None:
     said = report(HOLDS)
     assert said.index("What this stands on") < said.index("accounted for")
     damage = [DamagedBytes("n1", 1, 0, 4_096, False, "x"), DamagedBytes("n1", 2, 0, 9, True, "x")]
-    assert "4,096 bytes in 1 places could not be read" in report(HOLDS, covered=COVERED._replace(damage=damage))
+    assert "4,096 bytes in 1 place could not be read" in report(HOLDS, covered=COVERED._replace(damage=damage))
     assert "withheld by n1" in report(HOLDS, covered=COVERED._replace(without_bodies=("n1",)))
 
 
 @pytest.mark.parametrize(
     ("proofs", "verdict"),
     [
-        ([HOLDS], "Every message of 1 queues is accounted for"),
+        ([HOLDS], "Every message of 1 queue is accounted for"),
         ([HOLDS, HOLDS._replace(why="a gap")], "Not known of 1 of 2 queues"),
-        ([HOLDS._replace(missing=2), HOLDS._replace(unknown=1)], "2 messages are missing"),
+        ([HOLDS, HOLDS], "Every message of 2 queues is accounted for"),
+        ([HOLDS._replace(missing=2), HOLDS._replace(unknown=1)], "2 messages are missing: they were"),
+        ([HOLDS._replace(missing=1)], "1 message is missing: it was"),
     ],
 )
 def test_the_verdict_is_that_of_the_worst_queue(proofs: list[ProofRow], verdict: str) -> None:

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from analytics.spark.session import NoSpark, check_java, java_version, spark_session
+from analytics.spark.session import (
+    TASKS_OF_A_SHUFFLE,
+    NoSpark,
+    check_java,
+    divide_by_cores,
+    java_version,
+    spark_session,
+)
 
 
 def java(directory: Path, script: str) -> Path:
@@ -57,3 +65,12 @@ def test_without_the_extra_one_sentence_names_it(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "pyspark", None)
     with pytest.raises(NoSpark, match=r"pip install 'leveret-server\[analytics\]'"):
         spark_session()
+
+
+@pytest.mark.parametrize(("said", "divided"), [({}, {TASKS_OF_A_SHUFFLE: "12"}), ({TASKS_OF_A_SHUFFLE: "7"}, {})])
+def test_work_is_divided_by_cores_unless_the_user_says_how(said: dict[str, str], divided: dict[str, str]) -> None:
+    context = SimpleNamespace(getConf=lambda: said, defaultParallelism=3)
+    settings: dict[str, str] = {}
+    session = SimpleNamespace(sparkContext=context, conf=SimpleNamespace(set=settings.__setitem__))
+    divide_by_cores(session)  # type: ignore[arg-type]  # it has what is asked for
+    assert settings == divided

@@ -1,0 +1,63 @@
+"""What the nodes' logs prove after a run, beside what clients saw. The two must never disagree:
+
+- a proof that a queue's messages are all accounted for, where the judge finds that some were lost;
+- a proof that some are missing, where the judge finds nothing;
+- a proof over fewer messages than were confirmed or delivered, or of messages that a drained queue still has.
+
+A proof may always say that it does not know. What came to a queue whose disk was lost stands in no log that there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from analytics.jobs.answer import EXIT_HOLDS, EXIT_MISSING
+from analytics.jobs.proof import ProofRow, code_of
+from tests.histories.book import Book, kept
+from tests.histories.records import History
+from tests.histories.rules import QueueRules, Rules
+from tests.ledger.plain_proof import proofs
+
+
+def proofs_of_nodes(data_dirs: Mapping[str, Path], directory: Path) -> dict[str, ProofRow]:
+    """Of each queue, from the logs of all nodes together. `directory`: for a link to each, by its node's name."""
+    directory.mkdir()
+    for node, data_dir in data_dirs.items():
+        (directory / node).symlink_to(data_dir)
+    return proofs(directory)
+
+
+def disagreements(rows: Mapping[str, ProofRow], history: History, rules: Rules, judged: Sequence[str]) -> Iterator[str]:
+    """`judged`: what the judge finds wrong."""
+    book = kept(history)
+    for queue in rules.queues:
+        row = rows.get(queue.name)
+        blamed = [one for one in judged if one.startswith(f"{queue.name}:")]
+        if row is None:
+            if queue.keeps_confirmed and (_confirmed(book, queue, rules) or _delivered(book, queue)):
+                yield f"{queue.name}: no log tells of it, though clients do"
+        elif code_of(row) == EXIT_MISSING and queue.keeps_confirmed and not blamed:
+            yield f"{queue.name}: clients miss nothing, and the logs say that {row.missing} are missing: {row}"
+        elif code_of(row) == EXIT_HOLDS and queue.keeps_confirmed:
+            yield from _too_good(row, queue, book, rules, blamed)
+
+
+def _too_good(row: ProofRow, queue: QueueRules, book: Book, rules: Rules, blamed: Sequence[str]) -> Iterator[str]:
+    """What speaks against a proof that holds."""
+    if any("lost" in one for one in blamed):
+        yield f"{queue.name}: the logs account for all, and clients miss some: {row}"
+    seen = max(_confirmed(book, queue, rules), _delivered(book, queue))
+    if row.promised < seen:
+        yield f"{queue.name}: clients know of {seen} messages, and the logs of {row.promised}: {row}"
+    if row.present and queue.drains and not blamed:
+        yield f"{queue.name}: it was drained, and the logs say that {row.present} are there: {row}"
+
+
+def _confirmed(book: Book, queue: QueueRules, rules: Rules) -> int:
+    return sum(rules.is_fed_directly(message, queue) for message in book.confirmed)
+
+
+def _delivered(book: Book, queue: QueueRules) -> int:
+    """How many different messages."""
+    return sum(1 for _ in book.deliveries_of(queue.name))
