@@ -2,7 +2,7 @@
 
 - a proof that a queue's messages are all accounted for, where the judge finds that some were lost;
 - a proof that some are missing, where the judge finds nothing;
-- a proof over fewer messages than were confirmed or delivered, or of messages that a drained queue still has.
+- a proof over fewer messages than were confirmed, or of messages that a drained queue still has.
 
 A proof may always say that it does not know. What came to a queue whose disk was lost stands in no log that there is.
 """
@@ -35,7 +35,7 @@ def disagreements(rows: Mapping[str, ProofRow], history: History, rules: Rules, 
         row = rows.get(queue.name)
         blamed = [one for one in judged if one.startswith(f"{queue.name}:")]
         if row is None:
-            if queue.keeps_confirmed and (_confirmed(book, queue, rules) or _delivered(book, queue)):
+            if queue.keeps_confirmed and _known(book, queue, rules):
                 yield f"{queue.name}: no log tells of it, though clients do"
         elif code_of(row) == EXIT_MISSING and queue.keeps_confirmed and not blamed:
             yield f"{queue.name}: clients miss nothing, and the logs say that {row.missing} are missing: {row}"
@@ -47,17 +47,16 @@ def _too_good(row: ProofRow, queue: QueueRules, book: Book, rules: Rules, blamed
     """What speaks against a proof that holds."""
     if any("lost" in one for one in blamed):
         yield f"{queue.name}: the logs account for all, and clients miss some: {row}"
-    seen = max(_confirmed(book, queue, rules), _delivered(book, queue))
+    seen = _known(book, queue, rules)
     if row.promised < seen:
         yield f"{queue.name}: clients know of {seen} messages, and the logs of {row.promised}: {row}"
     if row.present and queue.drains and not blamed:
         yield f"{queue.name}: it was drained, and the logs say that {row.present} are there: {row}"
 
 
-def _confirmed(book: Book, queue: QueueRules, rules: Rules) -> int:
-    return sum(rules.is_fed_directly(message, queue) for message in book.confirmed)
-
-
-def _delivered(book: Book, queue: QueueRules) -> int:
-    """How many different messages."""
-    return sum(1 for _ in book.deliveries_of(queue.name))
+def _known(book: Book, queue: QueueRules, rules: Rules) -> int:
+    """How many messages its log must have. What was delivered and never confirmed need not be in any: a classic queue hands out
+    before the disk has what it hands out."""
+    sent = {message for message in book.confirmed if rules.is_fed_directly(message, queue)}
+    came = {message for message, _ in book.deliveries_of(queue.name) if message in book.confirmed}
+    return len(sent | came)

@@ -63,3 +63,8 @@ def test_of_a_queue_whose_disk_was_lost_the_logs_may_say_anything() -> None:
     lenient = Rules((replace(QUEUE, keeps_confirmed=False),))
     for row in (HOLDS._replace(promised=0, acked=0), MISSING, None):
         assert told(row, 2, lenient) == ""
+
+
+def test_what_was_delivered_and_never_confirmed_need_not_be_in_a_log() -> None:
+    seen: History = [Attempted(0.1, "p", 1), Delivered(0.2, 1, "q", "c", "p", 1), Acknowledged(0.3, 1), EMPTY]
+    assert list(disagreements({"q": HOLDS._replace(promised=0, acked=0)}, seen, RULES, judge(seen, RULES))) == []
