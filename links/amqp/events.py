@@ -24,7 +24,7 @@ class Answered:
 
 @dataclass(slots=True)
 class Delivered:
-    """A run of deliveries: tags `first_tag` and on; `content` as broker/message.py draws it."""
+    """A run of deliveries: tags `first_tag` and on; `content` as broker/messages/message.py draws it."""
 
     channel: int
     consumer_tag: bytes
