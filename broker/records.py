@@ -55,7 +55,7 @@ class VhostRecord:
 @dataclass(slots=True, frozen=True)
 class UserRecord:
     name: str
-    # As node/password_hashes.py writes it; None: no password opens this account. Kept out of tracebacks and debug lines.
+    # As node/logins/password_hashes.py writes it; None: no password opens this account. Kept out of tracebacks and debug lines.
     password_hash: str | None = field(repr=False)
     tags: tuple[str, ...] = ()
     limits: dict[str, int] = field(default_factory=dict)  # max-connections, max-channels

@@ -12,11 +12,11 @@ from broker.alarms import Alarms
 from broker.errors import BrokerError, PreconditionFailed, ResourceExhausted
 from broker.operations.node_facts import AlarmFacts, CertificateFacts, ListenerFacts, NodeFacts
 from broker.pending import Pending
-from node.auth import Verifier
 from node.background import Background
 from node.certificates import Certificates
 from node.config import Config, ConfigError
-from node.password_hashes import Hashes
+from node.logins.auth import Verifier
+from node.logins.password_hashes import Hashes
 from node.version import VERSION as VERSION
 from node.watching.alarms import Watcher
 from node.watching.metrics import file_descriptors

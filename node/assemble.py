@@ -37,7 +37,6 @@ from front.web.http.server import WebLimits, WebServer
 from front.web.security.cross_origin import CrossOrigin
 from node.addresses import endpoint
 from node.admin import VERSION, NodeAdmin
-from node.auth import Verifier
 from node.background import Inline, Threads
 from node.boot_definitions import BootDefinitions
 from node.catalog.catalog_store import IN_MEMORY_KEY, NothingKept, replacement
@@ -60,6 +59,7 @@ from node.foundation import Parts, Ports
 from node.identity import DISK, RAM, NodeIdentity, Place
 from node.kernel import ENTER_S, Kernel
 from node.listening import addresses, advertised
+from node.logins.auth import Verifier
 from node.maintenance import ClientDoors
 from node.membership.cluster import Cluster
 from node.membership.first_boot import NoPlace, check_name, configured_places, take_place

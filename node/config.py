@@ -14,7 +14,7 @@ import msgspec
 
 from broker.history_level import LEVELS
 from node import addresses
-from node.password_hashes import HASHINGS
+from node.logins.password_hashes import HASHINGS
 
 STREAM_FRAME_MAX_MIN = 8_192  # what a client may send before it is tuned
 EXPORT_BYTES_PER_S_MIN = 65_536

@@ -30,6 +30,7 @@ from raft.core.errors import BadBytes
 from raft.core.messages import NodeId
 
 T = TypeVar("T")
+
 WINDOW_BYTES_MAX = 4 << 20  # what may be under way to one consumer
 WINDOW_BYTES_MIN = 64 << 10
 CONTENT_BYTES_MAX = PAYLOAD_BYTES_MAX - (1 << 20)  # what is said about it, too, must fit

@@ -1,9 +1,9 @@
 """Passwords: how they are kept, and how a log-in is checked without holding up the node or telling an attacker anything.
 
-Kept is an argon2id hash, or one in a form of RabbitMQ's (node/password_hashes.py).
+Kept is an argon2id hash, or one in a form of RabbitMQ's (node/logins/password_hashes.py).
 
 Verifying is made expensive on purpose, so it runs beside the event loop, at low priority, one at a time
-(node/login_checks.py). A wrong password, an imported hash and a user that does not exist all take the time of one
+(node/logins/login_checks.py). A wrong password, an imported hash and a user that does not exist all take the time of one
 argon2 verification. A password that was right is remembered for a while after it was used last, under a keyed hash that means
 nothing outside this process: many connections of one application then cost one verification, and a flood of wrong passwords
 does not keep it out. The hash kept for the user is part of that key, so a changed password holds at once.
@@ -24,8 +24,8 @@ from broker.errors import PreconditionFailed
 from broker.pending import Pending
 from broker.records import UserRecord
 from node.background import Background
-from node.login_checks import CallLater, CheckLimits, LoginChecks
-from node.password_hashes import ARGON2, salted_hash, salted_hash_matches
+from node.logins.login_checks import CallLater, CheckLimits, LoginChecks
+from node.logins.password_hashes import ARGON2, salted_hash, salted_hash_matches
 
 PASSWORD_BYTES_MAX = 1024
 

@@ -15,7 +15,7 @@ from broker.login.login_queue import LoginLimits
 from broker.pending import Pending
 from broker.vouched.vouched_user import VouchedUser
 from node.background import Background
-from node.login_checks import CallLater, CheckLimits, LoginChecks
+from node.logins.login_checks import CallLater, CheckLimits, LoginChecks
 from node.tokens.key_ring import KeyRing
 from node.tokens.token_check import TokenRules, TokenVerdict, checked, has_token_form
 

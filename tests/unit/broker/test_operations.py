@@ -21,7 +21,7 @@ from broker.operations.users import PASSWORD_BYTES_MAX, UserChange
 from broker.pending import Pending
 from broker.queues.queue_type import QueueStatistics
 from broker.records import BindingRecord, PermissionRecord, PolicyRecord, TopicPermissionRecord, UserRecord, VhostRecord
-from node.password_hashes import Hashes
+from node.logins.password_hashes import Hashes
 
 ROOT, NOBODY = Operator("root", ("administrator",)), Operator("nobody", ())
 MANAGER, MONITOR = Operator("manager", ("management",)), Operator("monitor", ("monitoring",))

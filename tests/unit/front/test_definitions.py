@@ -26,7 +26,7 @@ from front.definitions import (
     export_definitions,
     import_definitions,
 )
-from node.password_hashes import Hashes
+from node.logins.password_hashes import Hashes
 
 ROOT = Operator("root", (ADMINISTRATOR,))
 

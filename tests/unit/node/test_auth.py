@@ -11,9 +11,9 @@ from broker.errors import BrokerError, PreconditionFailed, ResourceExhausted
 from broker.login.login_queue import LoginLimits
 from broker.pending import Pending
 from broker.records import UserRecord
-from node.auth import PASSWORD_BYTES_MAX, HashCost, Verifier, VerifierLimits
 from node.background import Inline
-from node.password_hashes import ARGON2, Hashes
+from node.logins.auth import PASSWORD_BYTES_MAX, HashCost, Verifier, VerifierLimits
+from node.logins.password_hashes import ARGON2, Hashes
 
 CHEAP = HashCost(memory_kib=8, passes=1)
 

@@ -33,7 +33,7 @@ from front.grpc.admin_service import AdminPorts
 from front.grpc.server import GrpcLimits, Server, Tls, serve
 from front.node_ports import ChangeView, Chosen, ClusterView, GroupView, NodeView
 from native import content
-from node.password_hashes import Hashes
+from node.logins.password_hashes import Hashes
 
 NOW = 1_700_000_000_000
 
