@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 from typing import NamedTuple
 
 import pika
@@ -217,3 +218,63 @@ def test_messages_that_no_start_would_find_are_missing(data: Path) -> None:
     row: ProofRow = proofs(data)["classic"]
     assert (code_of(row), row.missing) == (EXIT_MISSING, MESSAGES - ACKED)
     assert last.index > 0 and len(row.first_missing) == row.missing
+
+
+def spoil_by_dropping(place: Found, before: Found) -> None:
+    place.drop()
+
+
+def spoil_by_doubling(place: Found, before: Found) -> None:
+    """The one before it in its place; of another size it would move what lies behind, so then it is taken away."""
+    if len(place.payload) == len(before.payload):
+        place.replace(before.payload, index=before.index)
+    else:
+        place.drop()
+
+
+def spoil_by_flipping(place: Found, before: Found) -> None:
+    content = bytearray(place.path.read_bytes())
+    content[place.start + (place.end - place.start) // 2] ^= 0x10
+    place.path.write_bytes(content)
+
+
+def spoil_by_flipping_the_head(place: Found, before: Found) -> None:
+    content = bytearray(place.path.read_bytes())
+    content[place.start - HEADER_BYTES // 2] ^= 0x40
+    place.path.write_bytes(content)
+
+
+def spoil_by_zeros(place: Found, before: Found) -> None:
+    """A block that the disk gave back empty."""
+    content = bytearray(place.path.read_bytes())
+    content[place.start - HEADER_BYTES : place.end] = bytes(place.end - place.start + HEADER_BYTES)
+    place.path.write_bytes(content)
+
+
+def spoil_by_losing_the_file(place: Found, before: Found) -> None:
+    place.path.unlink()
+
+
+SPOILERS = (
+    spoil_by_dropping,
+    spoil_by_doubling,
+    spoil_by_flipping,
+    spoil_by_flipping_the_head,
+    spoil_by_zeros,
+    spoil_by_losing_the_file,
+)
+CLASSIC_RECORDS = (Kind.CLASSIC_PUBLISH, Kind.CLASSIC_DONE)
+MUTANTS = 30
+
+
+@pytest.mark.parametrize("seed", range(MUTANTS))
+def test_no_mutant_of_a_log_is_proved(data: Path, seed: int) -> None:
+    """Each kind of spoiling, of both kinds of queue, at places drawn at random: never the last record of the quorum queue, for
+    its end nothing knows but another node's copy."""
+    random = Random(f"mutant.{seed}")
+    spoil, is_quorum = SPOILERS[seed % len(SPOILERS)], seed // len(SPOILERS) % 2 == 1
+    found = quorum_records(data) if is_quorum else records(data, *CLASSIC_RECORDS)
+    at = random.randrange(1, len(found) - 1)
+    spoil(found[at], found[at - 1])
+    row = proofs(data)["quorum" if is_quorum else "classic"]
+    assert (code_of(row), bool(row.why)) == (EXIT_UNKNOWN, True), f"{spoil.__name__} at {at}: {row}"
