@@ -69,7 +69,7 @@ def on_spark(options: argparse.Namespace, files: list[LogFile], scratch: Path) -
     if options.wheel is not None and not is_cluster(options.master):
         raise ValueError("--wheel is for workers of a cluster, and --master names none")
     more = {} if options.wheel is None else sent(options.wheel, scratch)
-    spark = spark_session(options.master, more=more)
+    spark = spark_session(options.master, more=more, log_bytes=sum(file.size for file in files))
     try:
         if is_cluster(options.master):
             check_workers(spark, files)
@@ -146,15 +146,12 @@ def told(asked: JobQuestion) -> int:
 
 
 def sql(asked: JobQuestion) -> JobAnswer:
-    from analytics.spark.actors_table import actors
-    from analytics.spark.lives_table import chunks
-
-    asked.lives.createOrReplaceTempView("lives")
-    asked.names.createOrReplaceTempView("queues")
-    actors(asked.found).createOrReplaceTempView("actors")
-    chunks(asked.found).createOrReplaceTempView("chunks")
     from pyspark.errors import AnalysisException, ParseException
 
+    from analytics.spark.sql_views import register_views
+
+    options = asked.options
+    register_views(asked.spark, asked.found, asked.lives, asked.names, options.data, tail=options.tail)
     try:
         return answer_of(asked.spark.sql(asked.options.query))
     except (AnalysisException, ParseException) as error:
@@ -483,7 +480,9 @@ def parser() -> argparse.ArgumentParser:
     commands.add_parser("shell", help="several questions, line by line, in one session")
     report = about("report", "the answers of all these questions, and what came and went over time, as one HTML page")
     report.add_argument("--html", metavar="FILE", required=True, help="the file to write")
-    sql = commands.add_parser("sql", help="a question in SQL over the tables `lives`, `queues`, `actors` and `chunks`")
+    sql = commands.add_parser(
+        "sql", help="a question in SQL over the tables of docs/history.md, as `lives` and `publishes`"
+    )
     sql.add_argument("query", metavar="SELECT")
     return made
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from struct import error as struct_error
 from typing import NamedTuple
 
-from native.columns import Table, row_of
+from native.columns import Table, rows_at
 from native.log_columns import events
 from native.log_tables import FILE_BITS, RECORDS
 from raft.core.byte_reader import ByteReader
@@ -85,6 +85,11 @@ RARE_KINDS = sorted({*STANDING_KINDS, Kind.NAME, Kind.ACTOR})
 _RARE = re.compile(b"[%s]" % b"".join(re.escape(bytes([kind])) for kind in RARE_KINDS))
 
 
+def packed_groups(groups: Iterable[int]) -> bytes:
+    """As kernels take them: u64, ascending. Columns have signed numbers, so in a damaged log some may be below zero."""
+    return b"".join(group.to_bytes(8, "little") for group in sorted(group & (1 << 64) - 1 for group in groups))
+
+
 class FileEvents:
     """What the records of one file say, piece by piece."""
 
@@ -105,8 +110,8 @@ class FileEvents:
         """Names, and what nodes say of members. To be asked before `events`. A payload that does not fit its record's kind says
         nothing."""
         found: list[Said] = []
-        for row in _RARE.finditer(piece.kinds()):
-            record = row_of(RECORDS, piece.records, row.start())
+        rows = (row.start() for row in _RARE.finditer(piece.kinds()))
+        for record in rows_at(RECORDS, piece.records, rows):
             start = record["offset"] - piece.base + HEADER_BYTES
             payload = memoryview(piece.buffer)[start : start + record["size"]]
             try:
@@ -122,8 +127,7 @@ class FileEvents:
 
     def events(self, piece: ColumnPiece) -> Table:
         """Of queues, in the order of the records."""
-        others = b"".join(group.to_bytes(8, "little") for group in sorted(self.others))
-        return events(piece.buffer, piece.base, piece.records, self._number, others)
+        return events(piece.buffer, piece.base, piece.records, self._number, packed_groups(self.others))
 
     def is_durable(self, offset: int) -> bool:
         return self._durable is None or offset < self._durable

@@ -7,7 +7,9 @@ What is only in entries that may be replaced, or in records that no mark says we
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import gc
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from struct import error as struct_error
 
@@ -26,10 +28,23 @@ from storage.record import Kind
 def folded(events: Iterable[QueueEvent], *, with_steps: bool = False) -> QueueHistory:
     """Events of one queue, in the order of their places; of the same place those of the highest term first."""
     fold = HistoryFold(with_steps=with_steps)
-    for event in events:
-        fold.take(event)
-    fold.end()
+    with _uncollected():
+        for event in events:
+            fold.take(event)
+        fold.end()
     return fold.history
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Lives that are kept are no garbage, and looking for some among ever more of them takes a fifth of the time of a fold."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class HistoryFold:
@@ -72,7 +87,7 @@ class _ClassicEvents:
         """A payload that does not fit its record's kind says nothing."""
         try:
             self._take(event)
-        except (ValueError, IndexError, ZeroDivisionError, struct_error):
+        except (ValueError, IndexError, ArithmeticError, struct_error):
             return
 
     def _take(self, event: QueueEvent) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from copy import copy
+from functools import lru_cache
 from typing import NamedTuple
 
 from analytics.fold.lives import LifeState, Lives, PublishedRun
@@ -33,7 +33,6 @@ from quorum.fifo.origins import OriginPart, read_parts
 from quorum.fifo.results import Result, ResultCode, TakenMessage
 from quorum.fifo.returning import Fate, is_for_dead_letters
 from quorum.fifo.stored import StoredMessages
-from raft.core.messages import Entry, EntryKind
 
 DEATHS = {
     DeathReason.REJECTED: LifeState.REJECTED,
@@ -61,6 +60,9 @@ UPON_CANCEL = {
 NODE_GONE = "node gone"
 TIMED_OUT = "consumer timeout"
 NODE_UNREACHABLE = "node unreachable"
+
+
+NAMES_KEPT = 1_024  # of 255 bytes at most
 
 
 class Refusal(NamedTuple):
@@ -108,13 +110,18 @@ class TellingMachine(QueueMachine):
 
     # publishing
 
-    def begin_entry(self) -> None:
-        """What an entry says of who published holds for it alone."""
+    def take(self, index: int, data: bytes) -> None:
+        """One entry. What it says of who published holds for it alone, and nobody carries its effects out."""
         self._origins.clear()
+        self._apply(index, data)
+        self._effects.clear()
+        self._dead_told = False
 
     def _tell_origins(self, data: bytes, at: int, end: int) -> None:
-        with suppress(ValueError, struct.error):
-            self._origins = deque(read_parts(data, at + OP_HEAD.size, end))
+        try:
+            self._origins.extend(read_parts(data, at + OP_HEAD.size, end))
+        except (ValueError, struct.error):
+            self._origins.clear()
 
     def _enqueue(self, index: int, data: bytes, at: int, end: int) -> Result:
         if end - at >= ENQUEUE_HEAD.size:
@@ -134,11 +141,11 @@ class TellingMachine(QueueMachine):
         )
         names = at + ENQUEUE_HEAD.size
         key_at = names + exchange_length
-        exchange = data[names:key_at].decode("utf-8", "surrogateescape")
-        key = data[key_at : key_at + key_length].decode("utf-8", "surrogateescape")
+        exchange = _name(data[names:key_at])
+        key = _name(data[key_at : key_at + key_length])
         now, ttl = self.state.now, self.state.rules.message_ttl_ms
-        own = None if expiration == NO_EXPIRATION else expiration
-        shortest = min((ms for ms in (own, ttl) if ms is not None), default=None)
+        own = ttl if expiration == NO_EXPIRATION else expiration
+        shortest = own if ttl is None or own is None else min(own, ttl)
         expires_at = None if shortest is None else now + shortest
         run = PublishedRun(now, length, size, exchange, key, bool(flags & PERSISTENT), priority, expires_at)
         return self._parts_of(run, SessionKey(node, incarnation))
@@ -272,6 +279,12 @@ class TellingMachine(QueueMachine):
                 lives.found(stored.entry, stored.offset, stored.first, stored.length, out=True)
 
 
+@lru_cache(maxsize=NAMES_KEPT)
+def _name(name: bytes) -> str:
+    """A queue has few exchanges and keys, each of them many times."""
+    return name.decode("utf-8", "surrogateescape")
+
+
 def _of_origin(run: PublishedRun, part: OriginPart, session: SessionKey) -> PublishedRun:
     died_in = part.died_in
     return run._replace(
@@ -306,13 +319,12 @@ class QueueFold:
 
     def take(self, index: int, data: bytes) -> None:
         """A command of the log. Raises ValueError when the machine cannot go on: the log is of a newer version."""
-        machine = self.machine
         self.lives.place = index
         if len(data) >= ENTRY_HEAD.size:
-            self._begin_second(ENTRY_HEAD.unpack_from(data)[1] // 1000)
-        machine.begin_entry()
-        machine.apply((Entry(index, 0, EntryKind.COMMAND, data),))
-        machine.take_effects()
+            second = ENTRY_HEAD.unpack_from(data)[1] // 1000
+            if second > self._second:
+                self._begin_second(second)
+        self.machine.take(index, data)
 
     def take_seconds(self) -> list[Second]:
         """Those that are over, and had something happen in them."""

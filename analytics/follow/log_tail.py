@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from analytics.inputs import LogFile
-from analytics.queue_events import QUORUM, FileEvents, QueueName
+from analytics.queue_events import QUORUM, FileEvents, QueueName, packed_groups
 from native.columns import Field, Table, numbers
 from native.log_columns import FilePlace, publishes, settles
 from native.log_tables import OUTCOMES, PUBLISHES, SETTLES
@@ -85,7 +85,7 @@ class LogTail:
         self._place, self._is_whole = reader.place, not file.is_last
 
     def _count(self, piece: ColumnPiece) -> None:
-        groups = b"".join(group.to_bytes(8, "little") for group in sorted(self._quorum))
+        groups = packed_groups(self._quorum)
         found: Counter[tuple[int, str]] = Counter()
         came = publishes(piece.buffer, piece.base, piece.records, groups)
         for queue, count, size in _columns(PUBLISHES, came, "queue", "count", "body_bytes"):

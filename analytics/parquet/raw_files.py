@@ -27,6 +27,15 @@ BUCKETS = 16  # so much of the tables is made anew at least when something happe
 SAID = "said"  # the bucket of names, actors and damage
 SAID_KINDS = [DAMAGE, int(Kind.NAME), int(Kind.ACTOR)]
 COMPRESSION = "zstd"
+OFTEN_THE_SAME = [
+    "node",
+    "queue",
+    "kind",
+    "term",
+    "size",
+    "durable",
+]  # columns; the others gain nothing by a dictionary
+WRITTEN_TOGETHER_BYTES = 1 << 20  # of a bucket, or all there is at the end: a group of rows has costs of its own
 
 
 class RawTask(NamedTuple):
@@ -115,12 +124,14 @@ class _Buckets:
         self._name = f"{task.name}.parquet"
         self._attempt = begin_attempt(task.making)
         self._writers: dict[str, pq.ParquetWriter] = {}
+        self._waiting: dict[str, list[pa.RecordBatch]] = {}
 
     def __enter__(self) -> _Buckets:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for writer in self._writers.values():
+        for bucket, writer in self._writers.items():
+            self._flush(bucket)
             writer.close()
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -135,9 +146,21 @@ class _Buckets:
         if not rows.num_rows:
             return
         if bucket not in self._writers:
-            path = self._attempt / RAW / bucket / self._name
-            path.parent.mkdir(parents=True)
-            self.made.append(str(path.relative_to(self._attempt.parent)))
-            self._writers[bucket] = pq.ParquetWriter(path, ARROW, compression=COMPRESSION)
-        self._writers[bucket].write_batch(rows)
+            self._begin(bucket)
+        self._waiting[bucket].append(rows)
         self.rows += rows.num_rows
+        if sum(one.nbytes for one in self._waiting[bucket]) >= WRITTEN_TOGETHER_BYTES:
+            self._flush(bucket)
+
+    def _begin(self, bucket: str) -> None:
+        path = self._attempt / RAW / bucket / self._name
+        path.parent.mkdir(parents=True)
+        self.made.append(str(path.relative_to(self._attempt.parent)))
+        self._writers[bucket] = pq.ParquetWriter(path, ARROW, compression=COMPRESSION, use_dictionary=OFTEN_THE_SAME)
+        self._waiting[bucket] = []
+
+    def _flush(self, bucket: str) -> None:
+        waiting = self._waiting[bucket]
+        if waiting:
+            self._writers[bucket].write_table(pa.Table.from_batches(waiting))
+            waiting.clear()

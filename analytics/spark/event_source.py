@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -174,7 +174,9 @@ def batches_of_segment(file: LogFile, piece: ColumnPiece, group: int) -> Iterato
     yield from _stream_batch(file, LookedPiece(piece, FileEvents(file.number), []), (group,))
 
 
-def _stream_batch(file: LogFile, looked: LookedPiece, streams: Container[int]) -> Iterator[pa.RecordBatch]:
+def _stream_batch(file: LogFile, looked: LookedPiece, streams: Collection[int]) -> Iterator[pa.RecordBatch]:
+    if not streams:
+        return
     rows = [(file.number, *logged_stream_event(one, file.node)) for one in entries_of(looked, streams)]
     if rows:
         yield arrow_batch(ARROW, rows)
@@ -200,7 +202,7 @@ def _said_row(file: LogFile, said: Said) -> Row:
 
 
 def _name_row(file: int, node: str, queue: int, kind: str, name: str) -> Row:
-    text = f"{kind}\n{name}".encode()
+    text = str(tamed(f"{kind}\n{name}")).encode()
     return file, queue, 0, 0, int(Kind.NAME), None, 0, text, 0, True, node
 
 
@@ -226,6 +228,23 @@ def _arrow_column(field: Field, rows: int, column: Column) -> pa.Array:
 
 
 def arrow_batch(schema: pa.Schema, rows: Sequence[Sequence[Any]]) -> pa.RecordBatch:
+    """Of values as a log may have them, whatever clients and damage have put there: see `tamed`."""
     columns = zip(*rows, strict=True)
-    arrays = [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)]
+    arrays = [_array(list(column), field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _array(values: Sequence[Any], of: pa.DataType) -> pa.Array:
+    try:
+        return pa.array(values, of)
+    except (OverflowError, UnicodeEncodeError):
+        return pa.array([tamed(one) for one in values], of)
+
+
+def tamed(value: Any) -> Any:
+    """A name that is no UTF-8 with its other bytes written out; a number of 64 bits as one with a sign, which Arrow has."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    if isinstance(value, int):
+        return (value + (1 << 63) & (1 << 64) - 1) - (1 << 63)
+    return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
 
 FOLDED_KINDS = sorted({*STANDING_KINDS, Kind.RAFT_ENTRIES, Kind.RAFT_STATE})  # of replicated logs
 QUEUE_KINDS = ("classic", QUORUM, STREAM)  # the catalog is a group, too, and has the number of a queue
+CONSUMERS_KEPT = 1_024
 ROWS_MAX = 16_384  # of one batch that leaves a worker
 
+YEAR_10000_MS = 253_402_300_800_000
 TIME = pa.timestamp("us", tz="UTC")
 ARROW = pa.schema(
     [
@@ -207,11 +210,18 @@ def _bytes_of(life: Life) -> int:
 
 
 def micros(ms: int | None) -> int | None:
-    return None if ms is None else ms * 1000
+    """A time that no calendar has, as in a damaged log, is none."""
+    return ms * 1000 if ms is not None and ms < YEAR_10000_MS else None
 
 
 def named_consumer(consumer: object) -> str | None:
     """An actor's number, or node, incarnation and number of a consumer of a quorum queue; of a process the first two."""
     if consumer is None:
         return None
-    return "/".join(map(str, consumer)) if isinstance(consumer, tuple) else str(consumer)
+    return _joined(consumer) if isinstance(consumer, tuple) else str(consumer)
+
+
+@lru_cache(maxsize=CONSUMERS_KEPT)
+def _joined(numbers: tuple[int, ...]) -> str:
+    """Each of a queue's few consumers had many of its messages."""
+    return "/".join(map(str, numbers))

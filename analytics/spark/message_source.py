@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from analytics.file_window import reader_of
 from analytics.inputs import LogFile, log_files
-from analytics.queue_events import QUORUM, FileEvents, QueueName
+from analytics.queue_events import QUORUM, FileEvents, QueueName, packed_groups
 from analytics.spark.event_source import TASK_BYTES, Files, arrow_batch, files_of_tasks
 from native import message_columns
 from native.columns import Column, rows_of, values
@@ -94,7 +94,7 @@ def messages_of(file: LogFile, *, tail: bool) -> Iterator[list[MessageRow]]:
 
 
 def _rows_of(piece: ColumnPiece, quorum: set[int]) -> list[MessageRow]:
-    groups = b"".join(group.to_bytes(8, "little") for group in sorted(quorum))
+    groups = packed_groups(quorum)
     made = publishes(piece.buffer, piece.base, piece.records, groups)
     runs = rows_of(PUBLISHES, made)
     letters = _dead_letters(piece, groups)

@@ -31,7 +31,9 @@ NOTHING_MORE: Mapping[str, str] = {}
 # For short questions, which most are: less is compiled before they are answered, and little memory needs little collecting.
 # The first option alone leaves 48 MB for compiled code, and each question compiles some: a session ended with "Out of space
 # in CodeCache". 240 MB is what Java has without it.
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+JAVA_OPTIONS = "-XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+FOR_SHORT_QUESTIONS = " -XX:TieredStopAtLevel=1"
+LONG_BYTES = 1 << 30  # of logs: rows of so much go through code twice as fast that was compiled as well as Java can
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
@@ -78,8 +80,10 @@ def java_version(command: str) -> int:
     return int(found[1])
 
 
-def spark_session(url: str = LOCAL, memory: str = "1g", more: Mapping[str, str] = NOTHING_MORE) -> SparkSession:
-    """Start one, or join the one of this process. `more`: settings. Raises NoSpark."""
+def spark_session(
+    url: str = LOCAL, memory: str = "1g", more: Mapping[str, str] = NOTHING_MORE, log_bytes: int = 0
+) -> SparkSession:
+    """Start one, or join the one of this process. `more`: settings. `log_bytes`: there are to be read. Raises NoSpark."""
     try:
         from py4j.protocol import Py4JJavaError
         from pyspark.sql import SparkSession
@@ -89,7 +93,7 @@ def spark_session(url: str = LOCAL, memory: str = "1g", more: Mapping[str, str] 
     os.environ[WORKER_PYTHON] = worker_python(url)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(url).appName("leveret-analytics")
-    for name, value in {**settings(memory), **more}.items():
+    for name, value in {**settings(memory, log_bytes), **more}.items():
         builder = builder.config(name, value)
     try:
         session = builder.getOrCreate()
@@ -128,10 +132,10 @@ def _say_errors_once() -> None:
     PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
 
 
-def settings(memory: str) -> dict[str, str]:
+def settings(memory: str, log_bytes: int) -> dict[str, str]:
     return {
         "spark.driver.memory": memory,
-        "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+        "spark.driver.extraJavaOptions": JAVA_OPTIONS + (FOR_SHORT_QUESTIONS if log_bytes < LONG_BYTES else ""),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",

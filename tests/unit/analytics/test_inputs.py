@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from analytics.inputs import NodeExport, export_of, log_files, snapshot_files, unless_deleted, without_bodies
+from analytics.queue_events import packed_groups
 from storage.names import group_segment, group_snapshot, log_file
 
 
@@ -102,3 +103,12 @@ def test_a_file_may_be_deleted_meanwhile_and_a_directory_may_not(tmp_path: Path)
     path.parents[1].rmdir()
     with pytest.raises(NotADirectoryError, match=f"there is no {tmp_path / 'n1'} on "), unless_deleted(file):
         path.read_bytes()
+
+
+def test_numbers_of_groups_are_packed_though_a_damaged_log_has_them_below_zero() -> None:
+    packed = packed_groups({5, -1, 1 << 33})
+    assert [int.from_bytes(packed[at : at + 8], "little") for at in range(0, len(packed), 8)] == [
+        5,
+        1 << 33,
+        (1 << 64) - 1,
+    ]
