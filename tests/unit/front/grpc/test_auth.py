@@ -70,6 +70,17 @@ def test_every_method_of_every_service_refuses_bad_credentials(monkeypatch: pyte
     bounded(run(), 60)
 
 
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+def test_a_token_is_credentials_too(scheme: str) -> None:
+    async def run() -> None:
+        async with running() as server, grpc.aio.insecure_channel(server.target) as channel:
+            credentials = (("authorization", f"{scheme} guest"),)
+            call = channel.unary_unary("/leveret.v1.Admin/WhoAmI")(b"", metadata=credentials)
+            assert await call.code() is grpc.StatusCode.OK
+
+    bounded(run())
+
+
 def test_a_password_that_cannot_be_checked_now_is_not_called_wrong() -> None:
     async def run() -> None:
         async with running() as server, grpc.aio.insecure_channel(server.target) as channel:

@@ -18,6 +18,7 @@ from front.web.http.compression import BYTES_MIN, INLINE_BYTES_MAX, compressed
 from front.web.http.request import HttpError, Request, Response
 from front.web.security.browser_logins import LOGINS_MAX, LOGINS_OF_USER_MAX, BrowserLogins
 from front.web.security.cross_origin import CrossOrigin
+from tests.unit.broker.vouched.bearers import bearer
 from tests.unit.front.web.test_api import LOCAL, NOW, World, world
 
 __all__ = ["world"]  # the fixture
@@ -321,3 +322,12 @@ def test_a_header_names_no_other_thing_than_a_vhost(world: World) -> None:
     with pytest.raises(HttpError) as refused:
         world.request("GET", "/api/queues", user="user-", x_vhost="v")
     assert refused.value.status == 401
+
+
+def test_a_login_that_began_with_a_token_ends_with_it_whoever_else_has_the_name() -> None:
+    ann = bearer("ann", "tag:management", until_ms=NOW + 60_000)
+    logins = BrowserLogins(lambda name: None, "leveret@test", 480)
+    token = logins.begin(ann, LOCAL, NOW)
+    assert logins.user_of(token, LOCAL, NOW + 59_999) is ann
+    assert logins.user_of(token, LOCAL, NOW + 60_000) is None
+    assert len(logins) == 0

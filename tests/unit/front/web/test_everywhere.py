@@ -12,6 +12,7 @@ import pytest
 from broker.errors import AccessRefused
 from broker.operations.operator import Operator
 from front.web.everywhere import ClusterRows, Everywhere
+from tests.unit.broker.vouched.bearers import bearer
 
 ANNE = Operator("anne", ("management",))
 
@@ -74,6 +75,22 @@ def test_an_answer_that_cannot_be_read_has_no_rows() -> None:
 def test_another_nodes_question_is_answered_with_the_rights_that_it_names() -> None:
     (row,) = said_to(b'{"what":"things","user":"anne","tags":["management"],"arguments":["v"]}')
     assert json.loads(row)["asked"] == ["anne", ["management"], "v"]
+
+
+def test_scopes_of_who_asks_go_with_the_question_and_count_on_the_other_node() -> None:
+    others, scopes = OtherTwo(b""), ["read:eu/*", "tag:management"]
+    asyncio.run(everywhere(others).find("things", Operator.of(bearer("ann", *scopes))))
+    assert others.heard[0]["scopes"] == scopes
+    seen: list[Operator] = []
+    answering = Everywhere(None)
+    answering.add("things", lambda who: seen.append(who) or [])
+
+    async def answered() -> None:
+        assert [piece async for piece in answering.answer(json.dumps(others.heard[0]).encode())] == []
+
+    asyncio.run(answered())
+    (who,) = seen
+    assert who.vouched is not None and who.vouched.may_enter("eu") and not who.vouched.may_enter("us")
 
 
 @pytest.mark.parametrize(
