@@ -58,6 +58,7 @@ from stream.queue_figures import ReadingFigures, fill_in, for_operators, reading
 from stream.reading.beginnings import Beginnings
 from stream.reading.browsing import browse
 from stream.reading.chunk_subscription import ChunkSubscription
+from stream.reading.consumer_looks import ConsumerLooks
 from stream.reading.far_count import FarCount
 from stream.reading.far_log import FarLog
 from stream.reading.letters import AskedOfLeader, Skip
@@ -119,6 +120,7 @@ class StreamQueue:
         self.member_life = MemberLife.ABSENT
         self.quarantined: str | None = None  # why this node's member takes no part, though its group counts on it
         self.readers = StreamReaders(on_skipped, on_left)
+        self._looks = ConsumerLooks(self, self.readers, host)
         self._beginnings = Beginnings(self, ports)
         self._stores = OffsetStores(self.route, ports)
         self._questions = LeaderQuestions(self, self._stores, ports)
@@ -128,7 +130,6 @@ class StreamQueue:
         self._share = share
         self._busy = busy
         self._new_leading = lead
-        self._next_number = 1  # of a reader
         self._times_led = 0
         self.serving = ChunkServing(self, ports)
         self._far_log = FarLog(self, ports, self._news)
@@ -197,8 +198,7 @@ class StreamQueue:
 
     def consume(self, consumer: Consumer, now: int) -> Pending[None] | None:
         spec = self._checked(consumer, now)
-        number, self._next_number = self._next_number, self._next_number + 1
-        return self._begin(consumer, spec, now, partial(StreamReader, self, consumer, number))
+        return self._begin(consumer, spec, now, partial(StreamReader, self, consumer))
 
     def _begin(
         self, client: ReadingClient, spec: OffsetSpec, now: int, read_for: Callable[[StreamPlace], PlacedReader]
@@ -255,6 +255,7 @@ class StreamQueue:
         if outcome is Outcome.ACKNOWLEDGED:
             self._statistics.acknowledged += piece.count
         if not self.deleted:
+            self.readers.ready(piece.handle)
             self._host.wake(self)
 
     def settle_all(self, held: Sequence[HeldSlice], outcome: Outcome, now: int) -> None:
@@ -266,6 +267,7 @@ class StreamQueue:
             return
         self.session.flush()
         self._stores.flush()
+        self._looks.look(now)
         self._read()
 
     def _reading_at(self, place: StreamPlace) -> StreamReading:

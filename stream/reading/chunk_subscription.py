@@ -7,6 +7,7 @@ from stream.chunks.filters import wanted_values
 from stream.group.chunk_reading import StreamPlace, StreamReading
 from stream.group.sent_chunks import SentChunk
 from stream.reading.reader_figures import ReaderFigures
+from stream.reading.readers import WaitsFor
 
 
 class ChunkSubscription:
@@ -30,23 +31,23 @@ class ChunkSubscription:
     def deleted(self) -> None:
         self._reader.unavailable()
 
-    def read(self, reading: StreamReading, bytes_max: int) -> bool:
+    def read(self, reading: StreamReading, bytes_max: int) -> WaitsFor:
         """See PlacedReader."""
         figures = self.figures
         until = figures.bytes_read + bytes_max
         while self._reader.credit > 0:
             if figures.bytes_read >= until:
-                return True
+                return WaitsFor.TURN
             found = reading.next_sent(self.place.entry_index)
             if found is None:
-                return False
+                return WaitsFor.NEWS
             index, sent = found
             figures.bytes_read += sent.header.size
             figures.comes_to(self.place.offset, sent.header.first_offset, sent.header.time_ms)
             self.place = StreamPlace(index + 1, sent.header.next_offset)
             if self._wanted is None or self._wanted.may_match(sent.chunk_filter):
                 self._deliver(sent, reading.last_chunk())
-        return False
+        return WaitsFor.ROOM
 
     def _deliver(self, sent: SentChunk, last_chunk: int) -> None:
         header = sent.header

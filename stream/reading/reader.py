@@ -11,6 +11,7 @@ from stream.chunks.filters import WantedMessages, asked_filter
 from stream.chunks.stored_form import StreamMessages
 from stream.group.chunk_reading import ReadChunk, StillTakenApart, StreamPlace, StreamReading
 from stream.reading.reader_figures import TURN_BYTES_MAX, ReaderFigures
+from stream.reading.readers import WaitsFor
 
 TAKING_APART_BYTES = 256 << 10  # what a step of taking a chunk apart costs a turn, in bytes that are given
 EMPTY_CHUNK_BYTES = 4 << 10
@@ -20,12 +21,11 @@ LOOK_BYTES = 128  # what looking at one message for its filter value costs a tur
 class StreamReader:
     """Fulfils PlacedReader."""
 
-    def __init__(self, queue: Queue, consumer: Consumer, number: int, place: StreamPlace) -> None:
+    def __init__(self, queue: Queue, consumer: Consumer, place: StreamPlace) -> None:
         self.place = place
         self.figures = ReaderFigures()
         self._queue = queue
         self._consumer = consumer
-        self._number = number
         asked = asked_filter(consumer.arguments)
         self._wanted = WantedMessages(asked) if asked is not None else None
         self._sifted: tuple[int, list[StreamMessages]] = 0, []  # of which entry, and what is wanted of it
@@ -41,23 +41,23 @@ class StreamReader:
     def deleted(self) -> None:
         """The broker has told it."""
 
-    def read(self, reading: StreamReading, bytes_max: int) -> bool:
+    def read(self, reading: StreamReading, bytes_max: int) -> WaitsFor:
         """See PlacedReader."""
         until = self.figures.bytes_read + bytes_max
         while self.figures.bytes_read < until:
             if not self._consumer.room():
-                return False
+                return WaitsFor.ROOM
             if self._wanted is not None and self._passes_over(self._wanted, reading):
                 continue
             try:
                 found = reading.next_chunk(self.place.entry_index)
             except StillTakenApart:
                 self.figures.bytes_read += TAKING_APART_BYTES
-                return True
+                return WaitsFor.TURN
             if found is None:
-                return False
+                return WaitsFor.NEWS
             self._give(*found)
-        return True
+        return WaitsFor.TURN
 
     def _passes_over(self, wanted: WantedMessages, reading: StreamReading) -> bool:
         """Whether there is a next chunk, and surely nothing for it in there."""
@@ -103,7 +103,7 @@ class StreamReader:
         if count > 1 and messages.size > TURN_BYTES_MAX:
             count = take(messages.content, position, count, TURN_BYTES_MAX)[0]
         piece = Slice(
-            self._queue, self._number, first, count, position, messages.exchange,
+            self._queue, self._consumer, first, count, position, messages.exchange,
             messages.key_in(self._queue.record.name), offset=first,
         )  # fmt: skip
         self.place = self.place._replace(offset=first + count)

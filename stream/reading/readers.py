@@ -3,13 +3,15 @@
 They are read for in turn, so many bytes at a time for one of them, and for all within the node's share of a round of the event
 loop (reading_share.py): a replay holds up nobody who reads the end.
 
-A client of the stream protocol is looked at when there is something new, or it says that it is ready, so that hundreds of them
-cost nothing while one gives credit. When a consumer has room again nobody tells its stream: they are looked at each time.
+Each is looked at when there is something new and it had all there was, or when it can be given something again: hundreds cost
+nothing while one gives credit. Where a consumer has room for another reason than what it settled (its client reads again, its
+channel allows more), its stream is not told which one it is: then all that had none are looked at (`consumers_may_have_room`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
 from broker.queues.consumer import Consumer
@@ -28,6 +30,14 @@ class StreamEnd(NamedTuple):
     time_ms: int  # of the last chunk; 0 where it is not known
 
 
+class WaitsFor(Enum):
+    """What a reader needs next, once it was read for."""
+
+    TURN = "another turn: there may be more for it"
+    NEWS = "something new: it has all there is"
+    ROOM = "its client, which can be given nothing now"
+
+
 class PlacedReader(Protocol):
     """What is read for one client."""
 
@@ -42,9 +52,8 @@ class PlacedReader(Protocol):
     def held(self) -> int:
         """Messages that it was given and has not settled."""
 
-    def read(self, reading: StreamReading, bytes_max: int) -> bool:
-        """As much as its client can be given now: chunks until they have so many bytes. Whether there may be more for it, in
-        another turn. Raises Damaged."""
+    def read(self, reading: StreamReading, bytes_max: int) -> WaitsFor:
+        """As much as its client can be given now: chunks until they have so many bytes. Raises Damaged."""
 
     def deleted(self) -> None:
         """Its client is told that nothing comes any more, unless somebody else does that."""
@@ -57,7 +66,8 @@ class StreamReaders:
         """`on_skipped` is told how many messages retention removed before a reader came to them, `on_left` which client has
         left, and the offset that it would have been given next."""
         self._readers: dict[ReadingClient, PlacedReader] = {}
-        self._consumers: dict[ReadingClient, None] = {}  # those of them that do not say when they are ready
+        self._at_end: dict[ReadingClient, None] = {}  # those of them that wait for something new
+        self._without_room: dict[ReadingClient, None] = {}  # consumers
         self._due: dict[ReadingClient, None] = {}  # those to be looked at; whose turn is next stands first
         self._old: set[ReadingClient] = set()  # those of them that wait for a share of what is old
         self._on_skipped = on_skipped
@@ -71,14 +81,11 @@ class StreamReaders:
         assert client not in self._readers, f"{client!r} reads already"
         self._readers[client] = reader
         self._due[client] = None
-        if isinstance(client, Consumer):
-            self._consumers[client] = None
 
     def leave(self, client: ReadingClient) -> None:
         reader = self._readers.pop(client, None)
-        self._consumers.pop(client, None)
         self._due.pop(client, None)
-        self._old.discard(client)
+        self._forget_what_it_waits_for(client)
         if reader is not None:
             self._delivered_before += reader.figures.delivered
             self._bytes_sent_before += reader.figures.bytes_sent
@@ -90,10 +97,24 @@ class StreamReaders:
             self.leave(client)
             reader.deleted()
 
+    def _forget_what_it_waits_for(self, client: ReadingClient) -> None:
+        self._at_end.pop(client, None)
+        self._without_room.pop(client, None)
+        self._old.discard(client)
+
     def news(self) -> None:
         """There may be something new for any of them."""
-        for client in self._readers:
-            self._due.setdefault(client)
+        self._due.update(self._at_end)
+        self._at_end.clear()
+
+    @property
+    def without_room(self) -> int:
+        """Consumers that could be given nothing when they were looked at."""
+        return len(self._without_room)
+
+    def consumers_may_have_room(self) -> None:
+        self._due.update(self._without_room)
+        self._without_room.clear()
 
     def ready(self, client: ReadingClient) -> None:
         """It can be given something. Unknown ones are ignored."""
@@ -103,8 +124,6 @@ class StreamReaders:
     def read(self, reading_at: Callable[[StreamPlace], StreamReading], share: ReadingShare) -> bool:
         """What they can be given now. Whether there may be more for them, in another round. Raises Damaged. `reading_at`: by
         which way a reader with this place reads."""
-        for client in self._consumers:
-            self._due.setdefault(client)
         for client in self._to_be_served(share):
             if share.is_used_up:
                 break
@@ -122,21 +141,30 @@ class StreamReaders:
         self, client: ReadingClient, reading_at: Callable[[StreamPlace], StreamReading], share: ReadingShare
     ) -> None:
         reader = self._readers[client]
-        reading, before, more = reading_at(reader.place), reader.figures.bytes_read, True
+        reading, before, waits_for = reading_at(reader.place), reader.figures.bytes_read, WaitsFor.TURN
         old = not reading.in_memory(reader.place.entry_index)
         if not share.left(old=old):
             self._old.add(client)  # it stays where it is among those to be looked at
             return
         del self._due[client]
-        self._old.discard(client)
+        self._forget_what_it_waits_for(client)
         try:
-            more = self._read_for(reader, reading, min(TURN_BYTES_MAX, share.left(old=old)))
+            waits_for = self._read_for(reader, reading, min(TURN_BYTES_MAX, share.left(old=old)))
         finally:
             share.served(reader.figures.bytes_read - before, old=old)
-            if more and client in self._readers:
-                self._due[client] = None  # behind the others
+            if client in self._readers:
+                self._waits(client, waits_for)
 
-    def _read_for(self, reader: PlacedReader, reading: StreamReading, bytes_max: int) -> bool:
+    def _waits(self, client: ReadingClient, waits_for: WaitsFor) -> None:
+        match waits_for:
+            case WaitsFor.TURN:
+                self._due[client] = None  # behind the others
+            case WaitsFor.NEWS:
+                self._at_end[client] = None
+            case WaitsFor.ROOM if isinstance(client, Consumer):
+                self._without_room[client] = None
+
+    def _read_for(self, reader: PlacedReader, reading: StreamReading, bytes_max: int) -> WaitsFor:
         before = reader.figures.skipped
         try:
             return reader.read(reading, bytes_max)

@@ -53,6 +53,10 @@ class Client:
         """Go without a word, as a client that crashes."""
         self._socket.close()
 
+    def fileno(self) -> int:
+        """For a selector."""
+        return self._socket.fileno()
+
     def send(self, data: bytes) -> None:
         self._socket.sendall(data)
 

@@ -12,6 +12,7 @@ from stream.chunks.chunk import CHUNK_HEADER_BYTES, ChunkHeader, encode_header, 
 from stream.group.chunk_reading import ReadingCaches, StoredChunk, StreamPlace
 from stream.group.sent_chunks import SentChunk
 from stream.reading.chunk_subscription import ChunkSubscription
+from stream.reading.readers import WaitsFor
 
 ITEM = message_item(b"\0Su\xa0\1a")
 HEADER = ChunkHeader(1, 1, 0, 1, 50, crc32(ITEM), len(ITEM))
@@ -29,7 +30,7 @@ def test_the_last_chunk_is_told_and_is_never_before_the_given_one(known: int, to
         next_sent=lambda index: (index, SentChunk(HEADER, CHUNK, b"")) if not given else None, last_chunk=lambda: known
     )
     subscription = ChunkSubscription(reader, StreamPlace(3, 50))
-    assert not subscription.read(log, 1_000_000)
+    assert subscription.read(log, 1_000_000) is WaitsFor.NEWS
     assert given == [(told, 1)]
     assert subscription.place == StreamPlace(4, 51)
 

@@ -13,7 +13,7 @@ from broker.queues.stream_contract import Begin
 from native.content import encode
 from stream.group.chunk_reading import StreamPlace
 from stream.reading.reader_figures import TURN_BYTES_MAX, ReaderFigures
-from stream.reading.readers import StreamReaders
+from stream.reading.readers import StreamReaders, WaitsFor
 from stream.reading.reading_share import (
     BYTES_BESIDE_PUBLISHERS,
     LOOKED_AT_BYTES,
@@ -190,10 +190,10 @@ class Placed:
     took: list[str]
     figures: ReaderFigures = field(default_factory=ReaderFigures)
 
-    def read(self, reading: Any, bytes_max: int) -> bool:
+    def read(self, reading: Any, bytes_max: int) -> WaitsFor:
         self.took.append(self.name)
         self.figures.bytes_read += bytes_max
-        return True
+        return WaitsFor.TURN
 
 
 class Reading:
