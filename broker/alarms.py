@@ -19,11 +19,14 @@ class ResourceAlarm:
 
 
 class Alarms:
-    """`on_cleared` is called when one is gone."""
+    """`on_cleared` is called when one is gone; `on_changed` with the kind of one that comes or goes, and its reason or None."""
 
-    def __init__(self, on_cleared: Callable[[], None]) -> None:
+    def __init__(
+        self, on_cleared: Callable[[], None], on_changed: Callable[[str, str | None], None] = lambda kind, reason: None
+    ) -> None:
         self.blocked_reason: str | None = None  # of the oldest alarm; read for every run that is published
         self._on_cleared = on_cleared
+        self._on_changed = on_changed
         self._raised: dict[str, ResourceAlarm] = {}
 
     def raised(self) -> list[ResourceAlarm]:
@@ -39,10 +42,12 @@ class Alarms:
         if kind not in self._raised:
             self._raised[kind] = ResourceAlarm(kind, reason, now)
             self._note()
+            self._on_changed(kind, reason)
 
     def clear_alarm(self, kind: str) -> None:
         if self._raised.pop(kind, None) is not None:
             self._note()
+            self._on_changed(kind, None)
             self._on_cleared()
 
     def _note(self) -> None:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+from broker.activity.node_events import NodeEvents
 from broker.actors import GoneReason
 from broker.alarms import Alarms
 from broker.background_work import Steps, begin
@@ -45,6 +46,7 @@ LOOPBACK_USER = "guest"
 # Tags whose users are told that a vhost does not exist; others hear that they may not enter.
 SEES_ALL_VHOSTS = frozenset({"administrator", "monitoring"})
 SESSIONS_PER_STEP = 20
+OF_SINGLE_REQUESTS = ("HTTP", "gRPC")  # protocols
 
 
 class TokenLogins(Protocol):
@@ -93,6 +95,8 @@ class Broker(NodeQueues):
         self.closed_because = ""  # why no client is let in now
         self._authenticator = authenticator
         self._tokens = tokens
+        self.audit.wall_ms = turns.wall_ms
+        self.events = NodeEvents(turns.wall_ms)
         self._connections: dict[str, Connection] = {}
         self._sessions: dict[str, dict[Session, None]] = {}  # by connection
         self.ended = EndedTraffic(catalog)
@@ -104,10 +108,11 @@ class Broker(NodeQueues):
             turns=turns,
             tick_at=tick_at,
             random_bytes=random_bytes,
-            alarms=Alarms(self._alarms_cleared),
+            alarms=Alarms(self._alarms_cleared, self.events.alarm),
             limits=limits or Limits(),
             owners=self._connections,
             owner_prefix=owner_prefix,
+            on_change=self.events.applied,
             queues_per_step=queues_per_step,
             unlogged=unlogged,
         )
@@ -197,6 +202,7 @@ class Broker(NodeQueues):
         self.totals.connections_opened += 1
         self._connections[connection.id] = connection
         self._sessions[connection.id] = {}
+        self._client_event(connection, "created")
         self._endings.watch(connection)
 
     def _login_for_vhost(self, connection: Connection, now: int) -> UserRecord:
@@ -244,6 +250,11 @@ class Broker(NodeQueues):
             session.permissions_changed()
         self.streams.permissions_changed(connection, now)
 
+    def _client_event(self, connection: Connection, kind: str) -> None:
+        """Those of single requests would hide all others."""
+        if connection.protocol not in OF_SINGLE_REQUESTS:
+            self.events.connection(kind, connection.name, connection.vhost, connection.user, connection.protocol)
+
     def connection_closed(self, connection: Connection, now: int) -> None:
         """Also for a connection that was refused, or is closed already."""
         self.turns.now = now
@@ -251,6 +262,7 @@ class Broker(NodeQueues):
             return
         self.totals.connections_closed += 1
         self._endings.forget(connection)
+        self._client_event(connection, "closed")
         self.ended.connection_ended(connection)
         self.streams.connection_closed(connection, now)
         sessions = self._sessions[connection.id]

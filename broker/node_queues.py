@@ -75,11 +75,12 @@ class NodeQueues:
         limits: Limits,
         owners: Container[str],
         owner_prefix: str,
+        on_change: Callable[[commands.Command], None],
         queues_per_step: int = QUEUES_PER_STEP,
         unlogged: UnloggedCounter | None = None,
     ) -> None:
         """`owners` has the ids of connections. `owner_prefix` makes them unique over the cluster, and over the processes of
-        this node."""
+        this node. `on_change` is told of commands that have changed something."""
         self.node = node
         self.catalog = catalog
         self.metadata = metadata
@@ -94,6 +95,7 @@ class NodeQueues:
         self.unlogged = unlogged  # None: nobody counts what the log does not have
         self.totals = Totals()
         self.message_sizes: defaultdict[str, MessageSizes] = defaultdict(MessageSizes)  # by protocol of the publisher
+        self._on_change = on_change
         self._owners = owners
         self._owner_prefix = owner_prefix
         self._timers = Timers(tick_at)
@@ -248,14 +250,17 @@ class NodeQueues:
 
     def _applied(self, command: commands.Command, result: Any) -> None:
         """Follow a command that was applied, whoever submitted it."""
+        changes = True
         match command:
             case commands.DeclareQueue():
                 self.totals.queues_declared += 1
-                if (result.vhost, result.name) not in self._queues:
+                changes = (result.vhost, result.name) not in self._queues
+                if changes:
                     self.totals.queues_created += 1
                     self._open(result)
             case commands.DeleteQueue():
-                if result is not None:
+                changes = result is not None
+                if changes:
                     self._deleted([result])
             case commands.NodeStarted() | commands.NodeLost() | commands.RemoveNode() | commands.DeleteVhost():
                 self._deleted(result)
@@ -263,6 +268,8 @@ class NodeQueues:
                 self.work.do(self._policies_changed(command.record.vhost))
             case commands.DeletePolicy():
                 self.work.do(self._policies_changed(command.vhost))
+        if changes:
+            self._on_change(command)
 
     def _open(self, record: QueueRecord) -> None:
         kind = self._kinds.get(record.kind)

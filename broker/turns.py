@@ -61,7 +61,7 @@ class Turns:
         self.now = 0  # of the newest thing that happened
         self.work: Work = work if work is not None else Unsliced()
         self._soon = soon
-        self._wall_ms = wall_ms
+        self.wall_ms = wall_ms
         self._woken: dict[Queue, None] = {}
         self._confirming: dict[ConfirmingPublisher, None] = {}
         self._writing: dict[ClientOutput, None] = {}
@@ -111,7 +111,7 @@ class Turns:
         self._is_near = True
         again: dict[ClientOutput, None] = {}  # who could take more at once
         try:
-            self.now = now = self._wall_ms()
+            self.now = now = self.wall_ms()
             self._deliver(now)
             while self._writing:
                 self._write(now, again)

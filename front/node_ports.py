@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from broker.operations.node_facts import AlarmFacts, ListenerFacts
 from broker.records import QueueRecord
@@ -177,6 +177,22 @@ class QueueMembersPort(Protocol):
 
     async def rebalance(self, chosen: Chosen) -> Sequence[ChangeView]:
         """Nodes lead as many queues each, as far as the members allow it."""
+
+
+class LogLine(NamedTuple):
+    """What the node has logged."""
+
+    at: int
+    level: str  # debug, info, warning, error, critical
+    logger: str
+    text: str  # one line, and those of a traceback
+
+
+class LogTailPort(Protocol):
+    """The last lines of the node's log; node/logs.py fulfils it."""
+
+    def after(self, number: int) -> Iterator[tuple[int, LogLine]]:
+        """With their numbers, the newest first, down to that number."""
 
 
 class MetricsPort(Protocol):

@@ -60,6 +60,7 @@ from node.identity import DISK, RAM, NodeIdentity, Place
 from node.kernel import ENTER_S, Kernel
 from node.listening import addresses, advertised
 from node.logins.auth import Verifier
+from node.logs import end_tail, tail
 from node.maintenance import ClientDoors
 from node.membership.cluster import Cluster
 from node.membership.first_boot import NoPlace, check_name, configured_places, take_place
@@ -107,6 +108,7 @@ class Node:
         self._undo = contextlib.AsyncExitStack()  # what `stop` does, in the opposite order of `start`
         self.listeners: list[ListenerFacts] = []
         self.certificates = Certificates(config.tls, logger)
+        self.log_tail = tail()
         descriptors = descriptor_limit()
         self._ceilings = ceilings(config.limits, descriptors)
         log_ceilings(config.limits, descriptors, self._ceilings, logger)
@@ -115,6 +117,7 @@ class Node:
         config, loop = self._config, asyncio.get_running_loop()
         started_at = self._clock.wall_ms()
 
+        self._undo.callback(end_tail, self.log_tail)
         disk = OsDisk(config.node.data_dir)
         disk.lock(names.LOCK)
         self._undo.callback(disk.unlock)
@@ -206,6 +209,7 @@ class Node:
             questions,
             cross_origin=CrossOrigin(config.management.cors_allow_origins, config.management.cors_max_age_s),
             login_session_minutes=config.management.login_session_minutes,
+            log_tail=self.log_tail,
         )
         await self._listen_http(broker, web, questions)
         watching = asyncio.create_task(self.certificates.watch())

@@ -11,15 +11,20 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
+from broker.activity.ring import NumberedRing
 from broker.login.log_throttle import LogThrottle
+from front.node_ports import LogLine
 
 OURS = "leveret"
 AUDIT = f"{OURS}.audit"
 REPEAT_S = 10.0
+TAIL_LINES = 1_000
+TAIL_LINE_LENGTH_MAX = 4_096
 
 _ESCAPES = {code: f"\\x{code:02x}" for code in [*range(32), 127, *range(0x80, 0xA0)]}
 _ESCAPES |= {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t", 0x2028: "\\u2028", 0x2029: "\\u2029"}
@@ -93,3 +98,39 @@ def set_up(*, level: str = "info", file: str = "", as_json: bool = False) -> Non
     ours.setLevel(level.upper())
     logging.getLogger(AUDIT).setLevel(logging.INFO)  # whatever the level of the others, which operators change
     ours.propagate = False
+
+
+_TRACES = logging.Formatter()
+
+
+class RecentLog(logging.Handler):
+    """The last lines, for operators who look on. Fulfils front.node_ports.LogTailPort."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addFilter(LibraryThrottle())
+        self._lines: NumberedRing[LogLine] = NumberedRing(TAIL_LINES)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = escaped(record.getMessage())
+        if record.exc_info:
+            text = "\n".join([text, *map(escaped, _TRACES.formatException(record.exc_info).splitlines())])
+        text = text[:TAIL_LINE_LENGTH_MAX]
+        self._lines.add(LogLine(int(record.created * 1000), record.levelname.lower(), record.name, text))
+
+    def after(self, number: int) -> Iterator[tuple[int, LogLine]]:
+        """Any thread may add one meanwhile."""
+        return self._lines.after(number)
+
+
+def tail() -> RecentLog:
+    """Of what is logged from now on, by us and by libraries."""
+    handler = RecentLog()
+    for name in (OURS, None):
+        logging.getLogger(name).addHandler(handler)
+    return handler
+
+
+def end_tail(handler: RecentLog) -> None:
+    for name in (OURS, None):
+        logging.getLogger(name).removeHandler(handler)

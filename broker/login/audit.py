@@ -17,6 +17,7 @@ from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from broker.activity.ring import NumberedRing
 from broker.actors import ActorKind, LogActor, submits_from_here_on
 from broker.catalog.commands import catalog_commands as commands
 from broker.catalog.commands.catalog_commands import Command
@@ -39,6 +40,21 @@ class Actor:
         return f"user '{bounded(self.user)}' from {self.client.address} over {self.client.protocol}"
 
 
+@dataclass(slots=True, frozen=True)
+class AuditLine:
+    """A change or a failed login, as the log has it. No user: the node itself, or a name that nobody has."""
+
+    at: int
+    user: str
+    address: str
+    protocol: str
+    kind: str
+    what: str
+    outcome: str
+    why: str
+
+
+LINES_KEPT = 2_000
 DONE, REFUSED, UNKNOWN = "done", "refused", "unknown"  # outcomes; unknown: its client stopped waiting for it
 
 _actor: ContextVar[Actor | None] = ContextVar("actor", default=None)
@@ -64,8 +80,10 @@ class Audit:
 
     def __init__(self, note: Callable[[str], None], warn: Callable[[str], None]) -> None:
         """`note` takes changes, `warn` failed logins."""
+        self.lines: NumberedRing[AuditLine] = NumberedRing(LINES_KEPT)  # the last, for those who look on
         self._note = note
         self._warn = warn
+        self.wall_ms: Callable[[], int] = lambda: 0  # the broker gives it its clock
         self.logins: Counter[tuple[str, bool]] = Counter()  # by protocol, and whether they succeeded
         self.logins_forgotten: Counter[tuple[str, bool]] = (
             Counter()
@@ -78,6 +96,7 @@ class Audit:
     def login_failed(self, user: str | None, client: ClientAddress, why: str) -> None:
         """`user` is None for a name that nobody has: people type their passwords there."""
         self.logins[client.protocol, False] += 1
+        self._keep(Actor(user or "", client), "Login", "log in", REFUSED, why)
         who = f"user '{bounded(user)}'" if user is not None else "an unknown user"
         self._warn(f"login failed: {who} from {client.address} over {client.protocol}: {why}")
 
@@ -122,8 +141,15 @@ class Audit:
 
     def _write(self, who: Actor | None, kind: str, what: str, outcome: str, why: str = "") -> None:
         self.changes[kind, outcome] += 1
+        self._keep(who, kind, what, outcome, why)
         end = f": {outcome}: {bounded(why)}" if why else ""
         self._note(f"{who or 'this node'}: {bounded(what)}{end}")
+
+    def _keep(self, who: Actor | None, kind: str, what: str, outcome: str, why: str) -> None:
+        user, address, protocol = ("", "", "") if who is None else (who.user, who.client.address, who.client.protocol)
+        self.lines.add(
+            AuditLine(self.wall_ms(), bounded(user), address, protocol, kind, bounded(what), outcome, bounded(why))
+        )
 
 
 def _put_user(command: commands.PutUser) -> str:

@@ -100,6 +100,23 @@ class Clients:
             what = f"close connection '{connection.name}' of user '{connection.user}': {why}"
             audit.changed("CloseConnection", what)
 
+    def cancel_consumer(self, who: Operator, connection: str, channel: int, tag: str, now: int) -> None:
+        """Its client is told, as if the queue had been deleted, and can settle what it holds. Raises NotFound when there is
+        none that they may cancel: their own; any, as an administrator."""
+        who.require_tag(MANAGEMENT)
+        what = f"cancel consumer '{tag}' of channel {channel} of connection '{connection}'"
+        for session in self._broker.sessions():
+            is_theirs = who.has_tag(ADMINISTRATOR) or session.user == who.name
+            is_meant = (session.connection.name, session.number) == (connection, channel)
+            if is_theirs and is_meant and session.cancel_for_operator(tag, now):
+                self._broker.audit.changed("CancelConsumer", what)
+                return
+        error = NotFound(
+            f"no consumer '{tag}' of channel {channel} of connection '{connection}' that '{who.name}' may cancel"
+        )
+        self._broker.audit.changed("CancelConsumer", what, error)
+        raise error
+
 
 def may_see(who: Operator, user: str) -> bool:
     return who.has_tag(MONITORING) or who.name == user

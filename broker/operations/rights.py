@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from broker.catalog import permissions
 from broker.catalog.catalog import Catalog
 from broker.catalog.commands import catalog_commands as commands
 from broker.errors import NotFound
+from broker.names import DEFAULT_EXCHANGE_ALIAS
 from broker.operations.operator import ADMINISTRATOR, Operator, check_named
 from broker.pending import Pending
 from broker.records import PermissionRecord, TopicPermissionRecord
@@ -36,6 +38,20 @@ class Rights:
         if record is None:
             raise NotFound(f"user '{user}' has no permissions in vhost '{vhost}'")
         return record
+
+    def access(self, who: Operator, user: str, vhost: str, name: str) -> dict[str, bool]:
+        """What the user may do with a queue or exchange of this name, whether it exists or not. Raises NotFound."""
+        who.require_tag(ADMINISTRATOR)
+        record = self._catalog.users.get(user)
+        if record is None:
+            raise NotFound(f"no user '{user}'")
+        if vhost not in self._catalog.vhosts:
+            raise NotFound(f"no vhost '{vhost}'")
+        name = name or DEFAULT_EXCHANGE_ALIAS
+        found = {"enter": permissions.may_enter(self._catalog, record, vhost)}
+        for access in permissions.ACCESSES:
+            found[access] = permissions.allowed(self._catalog, record, vhost, access, name)
+        return found
 
     def set(self, who: Operator, record: PermissionRecord) -> Pending[bool]:
         """Answers whether the user had some there."""

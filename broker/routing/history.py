@@ -15,7 +15,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from wire.amqp.tables import Timestamp, encode_value, join_table
+from wire.amqp.tables import Timestamp, decode_value, encode_value, join_table
 
 HISTORY = "x-death"
 # Reasons that only a message has which was delivered: wherever it goes from there, it comes as redelivered.
@@ -83,6 +83,11 @@ class History:
             _field(_REASON, word) in self._raw and any(entry.reason == word for entry in self._entries())
             for word in AFTER_DELIVERY
         )
+
+    def newest(self) -> dict[str, Any] | None:
+        """The last death, as clients read it; None: it never died."""
+        first = next(self._entries(), None)
+        return None if first is None else decode_value(self._raw[first.start : first.end])[0]
 
     def is_idle_cycle(self, target: str) -> bool:
         """Whether the message has been through the target already, and nobody rejected it since."""

@@ -113,11 +113,21 @@ class Publisher:
     def publish(self, run: Run, now: int) -> Pending[None] | None:
         """Raises NotFound, AccessRefused or PreconditionFailed; then nothing of the run was published. None: the session's next
         request may follow at once; otherwise when this is answered. Publishes until then get the same `Pending`."""
+        return self._publish(run, self._target_of(run), now)
+
+    def queues_of(self, run: Run) -> list[str]:
+        """Names of the queues that would get this run, of one message. Raises as `publish`."""
+        target = self._target_of(run)
+        if target.by_message or (target.by_headers and run.look & LOOK_HEADERS):
+            target = self._router.for_message(target, target.keys, one(run.content, 0)[0])
+        return [queue.record.name for _, some in target.groups for queue in some]
+
+    def _target_of(self, run: Run) -> Target:
         key = run.exchange, run.routing_key, run.mandatory
         target = self._targets.by_publish.get(key)
         if target is None or target.version != self._catalog.version:
             target = self._targets.add(key, self._router.target(*key, immediate=False))
-        return self._publish(run, target, now)
+        return target
 
     def publish_numbered(self, run: Run, reference: str, first_number: int, now: int) -> None:
         """A run for the stream that its key names, by a publisher with a name, who has numbered the messages from this number

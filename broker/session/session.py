@@ -28,6 +28,7 @@ from broker.messages.browsed import Browsed
 from broker.node_queues import NodeQueues
 from broker.pending import Pending
 from broker.queues.consumer import Consumer
+from broker.queues.queue_deletion import counted
 from broker.queues.queue_type import BackReason, Got, Outcome, Queue, Slice
 from broker.queues.shared_limit import SharedLimit
 from broker.queues.stream_contract import StreamContract
@@ -213,6 +214,13 @@ class Session:
             raise PreconditionFailed(f"1 to {browsed.COUNT_MAX} messages can be looked at in one go, not {limit}")
         return self.topology.existing(name).queue
 
+    def count_ready(self, queue: str, now: int) -> Pending[int]:
+        """How many messages its home or leader has ready. Needs the permission that a get needs."""
+        name = self.topology.named(queue)
+        self.topology.check_permission("read", "queue", name)
+        found = self.topology.existing(name).queue
+        return counted(self._broker, found, now).map(lambda _: found.ready_count)
+
     def _get_reply(self, no_ack: bool, now: int) -> Pending[GotMessage | None]:
         """Get replies one by one: the first get makes this session a requester."""
         if self.publisher.reply_queue is None:
@@ -280,6 +288,16 @@ class Session:
             else:
                 self._sink.cancelled(consumer.tag)
 
+    def cancel_for_operator(self, tag: str, now: int) -> bool:
+        """Tell its client that the subscription has ended; what was delivered can still be settled. False: there is none, or
+        it waits for replies."""
+        consumer = self._consumers.get(tag)
+        if consumer is None or consumer.queue is self.publisher.reply_queue:
+            return False
+        consumer.queue.cancel(consumer, now)
+        self.consumer_cancelled(consumer)
+        return True
+
     def permissions_changed(self) -> None:
         """Stop deliveries that the user may not read any more; what was delivered can still be settled."""
         self.publisher.permissions_changed()
@@ -311,6 +329,10 @@ class Session:
         if not requeue:
             raise NotSupported("requeue=false")
         self._give_back(self._unacknowledged.take_all(), Outcome.RELEASED, now, BackReason.RECOVERED)
+
+    def put_back(self, now: int) -> None:
+        """Return all unacknowledged messages to their places as if nobody had been given them."""
+        self._give_back(self._unacknowledged.take_all(), Outcome.RETURNED, now, BackReason.NEVER_SEEN)
 
     def _settle(self, first: int, last: int, multiple: bool, outcome: Outcome, back: BackReason, now: int) -> None:
         unknown: int | None = None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import aclosing
 from typing import Any
 
 from leveret.records import (
@@ -18,6 +19,7 @@ from leveret.records import (
     QueueChange,
     QueueGroup,
     QueueStatus,
+    RedriveProgress,
     StreamConsumer,
     StreamPublisher,
     TopicPermissions,
@@ -73,6 +75,34 @@ class Admin:
         answer = await self._call("GetQueueStatus", request)
         group = from_stub(QueueGroup, answer.group) if answer.HasField("group") else None
         return from_stub(QueueStatus, answer, group=group)
+
+    async def redrive(
+        self,
+        queue: str,
+        *,
+        exchange: str | None = None,
+        routing_key: str | None = None,
+        reason: str = "",
+        died_in: str = "",
+        limit: int = 0,
+        dry_run: bool = False,
+        vhost: str | None = None,
+    ) -> AsyncGenerator[RedriveProgress, None]:
+        """Move messages of a dead-letter queue to the queues where they died, or to an exchange. The last answer has the
+        result. Leaving the loop earlier cancels it; what was moved stays moved."""
+        request = pb.RedriveQueueRequest(
+            vhost=self._vhost(vhost),
+            queue=queue,
+            exchange=exchange,
+            routing_key=routing_key,
+            reason=reason,
+            died_in=died_in,
+            limit=limit,
+            dry_run=dry_run,
+        )
+        async with aclosing(self._node.answers("admin", "RedriveQueue", request)) as answers:
+            async for answer in answers:
+                yield from_stub(RedriveProgress, answer)
 
     # ------------------------------------------------------------------ members of quorum queues
 

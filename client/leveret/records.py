@@ -155,6 +155,32 @@ class QueueChange:
 
 
 @dataclass(slots=True, frozen=True)
+class RedriveCause:
+    """Messages of a dead-letter queue that died alike and go to the same place. See admin.proto."""
+
+    fate: str
+    reason: str
+    died_in: str
+    exchange: str
+    routing_key: str
+    to_exchange: str
+    to_routing_key: str
+    messages: int
+
+
+@dataclass(slots=True, frozen=True)
+class RedriveProgress:
+    """How far a redrive is, or what a dry run found. `causes` come with the last one."""
+
+    state: str
+    error: str
+    ready: int
+    seen: int
+    moved: int
+    causes: tuple[RedriveCause, ...]
+
+
+@dataclass(slots=True, frozen=True)
 class QueueStatus:
     """A queue and what it is made of; `details` depends on its kind."""
 
@@ -389,7 +415,8 @@ class Policy:
 
 
 _RECORDS: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (Alarm, ClusterNode, DefinitionEffect, Listener, Queue, QueueMember, QueueReader)
+    kind.__name__: kind
+    for kind in (Alarm, ClusterNode, DefinitionEffect, Listener, Queue, QueueMember, QueueReader, RedriveCause)
 }  # records within records, by the name of their stub
 
 

@@ -15,6 +15,7 @@ from front.grpc.caller import caller, operator
 from front.grpc.cluster_service import ClusterMethods
 from front.grpc.log_service import LogMethods, LogPort
 from front.grpc.members_service import MembersMethods, group_stub
+from front.grpc.redrive_service import RedriveMethods
 from front.grpc.stubs import stub_of
 from front.node_ports import ClusterPort, QueueMembersPort
 from front.slices import made_in_slices
@@ -32,7 +33,7 @@ class AdminPorts:
     log: LogPort | None = None  # None: nothing of it is given away
 
 
-class AdminService(ClusterMethods, MembersMethods, LogMethods, admin_pb2_grpc.AdminServicer):
+class AdminService(ClusterMethods, MembersMethods, LogMethods, RedriveMethods, admin_pb2_grpc.AdminServicer):
     """leveret.v1.Admin."""
 
     def __init__(self, front: Front, ports: AdminPorts) -> None:
@@ -40,6 +41,7 @@ class AdminService(ClusterMethods, MembersMethods, LogMethods, admin_pb2_grpc.Ad
         self.cluster = ports.cluster
         self.members = ports.members
         self.log = ports.log
+        self.redrives = ports.operations.redrives
         self._operations = ports.operations
 
     # ------------------------------------------------------------------ the node

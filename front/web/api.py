@@ -17,7 +17,7 @@ from broker.operations.operator import MANAGEMENT, Operator
 from broker.pending import Pending
 from broker.records import UserRecord
 from front.answers import answered
-from front.node_ports import ClusterPort, MetricsPort, QueueMembersPort
+from front.node_ports import ClusterPort, LogTailPort, MetricsPort, QueueMembersPort
 from front.web.everywhere import Everywhere, OtherNodes
 from front.web.handlers import WebFront
 from front.web.http.compression import compressed
@@ -25,6 +25,7 @@ from front.web.http.refusals import http_error
 from front.web.http.request import RETRY_SOON, HttpError, Request, Response, error_response
 from front.web.message_flows import MessageFlows
 from front.web.page_files import PageFiles
+from front.web.resources.activity_api import ActivityApi
 from front.web.resources.bindings_api import BindingsApi
 from front.web.resources.browsing_api import BrowsingApi
 from front.web.resources.clients_api import ClientsApi
@@ -43,6 +44,7 @@ from front.web.resources.parameters_api import ParametersApi
 from front.web.resources.permissions_api import PermissionsApi
 from front.web.resources.policies_api import PoliciesApi
 from front.web.resources.queues_api import QueuesApi
+from front.web.resources.redrive_api import RedriveApi
 from front.web.resources.replicas_api import ReplicasApi
 from front.web.resources.stream_clients_api import StreamClientsApi
 from front.web.resources.streams_api import StreamsApi
@@ -80,6 +82,7 @@ class WebPorts:
     others: OtherNodes | None = None
     cross_origin: CrossOrigin = NO_CROSS_ORIGIN
     login_session_minutes: int = 480
+    log_tail: LogTailPort | None = None  # None: nobody keeps the last lines
 
 
 class Api:
@@ -160,7 +163,9 @@ class Api:
             BindingsApi(front),
             MessagesApi(front),
             BrowsingApi(front),
-            GroupsApi(front, ports.cluster, ports.members),
+            RedriveApi(front, self.everywhere),
+            ActivityApi(front, self.everywhere, ports.log_tail),
+            GroupsApi(front, self.everywhere, ports.cluster, ports.members),
             PageFiles(),
         ):
             one.add_routes(self.router)

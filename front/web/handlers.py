@@ -35,6 +35,10 @@ PROTOCOL = "HTTP"
 logger = logging.getLogger("leveret.web")
 
 
+def _ends_by_itself(_: BrokerError) -> None:
+    """It is there for one request."""
+
+
 @dataclass(slots=True)
 class WebFront:
     """The HTTP front of a node, as the paths see it."""
@@ -67,11 +71,17 @@ class WebFront:
         if not task.cancelled() and isinstance(task.exception(), BrokerError):
             logger.warning("what was begun over HTTP has failed: %s", task.exception())
 
-    def visit(self, request: Request, vhost: str, sink: SessionSink | None = None) -> AbstractContextManager[Session]:
-        """A session for this request, as its user: an AMQP client's rules hold here too."""
-        return visit(self.broker, self._connection(request, vhost), sink or SilentSink(), self.wall_ms)
+    def visit(
+        self,
+        request: Request,
+        vhost: str,
+        sink: SessionSink | None = None,
+        close: Callable[[BrokerError], None] = _ends_by_itself,
+    ) -> AbstractContextManager[Session]:
+        """A session for this request, as its user: an AMQP client's rules hold here too. `close`: the broker ends it."""
+        return visit(self.broker, self._connection(request, vhost, close), sink or SilentSink(), self.wall_ms)
 
-    def _connection(self, request: Request, vhost: str) -> Connection:
+    def _connection(self, request: Request, vhost: str, close: Callable[[BrokerError], None]) -> Connection:
         user, number = login(request), next(self._numbers)
         return Connection(
             id=f"http-{number}",
@@ -82,14 +92,10 @@ class WebFront:
             protocol=PROTOCOL,
             client_properties={},
             connected_at=request.now,
-            close=_ends_by_itself,
+            close=close,
             set_blocked=_may_be_blocked,
             statistics=_no_figures,
         )
-
-
-def _ends_by_itself(_: BrokerError) -> None:
-    """It is there for one request."""
 
 
 def _may_be_blocked(_: str | None) -> None:

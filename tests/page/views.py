@@ -7,7 +7,7 @@ from tests.page.hostile_node import parts
 LISTS = (
     "overview", "queues", "exchanges", "connections", "channels", "consumers", "alarms", "nodes", "cluster", "groups",
     "dead-letters", "users", "permissions", "vhosts", "policies", "policies?kind=operator-policies", "limits", "parameters",
-    "definitions", "features",
+    "definitions", "features", "activity", "activity?tab=log", "activity?tab=audit",
 )  # fmt: skip
 QUEUE_TABS = ("overview", "messages", "bindings", "consumers", "causes")
 EXCHANGE_TABS = ("overview", "from", "to")

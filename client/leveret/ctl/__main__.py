@@ -29,6 +29,7 @@ from leveret.ctl import (
     policies,
     publish,
     queues,
+    redrive,
     render,
     status,
     streams,
@@ -76,6 +77,7 @@ for name, group in (
 app.command("status")(status.status)
 app.command("publish")(publish.publish)
 app.command("tail")(tail.tail)
+app.command("redrive")(redrive.redrive)
 app.command("top")(top.top)
 
 # The options of `everywhere` below: those that take a value, and those that do not.

@@ -220,6 +220,62 @@ class QueueReader(_message.Message):
     lag_s: float
     def __init__(self, consumer_tag: _Optional[str] = ..., offset: _Optional[int] = ..., lag: _Optional[int] = ..., bytes_sent: _Optional[int] = ..., lag_s: _Optional[float] = ...) -> None: ...
 
+class RedriveQueueRequest(_message.Message):
+    __slots__ = ("vhost", "queue", "exchange", "routing_key", "reason", "died_in", "limit", "dry_run")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+    ROUTING_KEY_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    DIED_IN_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    queue: str
+    exchange: str
+    routing_key: str
+    reason: str
+    died_in: str
+    limit: int
+    dry_run: bool
+    def __init__(self, vhost: _Optional[str] = ..., queue: _Optional[str] = ..., exchange: _Optional[str] = ..., routing_key: _Optional[str] = ..., reason: _Optional[str] = ..., died_in: _Optional[str] = ..., limit: _Optional[int] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class RedriveProgress(_message.Message):
+    __slots__ = ("state", "error", "ready", "seen", "moved", "causes")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    READY_FIELD_NUMBER: _ClassVar[int]
+    SEEN_FIELD_NUMBER: _ClassVar[int]
+    MOVED_FIELD_NUMBER: _ClassVar[int]
+    CAUSES_FIELD_NUMBER: _ClassVar[int]
+    state: str
+    error: str
+    ready: int
+    seen: int
+    moved: int
+    causes: _containers.RepeatedCompositeFieldContainer[RedriveCause]
+    def __init__(self, state: _Optional[str] = ..., error: _Optional[str] = ..., ready: _Optional[int] = ..., seen: _Optional[int] = ..., moved: _Optional[int] = ..., causes: _Optional[_Iterable[_Union[RedriveCause, _Mapping]]] = ...) -> None: ...
+
+class RedriveCause(_message.Message):
+    __slots__ = ("fate", "reason", "died_in", "exchange", "routing_key", "to_exchange", "to_routing_key", "messages")
+    FATE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    DIED_IN_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+    ROUTING_KEY_FIELD_NUMBER: _ClassVar[int]
+    TO_EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+    TO_ROUTING_KEY_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    fate: str
+    reason: str
+    died_in: str
+    exchange: str
+    routing_key: str
+    to_exchange: str
+    to_routing_key: str
+    messages: int
+    def __init__(self, fate: _Optional[str] = ..., reason: _Optional[str] = ..., died_in: _Optional[str] = ..., exchange: _Optional[str] = ..., routing_key: _Optional[str] = ..., to_exchange: _Optional[str] = ..., to_routing_key: _Optional[str] = ..., messages: _Optional[int] = ...) -> None: ...
+
 class Connection(_message.Message):
     __slots__ = ("id", "name", "user", "vhost", "protocol", "connected_at_ms", "client_properties", "statistics")
     ID_FIELD_NUMBER: _ClassVar[int]

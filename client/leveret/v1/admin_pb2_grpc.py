@@ -94,6 +94,11 @@ class AdminStub:
                 request_serializer=leveret_dot_v1_dot_admin__pb2.ListStreamConsumersRequest.SerializeToString,
                 response_deserializer=leveret_dot_v1_dot_admin__pb2.ListStreamConsumersResponse.FromString,
                 _registered_method=True)
+        self.RedriveQueue = channel.unary_stream(
+                '/leveret.v1.Admin/RedriveQueue',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.RedriveQueueRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.RedriveProgress.FromString,
+                _registered_method=True)
         self.CloseConnection = channel.unary_unary(
                 '/leveret.v1.Admin/CloseConnection',
                 request_serializer=leveret_dot_v1_dot_admin__pb2.CloseConnectionRequest.SerializeToString,
@@ -345,6 +350,14 @@ class AdminServicer:
 
     def ListStreamConsumers(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RedriveQueue(self, request, context):
+        """management; read permission on the queue and write permission on the target are needed as well. The redrive ends with its
+        call; a dry run is one message.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -628,6 +641,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.ListStreamConsumers,
                     request_deserializer=leveret_dot_v1_dot_admin__pb2.ListStreamConsumersRequest.FromString,
                     response_serializer=leveret_dot_v1_dot_admin__pb2.ListStreamConsumersResponse.SerializeToString,
+            ),
+            'RedriveQueue': grpc.unary_stream_rpc_method_handler(
+                    servicer.RedriveQueue,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.RedriveQueueRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.RedriveProgress.SerializeToString,
             ),
             'CloseConnection': grpc.unary_unary_rpc_method_handler(
                     servicer.CloseConnection,
@@ -1129,6 +1147,33 @@ class Admin:
             '/leveret.v1.Admin/ListStreamConsumers',
             leveret_dot_v1_dot_admin__pb2.ListStreamConsumersRequest.SerializeToString,
             leveret_dot_v1_dot_admin__pb2.ListStreamConsumersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RedriveQueue(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/leveret.v1.Admin/RedriveQueue',
+            leveret_dot_v1_dot_admin__pb2.RedriveQueueRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.RedriveProgress.FromString,
             options,
             channel_credentials,
             insecure,

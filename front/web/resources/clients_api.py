@@ -12,7 +12,7 @@ from broker.session.session import Session
 from front.slices import made_in_slices
 from front.web.everywhere import ClusterRows, Everywhere, Json
 from front.web.handlers import WebFront, operator
-from front.web.http.refusals import missing
+from front.web.http.refusals import bad_request, missing
 from front.web.http.request import Request, Response, json_response
 from front.web.lists.listing import ListOf, listed
 from front.web.message_flows import MessageFlows
@@ -22,10 +22,14 @@ from front.web.samples.ranges import Ranges, ranges_asked_for
 from front.web.security.access import Right
 from front.web.views.client_views import channel_name, channel_view, connection_view, consumer_view
 from front.web.views.message_stats import with_details
+from front.whole_number import whole_number
 
 CLOSED_OVER_HTTP = "Closed via management plugin"  # RabbitMQ's words, where the request has no X-Reason
 CONNECTIONS, CHANNELS, CONSUMERS, CLOSE = "connections", "channels", "consumers", "close connection"
 CONNECTION, CHANNEL = "connection", "channel"  # one, by its name
+CANCEL_CONSUMER = "cancel consumer"
+HELD_UP = ("blocked", "blocking", "flow")  # states of connections
+DIGITS_MAX = 5  # of a channel's number
 BRIEF = ("name", "vhost", "user", "node")
 
 
@@ -61,6 +65,7 @@ class ClientsApi:
         everywhere.add(CONNECTION, self._connection_named)
         everywhere.add(CHANNEL, self._channel_named)
         everywhere.add(CLOSE, self._close)
+        everywhere.add(CANCEL_CONSUMER, self._cancel)
 
     def add_routes(self, router: WebRouter) -> None:
         router.add("GET", "/api/connections", self._get_connections)
@@ -74,6 +79,10 @@ class ClientsApi:
         router.add("GET", "/api/channels", self._get_channels)
         router.add("GET", "/api/vhosts/{vhost}/channels", self._get_channels, Right.VHOST)
         router.add("GET", "/api/channels/{channel}", self._get_channel)
+        router.add(
+            "DELETE", "/api/leveret/connections/{connection}/channels/{number}/consumers/{tag}", self._cancel_consumer
+        )
+        router.add("GET", "/api/leveret/blocked-connections", self._get_blocked)
         router.add("GET", "/api/consumers", self._get_consumers)
         router.add("GET", "/api/consumers/{vhost}", self._get_consumers, Right.VHOST)
 
@@ -188,6 +197,29 @@ class ClientsApi:
 
     async def _get_consumers(self, request: Request, vhost: str | None = None) -> Response:
         return await self._listed(request, CONSUMERS, vhost, LISTED_CONSUMERS)
+
+    def _cancel(self, who: Operator, connection: str, channel: int, tag: str) -> list[Json]:
+        self._clients.cancel_consumer(who, connection, channel, tag, self._front.wall_ms())
+        self._front.broker.end_turn()
+        return [{"cancelled": tag}]
+
+    async def _cancel_consumer(self, request: Request, connection: str, number: str, tag: str) -> Response:
+        """On whichever node it consumes."""
+        who, channel = operator(request), whole_number(number, DIGITS_MAX)
+        if channel is None:
+            raise bad_request(f"channel {number!r} is no number")
+        try:
+            self._cancel(who, connection, channel, tag)
+        except NotFound:
+            if not await self._everywhere.find_elsewhere(CANCEL_CONSUMER, who, connection, channel, tag):
+                raise
+        return Response(204)
+
+    async def _get_blocked(self, request: Request) -> Response:
+        """Those that an alarm or flow control holds back, however many others there are."""
+        found = await self._everywhere.find(CONNECTIONS, operator(request), None)
+        rows = [row for row in found.rows if row["state"] in HELD_UP]
+        return replace(await listed(request, rows, NAMED), headers=found.headers())
 
 
 def _not_seen(what: str, name: str, found: ClusterRows) -> Exception:

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from broker.errors import NotSupported
-from broker.operations.operator import Operator
+from broker.operations.operator import ADMINISTRATOR, Operator
 from broker.records import QueueRecord
 from front.node_ports import ClusterPort, QueueMembersPort, QueueNodes
 from front.slices import made_in_slices
+from front.web.everywhere import Everywhere, Json
 from front.web.handlers import WebFront, operator
 from front.web.http import bodies
 from front.web.http.refusals import missing
-from front.web.http.request import Request, Response, json_response
+from front.web.http.request import HttpError, Request, Response, json_response
 from front.web.lists.listing import ListOf, listed
 from front.web.router import WebRouter
 from front.web.security.access import Right
 
 REPLICATED = ("quorum", "stream")
+DRAIN, REVIVE = "drain", "revive"
 NOWHERE = QueueNodes("", (), ())
 
 logger = logging.getLogger("leveret.web")
@@ -74,11 +76,17 @@ def _count(loads: dict[str, NodeLoad], record: QueueRecord, places: QueueNodes |
 class GroupsApi:
     """See the module."""
 
-    def __init__(self, front: WebFront, cluster: ClusterPort | None, members: QueueMembersPort | None) -> None:
+    def __init__(
+        self, front: WebFront, everywhere: Everywhere, cluster: ClusterPort | None, members: QueueMembersPort | None
+    ) -> None:
         self._front = front
+        self._everywhere = everywhere
+        self._node = front.operations.this_node.name
         self._resources = front.operations.resources
         self._cluster = cluster
         self._members = members
+        everywhere.add(DRAIN, self._drained_for_another)
+        everywhere.add(REVIVE, self._revived_for_another)
 
     def add_routes(self, router: WebRouter) -> None:
         router.add("GET", "/api/leveret/groups", self._get_all, Right.MONITORING)
@@ -137,13 +145,43 @@ class GroupsApi:
         return json_response(asdict(status) | {"load": {name: asdict(load) for name, load in loads.items()}})
 
     async def _drain(self, request: Request) -> Response:
-        """Of the node that is asked."""
-        await self._operated(request, "drain").drain()
+        """Of the node that is asked, or of the one that the body names."""
+        if not await self._told_another(request, DRAIN):
+            await self._operated(request, DRAIN).drain()
         return Response(204)
 
     async def _revive(self, request: Request) -> Response:
-        await self._operated(request, "revive").revive()
+        if not await self._told_another(request, REVIVE):
+            await self._operated(request, REVIVE).revive()
         return Response(204)
+
+    async def _told_another(self, request: Request, what: str) -> bool:
+        """Whether the request was for another node, which has begun with it. Raises HttpError."""
+        node = bodies.text(request.json_object(), "node", self._node)
+        if node == self._node:
+            return False
+        if node not in {one.name for one in self._operated(request, f"{what} {node!r}").status().nodes}:
+            raise missing(f"no node '{node}' belongs to this cluster")
+        if not await self._everywhere.find_on(node, what, operator(request)):
+            raise HttpError(
+                503, "service_unavailable", f"node '{node}' has not answered, or refused: its log says more"
+            )
+        return True
+
+    def _drained_for_another(self, who: Operator) -> list[Json]:
+        return self._begun(who, DRAIN, lambda cluster: cluster.drain())
+
+    def _revived_for_another(self, who: Operator) -> list[Json]:
+        return self._begun(who, REVIVE, lambda cluster: cluster.revive())
+
+    def _begun(
+        self, who: Operator, what: str, change: Callable[[ClusterPort], Coroutine[Any, Any, None]]
+    ) -> list[Json]:
+        """Answered at once: it takes longer than nodes wait for each other's answers."""
+        who.require_tag(ADMINISTRATOR)
+        logger.info("user %r: %s by way of another node", who.name, what)
+        self._front.begin(change(self._known_cluster()))
+        return [{"begun": what}]
 
     async def _forget(self, request: Request, node: str) -> Response:
         """One that is down. Where a queue would be lost with it, it is refused: `anyway=true` accepts that."""

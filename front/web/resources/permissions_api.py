@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from broker.errors import NotFound
+from broker.json_values import readable
 from broker.pending import Pending
 from broker.records import PermissionRecord, TopicPermissionRecord
 from front.web.handlers import WebFront, operator, put
@@ -39,6 +40,7 @@ class PermissionsApi:
             add("GET", f"/api/{kind}", get_all)
             add("GET", f"/api/vhosts/{{vhost}}/{kind}", get_all)
             add("GET", f"/api/users/{{user}}/{kind}", get_all)
+        add("GET", "/api/leveret/users/{user}/access", self._get_access)
         one = "/api/permissions/{vhost}/{user}"
         add("GET", one, self._get)
         add("PUT", one, self._put)
@@ -49,6 +51,14 @@ class PermissionsApi:
         add("DELETE", topics, self._delete_topics)
         add("GET", f"{topics}/{{exchange}}", self._get_topics)
         add("DELETE", f"{topics}/{{exchange}}", self._delete_topics)
+
+    async def _get_access(self, request: Request, user: str) -> Response:
+        """What the user may do with the `name` that is asked for, in the `vhost`; the empty name is the default exchange."""
+        vhost, name = request.asked("vhost"), request.asked("name")
+        if vhost is None or name is None:
+            raise bad_request("give `vhost` and `name`: of which queue or exchange, existing or not, is asked")
+        found = self._rights.access(operator(request), user, vhost, name)
+        return json_response({"user": readable(user), "vhost": readable(vhost), "name": readable(name), **found})
 
     # permissions
 

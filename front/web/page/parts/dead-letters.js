@@ -2,7 +2,7 @@
 
 import { el } from "../core/dom.js";
 import { count, moment } from "../core/format.js";
-import { badge, emptyState, exchangeLink, queueLink } from "./pieces.js";
+import { badge, button, emptyState, exchangeLink, queueLink } from "./pieces.js";
 import { table } from "./table.js";
 
 const REASONS = {
@@ -18,8 +18,9 @@ export function causes(messages) {
   for (const message of messages) {
     const [death] = message.properties.headers?.["x-death"] ?? [];
     if (typeof death !== "object" || death === null) continue;
-    const key = JSON.stringify([death.reason, death.queue, death.exchange, death["routing-keys"]]);
-    const cause = found.get(key) ?? { key, death, messages: 0, times: 0 };
+    const { "x-first-death-queue": first } = message.properties.headers;
+    const key = JSON.stringify([death.reason, death.queue, death.exchange, death["routing-keys"], first]);
+    const cause = found.get(key) ?? { key, death, first, messages: 0, times: 0 };
     cause.messages += 1;
     cause.times += Number(death.count) || 1;
     found.set(key, cause);
@@ -27,7 +28,8 @@ export function causes(messages) {
   return [...found.values()].sort((one, other) => other.messages - one.messages);
 }
 
-export function causeTable(vhost, messages) {
+// `redrive(death)` is offered for each cause, if there is one.
+export function causeTable(vhost, messages, redrive = null) {
   const found = causes(messages);
   if (found.length === 0) return emptyState("No dead letters", "None of the browsed messages has an x-death header.");
   const columns = [
@@ -41,6 +43,12 @@ export function causeTable(vhost, messages) {
       ],
     },
     { id: "queue", title: "Queue", cell: ({ death }) => queueLink(vhost, String(death.queue)) },
+    {
+      id: "first",
+      title: "First died in",
+      rank: 3,
+      cell: ({ death, first }) => (first === undefined || first === death.queue ? "–" : queueLink(vhost, String(first))),
+    },
     { id: "exchange", title: "Exchange", rank: 2, cell: ({ death }) => exchangeLink(vhost, String(death.exchange ?? "")) },
     {
       id: "keys",
@@ -57,6 +65,14 @@ export function causeTable(vhost, messages) {
     },
     { id: "messages", title: "Messages", number: true, cell: (one) => count(one.messages) },
     { id: "times", title: "Times", number: true, cell: (one) => count(one.times) },
+    {
+      id: "redrive",
+      title: el("span", { class: "sr" }, "Redrive"),
+      number: true,
+      cell: ({ death }) =>
+        redrive &&
+        button("Redrive", () => redrive({ reason: String(death.reason), died_in: String(death.queue) }), { kind: "link" }),
+    },
   ];
   return table(columns, found, { key: (one) => one.key, label: "Dead-letter causes" });
 }

@@ -14,6 +14,7 @@ const SHAPES = {
   cluster: "M12 4v6M12 10l-7 8M12 10l7 8M12 4h.1M5 18h.1M19 18h.1M5 18h14",
   groups: "M4 18l5-6 4 3 7-9M15 6h5v5",
   dead: "M5 7h14M9 7V4h6v3M7 7l1 13h8l1-13M10 11v5M14 11v5",
+  activity: "M12 4a8 8 0 1 1-8 8M4 5v7h7M12 8v5l3 2",
   users: "M12 12a4 4 0 1 0 0-8 4 4 0 0 0 0 8M4 21c0-4 4-6 8-6s8 2 8 6",
   vhosts: "M4 4h7v7H4zM13 4h7v7h-7zM4 13h7v7H4zM13 13h7v7h-7z",
   permissions: "M6 11h12v9H6zM9 11V7a3 3 0 0 1 6 0v4",

@@ -9,6 +9,7 @@ import { causeTable } from "./dead-letters.js";
 import { openDialog } from "./dialog.js";
 import { messageList } from "./messages.js";
 import { button } from "./pieces.js";
+import { openRedrive, redriveList } from "./redrive.js";
 
 const LOOKED_AT_MAX = 1000;
 const MODES = [
@@ -127,13 +128,15 @@ export function getMessages(told, screen) {
 
 // Why the messages in this queue were dead-lettered
 
-export function causesTab({ told }, screen) {
+export function causesTab({ told, redrives }, screen) {
   const state = (screen.state.causes ??= { found: null, error: "" });
   if (!state.begun) lookForCauses(told, state, screen);
+  const redrive = told.type === "stream" ? null : (death) => openRedrive(told, screen, death);
   return [
     el(
       "div",
       { class: "toolbar" },
+      redrive && button("Redrive", () => redrive({}), { kind: "primary" }),
       button("Refresh", () => lookForCauses(told, state, screen)),
       el(
         "span",
@@ -144,7 +147,8 @@ export function causesTab({ told }, screen) {
       ),
     ),
     state.error !== "" && el("p", { class: "notice bad", role: "alert" }, state.error),
-    state.found !== null && causeTable(told.vhost, state.found),
+    redriveList(redrives ?? [], screen),
+    state.found !== null && causeTable(told.vhost, state.found, redrive),
   ];
 }
 

@@ -7,34 +7,33 @@ import { may } from "../core/login.js";
 import { badge, connectionLink, emptyState, heading, meter, nodeLink, panel, queueLink, stateBadge } from "../parts/pieces.js";
 import { table } from "../parts/table.js";
 
-// These sort before "running", so the first page by state has them all, or as many as are worth showing.
-const HELD_UP = new Set(["blocked", "blocking", "flow"]);
-const LOOKED_AT_MAX = 500;
+const SHOWN_MAX = 500;
 const FIELDS = "name,user,vhost,node,state,channels,user_provided_name,send_pend";
 
 export const alarms = {
   title: () => "Alarms and blocking",
 
   async load(ask) {
-    const [told, leaders, critical, connections, nodes] = await Promise.all([
+    const [told, leaders, critical, blocked, connections, nodes] = await Promise.all([
       check("health/checks/alarms"),
       check("health/checks/quorum-queues-without-elected-leaders/all-vhosts"),
       check("health/checks/node-is-quorum-critical"),
-      ask("connections", { page: 1, page_size: LOOKED_AT_MAX, sort: "state", columns: FIELDS }),
+      ask("leveret/blocked-connections", { page: 1, page_size: SHOWN_MAX, columns: FIELDS }),
+      ask("connections", { page: 1, page_size: 1, columns: "name" }),
       may("monitoring") ? ask("nodes") : [],
     ]);
-    const heldUp = connections.items.filter((one) => HELD_UP.has(one.state));
     return {
       raised: told.alarms ?? [],
       leaderless: leaders.queues ?? [],
       critical,
-      heldUp,
+      heldUp: blocked.items,
+      heldUpCount: blocked.total_count,
       connected: connections.total_count,
       nodes,
     };
   },
 
-  render({ raised, leaderless, critical, heldUp, connected, nodes }) {
+  render({ raised, leaderless, critical, heldUp, heldUpCount, connected, nodes }) {
     const isWell = raised.length + leaderless.length + heldUp.length === 0 && critical.status === "ok";
     return [
       heading("Alarms and blocking"),
@@ -59,7 +58,11 @@ export const alarms = {
         "Blocked connections",
         heldUp.length === 0
           ? emptyState("No blocked connections", "Connections appear here while an alarm or flow control holds them back.")
-          : blockedTable(heldUp, raised),
+          : [
+              heldUpCount > heldUp.length &&
+                el("p", { class: "quiet" }, `The first ${count(heldUp.length)} of ${count(heldUpCount)}.`),
+              blockedTable(heldUp, raised),
+            ],
       ),
       panel(
         "Queues without a leader",

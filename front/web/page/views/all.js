@@ -1,5 +1,6 @@
 // Every view by the first part of its address, and the menu that leads to them. Modules of views know nothing of each other.
 
+import { activity } from "./activity.js";
 import { alarms } from "./alarms.js";
 import { channel, channels } from "./channels.js";
 import { cluster } from "./cluster.js";
@@ -30,6 +31,7 @@ const VIEWS = {
   connections: { list: connections, one: connection, names: 1 },
   channels: { list: channels, one: channel, names: 1 },
   consumers: { list: consumers },
+  activity: { list: activity },
   alarms: { list: alarms },
   nodes: { list: nodes, one: node, names: 1 },
   cluster: { list: cluster },
@@ -65,6 +67,7 @@ export const MENU = [
       { name: "cluster", label: "Cluster map", icon: "cluster", right: "monitoring" },
       { name: "groups", label: "Raft groups", icon: "groups", right: "monitoring" },
       { name: "dead-letters", label: "Dead letters", icon: "dead" },
+      { name: "activity", label: "Activity", icon: "activity" },
     ],
   },
   {

@@ -53,7 +53,7 @@ export const channel = {
 
   load: (ask, place) => ask(path`channels/${place.parts[1]}`, samplesOf()),
 
-  render(told) {
+  render(told, place, screen) {
     return [
       heading(`Channel ${told.number}`, {
         above: [el("a", { href: link(["channels"]) }, "Channels"), " of ", connectionLink(told.connection_details.name)],
@@ -85,7 +85,7 @@ export const channel = {
         "Consumers",
         told.consumer_details.length === 0
           ? emptyState("No consumers", "This channel has no consumers.")
-          : consumerTable(told.consumer_details),
+          : consumerTable(told.consumer_details, () => screen.refresh()),
       ),
     ];
   },

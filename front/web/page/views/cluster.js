@@ -155,12 +155,20 @@ function card(one, told, screen) {
       [one.up ? "Up since" : "Down since", since],
       ["Up for", known?.running ? duration(known.uptime) : null],
     ]),
+    one.up && one.name !== told.seen_by && serviceButton(one, () => screen.refresh()),
     !one.up &&
       button(`Forget ${one.name}`, () => forget(one.name, () => screen.refresh()), {
         kind: "danger-quiet",
         disabled: needs(may("administrator"), "administrator"),
       }),
   );
+}
+
+function serviceButton(one, then) {
+  const disabled = needs(may("administrator"), "administrator");
+  return one.draining
+    ? button(`Revive ${one.name}`, () => revive(one.name, then), { disabled })
+    : button(`Drain ${one.name}`, () => drain(one.name, then), { disabled });
 }
 
 function drain(name, then) {
@@ -170,11 +178,11 @@ function drain(name, then) {
       "p",
       {},
       "It transfers leadership away, closes client connections and accepts no new ones until it is revived. " +
-        "This page, which it serves, keeps working.",
+        "A page that it serves keeps working.",
     ),
     action: "Drain",
     run: async () => {
-      await post("leveret/cluster/drain", {});
+      await post("leveret/cluster/drain", { node: name });
       return `${name} is draining.`;
     },
     then,
@@ -187,7 +195,7 @@ function revive(name, then) {
     intro: el("p", {}, "It accepts client connections again and can become leader."),
     action: "Revive",
     run: async () => {
-      await post("leveret/cluster/revive", {});
+      await post("leveret/cluster/revive", { node: name });
       return `${name} is in service.`;
     },
     then,

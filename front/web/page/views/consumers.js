@@ -1,7 +1,7 @@
 // Consumers of all queues.
 
 import { inVhost, vhostNames } from "../core/broker.js";
-import { CONSUMER_COLUMNS, consumerKey } from "../parts/consumer-table.js";
+import { consumerColumns, consumerKey } from "../parts/consumer-table.js";
 import { heading } from "../parts/pieces.js";
 import { listing, listQuery } from "../parts/table.js";
 
@@ -13,12 +13,12 @@ export const consumers = {
     return { page, vhosts };
   },
 
-  render({ page, vhosts }, place) {
+  render({ page, vhosts }, place, screen) {
     return [
       heading("Consumers"),
       listing({
         id: "consumers",
-        columns: CONSUMER_COLUMNS,
+        columns: consumerColumns(() => screen.refresh()),
         page,
         place,
         vhosts,

@@ -39,12 +39,13 @@ export const queue = {
     const [, vhost, name] = place.parts;
     const tab = place.query.tab ?? "overview";
     const where = queuePath(vhost, name);
-    const [told, bindings, group] = await Promise.all([
+    const [told, bindings, group, redrives] = await Promise.all([
       ask(where, samplesOf()),
       tab === "bindings" ? ask(`${where}/bindings`) : null,
       tab === "members" ? ask(path`leveret/queues/${vhost}/${name}/group`) : null,
+      tab === "causes" ? ask("leveret/redrives") : [],
     ]);
-    return { told, bindings, group };
+    return { told, bindings, group, redrives: redrives.filter((one) => one.vhost === vhost && one.queue === name) };
   },
 
   render(data, place, screen) {
@@ -197,9 +198,9 @@ function bindingsTab({ told, bindings }, screen) {
   ];
 }
 
-function consumersTab({ told }) {
+function consumersTab({ told }, screen) {
   if (told.consumer_details.length === 0) return emptyState("No consumers", "Nothing is consuming from this queue.");
-  return consumerTable(told.consumer_details);
+  return consumerTable(told.consumer_details, () => screen.refresh());
 }
 
 function membersTab({ told, group }, screen) {

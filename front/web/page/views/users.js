@@ -1,7 +1,7 @@
 // Users, their tags, permissions and limits.
 
-import { path, put, remove } from "../core/api.js";
-import { vhostNames } from "../core/broker.js";
+import { get, path, put, remove } from "../core/api.js";
+import { nameField, vhostNames } from "../core/broker.js";
 import { el } from "../core/dom.js";
 import { count } from "../core/format.js";
 import { user as me } from "../core/login.js";
@@ -89,7 +89,11 @@ export const user = {
       heading(told.name, {
         above: [el("a", { href: link(["users"]) }, "Users")],
         badges: [tagBadges(told), told.name === me().name && badge("you", "info")].filter(Boolean),
-        actions: [button("Edit", () => edit(told, then)), button("Delete", () => deleteUser(told), { kind: "danger-quiet" })],
+        actions: [
+          button("Check access", () => checkAccess(told.name, vhosts)),
+          button("Edit", () => edit(told, then)),
+          button("Delete", () => deleteUser(told), { kind: "danger-quiet" }),
+        ],
       }),
       panel(
         ["Permissions", button("Set permissions", () => setPermission({ user: told.name, vhosts, then }))],
@@ -103,6 +107,30 @@ export const user = {
     ];
   },
 };
+
+const ACCESSES = [
+  ["configure", "declare and delete"],
+  ["write", "publish to it, bind it as a queue"],
+  ["read", "consume, purge, bind from it"],
+];
+
+function checkAccess(name, vhosts) {
+  openDialog({
+    title: `What may ${name} do?`,
+    action: "Check",
+    keep: true,
+    fields: [
+      nameField("vhost", "Virtual host", vhosts),
+      { name: "of", label: "Queue or exchange", hint: "It need not exist. Empty: the default exchange." },
+    ],
+    run: async ({ vhost, of }) => {
+      const found = await get(path`leveret/users/${name}/access`, { vhost, name: of || "amq.default" });
+      if (!found.enter) return `${name} may not use virtual host ${vhost} at all.`;
+      const verbs = ACCESSES.map(([access, does]) => `${access} (${does}): ${found[access] ? "yes" : "no"}`);
+      return `${of || "The default exchange"}: ${verbs.join("; ")}.`;
+    },
+  });
+}
 
 function edit(told, then) {
   const isNew = told === null;
