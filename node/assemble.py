@@ -21,6 +21,7 @@ from broker.catalog.catalog import Catalog
 from broker.errors import NotFound, PreconditionFailed, ResourceExhausted
 from broker.operations.node_facts import ListenerFacts
 from broker.operations.operations import Operations
+from broker.operations.shovel_facts import COMPONENT as SHOVEL
 from front.amqp.server import amqp_server
 from front.amqp.terms import Identity
 from front.answers import answered
@@ -35,6 +36,7 @@ from front.stream.stream_terms import StreamIdentity
 from front.web.api import Api, WebPorts
 from front.web.http.server import WebLimits, WebServer
 from front.web.security.cross_origin import CrossOrigin
+from links.shovel.definition import read_definition
 from node.addresses import endpoint
 from node.admin import VERSION, NodeAdmin
 from node.background import Inline, Threads
@@ -66,6 +68,7 @@ from node.membership.cluster import Cluster
 from node.membership.first_boot import NoPlace, check_name, configured_places, take_place
 from node.membership.greetings import removed_text
 from node.membership.news import ToldListener
+from node.own_shovels import own_shovels
 from node.peers.calls import PeerCalls
 from node.peers.handshake import PeerIdentity
 from node.peers.side import PeerSide
@@ -173,6 +176,10 @@ class Node:
         if config.definitions.path:
             boot = BootDefinitions(config.definitions.path, len(config.cluster.peers), operations.documents, broker)
             await boot.bring_in(partial(verifier.hash, GUEST_PASSWORD))
+        shovels = own_shovels(
+            config.node_name, metadata, cluster, lambda: self.listeners, self._clock, self._random, config.cluster_name
+        )
+        operations.parameters.checks[SHOVEL] = read_definition
         exports = self._log_exports(kernel)
         metrics = Metrics(
             broker,
@@ -190,6 +197,7 @@ class Node:
             exports.figures,
             identity.cluster_id,
             self._clock.wall_ms,
+            shovels.facts,
         )
 
         for protocol, server in (("amqp", amqp), ("stream", streams)):
@@ -207,6 +215,7 @@ class Node:
             cluster,
             members,
             questions,
+            shovels,
             cross_origin=CrossOrigin(config.management.cors_allow_origins, config.management.cors_max_age_s),
             login_session_minutes=config.management.login_session_minutes,
             log_tail=self.log_tail,
@@ -214,6 +223,8 @@ class Node:
         await self._listen_http(broker, web, questions)
         watching = asyncio.create_task(self.certificates.watch())
         self._undo.callback(watching.cancel)
+        self._undo.callback(shovels.stop)
+        shovels.start()
         cluster.maintenance = ClientDoors(broker, (amqp, streams), grpc)
         # First of all when it stops: clients find the next leaders where they go to.
         self._undo.push_async_callback(cluster.hand_over)

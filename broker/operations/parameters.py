@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,8 @@ class ParameterView:
 
 class Parameters:
     def __init__(self, broker: Broker) -> None:
+        # By component: raises ValueError, with what is wrong, for a value that means nothing to what reads it.
+        self.checks: dict[str, Callable[[str, Any], object]] = {}
         self._catalog = broker.catalog
         self._submit = broker.metadata.submit
 
@@ -66,6 +68,12 @@ class Parameters:
             raise InvalidRequest(f"parameters of component '{record.component}' have a path of their own to be set by")
         if record.component not in KEPT:
             raise InvalidRequest(f"component {record.component} not found: there are {', '.join(sorted(KEPT))}")
+        check = self.checks.get(record.component)
+        if check is not None:
+            try:
+                check(record.name, record.value)
+            except ValueError as error:
+                raise InvalidRequest(f"Validation failed\n\n{error}") from error
         return self._set(record)
 
     def clear(self, who: Operator, component: str, vhost: str, name: str) -> Pending[Any]:

@@ -14,6 +14,7 @@ from broker.errors import AccessRefused, BrokerError, ResourceExhausted
 from broker.login.audit import Actor, acting_for
 from broker.operations.operations import Operations
 from broker.operations.operator import MANAGEMENT, Operator
+from broker.operations.shovel_facts import NodeShovelsPort
 from broker.pending import Pending
 from broker.records import UserRecord
 from front.answers import answered
@@ -46,6 +47,7 @@ from front.web.resources.policies_api import PoliciesApi
 from front.web.resources.queues_api import QueuesApi
 from front.web.resources.redrive_api import RedriveApi
 from front.web.resources.replicas_api import ReplicasApi
+from front.web.resources.shovels_api import ShovelsApi
 from front.web.resources.stream_clients_api import StreamClientsApi
 from front.web.resources.streams_api import StreamsApi
 from front.web.resources.users_api import UsersApi
@@ -80,6 +82,7 @@ class WebPorts:
     cluster: ClusterPort | None = None  # None: this node cannot be in one
     members: QueueMembersPort | None = None  # None: there are no quorum queues
     others: OtherNodes | None = None
+    shovels: NodeShovelsPort | None = None  # None: this node runs none
     cross_origin: CrossOrigin = NO_CROSS_ORIGIN
     login_session_minutes: int = 480
     log_tail: LogTailPort | None = None  # None: nobody keeps the last lines
@@ -153,6 +156,7 @@ class Api:
             PoliciesApi(front, operators=False),
             PoliciesApi(front, operators=True),
             ParametersApi(front),
+            ShovelsApi(front, self.everywhere, ports.shovels),
             LimitsApi(front),
             ClientsApi(front, self.everywhere, flows),
             StreamClientsApi(front),

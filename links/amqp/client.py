@@ -4,7 +4,7 @@
     receive_data     bytes of the broker in, events out, in order
     request, send, publish, acknowledge, nack, close     put frames behind those that wait
     data_to_send     what is to be written now
-    tick             looks at the heartbeat; events if the broker is silent for too long
+    tick, not_read   looks at the heartbeat; events if the broker is silent for too long
 
     start → tune → open → running → closing → closed
 
@@ -107,6 +107,10 @@ class AmqpClient:
         return b"".join(out)
 
     # ------------------------------------------------------------------------- time
+
+    def not_read(self, now: float) -> None:
+        """The broker may have spoken: this side has stopped to read."""
+        self._heard_at = now
 
     def tick(self, now: float) -> list[ClientEvent]:
         """Call it twice in each heartbeat interval, or more often."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
+
+from native.content import body_bytes as body_bytes_of
+from native.content import skip
 
 
 @dataclass(slots=True, frozen=True)
@@ -40,6 +43,19 @@ class Delivered:
     expiration: bytes | None
     user_id: bytes | None
     look: int
+
+    def divided(self, count: int) -> tuple[Delivered, Delivered]:
+        """The first `count` messages, and the others."""
+        end, body_bytes = skip(self.content, 0, count), body_bytes_of(self.content, 0, count)
+        first = replace(self, count=count, content=self.content[:end], body_bytes=body_bytes)
+        rest = replace(
+            self,
+            first_tag=self.first_tag + count,
+            count=self.count - count,
+            content=self.content[end:],
+            body_bytes=self.body_bytes - body_bytes,
+        )
+        return first, rest
 
 
 @dataclass(slots=True, frozen=True)

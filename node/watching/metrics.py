@@ -22,6 +22,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from broker.broker import Broker
 from broker.counting.counters import Counters
+from broker.operations.shovel_facts import ShovelFacts
 from broker.queues.queue_type import QueueStatistics
 from front.slices import in_slices, made_in_slices
 from node.catalog.cluster_metadata import ClusterMetadata
@@ -46,6 +47,7 @@ from node.watching.object_metrics import (
     MetricScope,
     ObjectMetrics,
 )
+from node.watching.shovel_metrics import shovel_metrics
 from quorum.driver import QuorumQueues
 from raft.groups import Groups
 from storage.archive.archive import ArchiveFigures
@@ -136,7 +138,9 @@ class Metrics:
         exports: ExportFigures | None = None,
         cluster_id: str = "",
         wall_ms: Callable[[], int] = lambda: 0,
+        shovels: Callable[[], Sequence[ShovelFacts]] = tuple,
     ) -> None:
+        self._shovels = shovels
         self._cluster_id = cluster_id
         self._wall_ms, self._started_ms = wall_ms, wall_ms()
         self.objects = ObjectMetrics(broker, quorum, streams, groups)
@@ -254,6 +258,7 @@ class Metrics:
         yield from self._resources()
         yield from self._log_and_metadata()
         yield from audit_metrics(self._broker.audit)
+        yield from shovel_metrics(self._shovels())
         if self._loop_watch is not None:
             yield from slow_turns(self._loop_watch)
 

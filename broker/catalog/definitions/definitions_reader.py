@@ -59,7 +59,7 @@ OLD_POLICY_KEYS = {
     ),
     "queue-mode": "all classic queues are lazy",
 }  # fmt: skip
-IDLE_COMPONENTS = frozenset({"shovel", "federation-upstream", "federation-upstream-set"})
+IDLE_COMPONENTS = frozenset({"federation-upstream", "federation-upstream-set"})
 
 
 @dataclass(slots=True, frozen=True)

@@ -375,10 +375,10 @@ def test_a_hash_that_does_not_say_what_it_is_is_of_its_versions_time(version: st
 
 def test_what_rabbitmq_knows_and_leveret_does_not_is_named() -> None:
     mirrored = {"vhost": "/", "name": "p", "pattern": "", "definition": {"ha-mode": "all"}}
-    shovel = {"vhost": "/", "component": "shovel", "name": "s", "value": {"src-uri": "amqp://"}}
+    upstream = {"vhost": "/", "component": "federation-upstream", "name": "s", "value": {"uri": "amqp://"}}
     logs = {"vhost": "/", "name": "amq.rabbitmq.log", "type": "topic"}
-    assert remarks({"exchanges": [logs], "policies": [mirrored], "parameters": [shovel]}) == [
-        ("parameters[0]", "shovel 's' is kept, and nothing runs"),
+    assert remarks({"exchanges": [logs], "policies": [mirrored], "parameters": [upstream]}) == [
+        ("parameters[0]", "federation-upstream 's' is kept, and nothing runs"),
         ("policies[0]", "policy 'p': 'ha-mode' is left out: queues are not mirrored, quorum queues are replicated"),
         ("policies[0]", "policy 'p' is left out: there is nothing else in it"),
         ("exchanges[0]", "exchange 'amq.rabbitmq.log' is the broker's own to declare"),

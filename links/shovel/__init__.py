@@ -1,0 +1,11 @@
+"""A shovel carries messages of one source to one destination, until they are confirmed there.
+
+definition      what the parameter says, checked
+setup           what is declared on both sides before the first message
+rewriting       headers and properties that a shovel sets
+transit         what is on its way, and what the destination said of it
+shovel          one shovel: connects, forwards, acknowledges, begins again
+amqp_doors      its two ends, over AMQP 0-9-1
+owner           which node a shovel runs on
+shovels         those of one node
+"""

@@ -1,0 +1,228 @@
+"""The shovels that one node runs: those that are declared and whose owner it is.
+
+Looked at once in LOOK_S, and when a parameter is set or cleared. A node that has no majority of the metadata behind it runs
+none: the others have given it up, and run its shovels. One whose delete-after is reached has its parameter cleared, if that
+still says the same.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+from broker.catalog.catalog import Catalog
+from broker.catalog.commands.catalog_commands import ClearParameter, Command, SetParameter
+from broker.operations.shovel_facts import COMPONENT, ShovelEnd, ShovelFacts
+from broker.pending import Pending
+from broker.records import ParameterRecord
+from links.shovel.amqp_doors import AmqpDoors
+from links.shovel.definition import DefinitionError, ShovelDefinition, read_definition
+from links.shovel.owner import owner_of
+from links.shovel.shovel import Shovel
+from links.shovel.shovel_status import ShovelState, ShovelStatus
+from links.world import LinkClock, LinkNet, LinkTimer
+
+LOOK_S = 1.0
+LOOKS_UNTIL_ALL = 10  # where nothing seems to have changed
+
+Key = tuple[str, str]  # vhost, name
+
+
+@dataclass(slots=True)
+class _Here:
+    """A shovel of this node; None where its parameter is none."""
+
+    record: ParameterRecord
+    definition: ShovelDefinition | None
+    shovel: Shovel | None
+    doors: AmqpDoors | None
+    objection: str
+    since_ms: int
+    finished: bool = False
+
+
+class NodeShovels:
+    """See the module. Fulfils NodeShovelsPort. `start` it once the node serves clients, `stop` it before they are sent away."""
+
+    def __init__(
+        self,
+        node: str,
+        catalog: Catalog,
+        candidates: Callable[[], Collection[str]],
+        submit: Callable[[Command], Pending[Any]],
+        net: LinkNet,
+        clock: LinkClock,
+        fraction: Callable[[], float],
+        logger: logging.Logger,
+        cluster_name: str,
+    ) -> None:
+        """`candidates`: the nodes that may run shovels, as this one sees it; none while it has no majority."""
+        self._node = node
+        self._catalog = catalog
+        self._candidates = candidates
+        self._submit = submit
+        self._net = net
+        self._clock = clock
+        self._fraction = fraction
+        self._logger = logger
+        self._cluster_name = cluster_name
+        self._here: dict[Key, _Here] = {}
+        self._timer: LinkTimer | None = None
+        self._stopped = False
+        self._looked_at: tuple[str, ...] | None = None  # the candidates; None: parameters have changed since
+        self._looks = 0
+
+    # ------------------------------------------------------------------------- life
+
+    def start(self) -> None:
+        self._look()
+
+    def stop(self) -> None:
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for key in list(self._here):
+            self._end(key)
+
+    def applied(self, command: Command, result: Any) -> None:
+        """A subscriber of the metadata."""
+        if isinstance(command, (SetParameter, ClearParameter)) and self._timer is not None and not self._stopped:
+            self._looked_at = None
+            self._timer.cancel()
+            self._timer = self._clock.call_later(0.0, self._look)
+
+    def _look(self) -> None:
+        self._timer = self._clock.call_later(LOOK_S, self._look)
+        candidates = tuple(sorted(self._candidates()))
+        self._looks += 1
+        if candidates != self._looked_at or self._looks >= LOOKS_UNTIL_ALL:
+            self._looked_at, self._looks = candidates, 0
+            self._compare(candidates)
+
+    def _compare(self, candidates: tuple[str, ...]) -> None:
+        """What runs here with what should."""
+        mine = {
+            (record.vhost, record.name): record
+            for record in self._catalog.parameters()
+            if record.component == COMPONENT and owner_of(record.vhost, record.name, candidates) == self._node
+        }
+        for key, one in list(self._here.items()):
+            if key not in mine or mine[key].value != one.record.value:
+                self._end(key)
+        for key, record in mine.items():
+            if key not in self._here:
+                self._begin(key, record)
+
+    def _begin(self, key: Key, record: ParameterRecord) -> None:
+        now_ms = self._clock.wall_ms()
+        try:
+            definition = read_definition(record.name, record.value)
+        except DefinitionError as error:
+            self._here[key] = _Here(record, None, None, None, f"not a valid shovel: {error}", now_ms)
+            self._logger.warning("shovel '%s' in vhost '%s' cannot run: %s", record.name, record.vhost, error)
+            return
+        doors = AmqpDoors(record.name, definition, self._net, self._clock, self._fraction)
+        shovel = Shovel(
+            definition,
+            doors,
+            lambda: self._forward_entry(record, definition, doors),
+            self._clock,
+            self._fraction,
+            on_finished=lambda: self._finished(key),
+            on_ended=lambda reason: self._ended(record, reason),
+        )
+        self._here[key] = _Here(record, definition, shovel, doors, "", now_ms)
+        self._logger.info("shovel '%s' in vhost '%s' starts on this node", record.name, record.vhost)
+        shovel.start()
+
+    def _end(self, key: Key) -> None:
+        one = self._here.pop(key)
+        if one.shovel is not None:
+            one.shovel.stop()
+            self._logger.info("shovel '%s' in vhost '%s' ends on this node", one.record.name, one.record.vhost)
+
+    def _ended(self, record: ParameterRecord, reason: str) -> None:
+        self._logger.warning("shovel '%s' in vhost '%s' was interrupted: %s", record.name, record.vhost, reason)
+
+    def _finished(self, key: Key) -> None:
+        one = self._here[key]
+        one.finished = True
+        self._logger.info("shovel '%s' in vhost '%s' has moved all that it was to move", *reversed(key))
+        self._clear(key)
+
+    def _clear(self, key: Key) -> None:
+        """Try again for as long as it is not done: without a majority it cannot be."""
+        one, current = self._here.get(key), self._catalog.parameter(key[0], COMPONENT, key[1])
+        if self._stopped or one is None or not one.finished or current is None or current.value != one.record.value:
+            return
+        clearing = self._submit(ClearParameter(key[0], COMPONENT, key[1]))
+        clearing.then(lambda _: None, lambda _: self._clear_later(key))
+
+    def _clear_later(self, key: Key) -> None:
+        self._clock.call_later(LOOK_S, lambda: self._clear(key))
+
+    def _forward_entry(self, record: ParameterRecord, definition: ShovelDefinition, doors: AmqpDoors) -> dict[str, str]:
+        names = {
+            "src-queue": definition.source.queue,
+            "src-exchange": definition.source.exchange,
+            "src-exchange-key": definition.source.exchange_key if definition.source.exchange is not None else None,
+            "dest-queue": definition.destination.queue,
+            "dest-exchange": definition.destination.exchange,
+            "dest-exchange-key": definition.destination.exchange_key,
+        }
+        return {
+            "shovelled-by": self._cluster_name,
+            "shovel-type": "dynamic",
+            "shovel-name": record.name,
+            "shovel-vhost": record.vhost,
+            "src-uri": doors.source_uri,
+            "dest-uri": doors.destination_uri,
+            **{name: value for name, value in names.items() if value is not None},
+        }
+
+    # ------------------------------------------------------------------------- NodeShovelsPort
+
+    def facts(self) -> list[ShovelFacts]:
+        return [_facts(key, one) for key, one in sorted(self._here.items())]
+
+    def restart(self, vhost: str, name: str) -> bool:
+        one = self._here.get((vhost, name))
+        if one is None:
+            return False
+        if one.shovel is not None and not one.finished:
+            one.shovel.restart()
+        return True
+
+
+_INVALID = ShovelStatus(ShovelState.TERMINATED, "", 0, None, None, 0, 0, 0, 0, 0, 0)
+_NO_END = ShovelEnd("", "", "", None, None)
+
+
+def _facts(key: Key, one: _Here) -> ShovelFacts:
+    status = _INVALID if one.shovel is None else one.shovel.status()
+    source = destination = _NO_END
+    if one.definition is not None and one.doors is not None:
+        src, dest = one.definition.source, one.definition.destination
+        key_of_source = None if src.exchange is None else src.exchange_key
+        source = ShovelEnd(one.doors.source_uri, src.protocol, src.queue or "", src.exchange, key_of_source)
+        destination = ShovelEnd(
+            one.doors.destination_uri, dest.protocol, dest.queue or "", dest.exchange, dest.exchange_key
+        )
+    return ShovelFacts(
+        *key,
+        status.state.value,
+        one.objection or status.reason,
+        status.since_ms or one.since_ms,
+        source,
+        destination,
+        status.remaining,
+        status.remaining_unacked,
+        status.pending,
+        status.unconfirmed,
+        status.forwarded,
+        status.returned,
+        status.restarts,
+        status.stalls,
+    )

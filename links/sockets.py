@@ -1,0 +1,109 @@
+"""LinkNet and LinkClock on asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import cast
+
+from links.world import Cancel, LinkTimer, SocketUser, TlsTerms
+
+WRITE_BUFFER_HIGH_BYTES = 1_048_576
+READ_BYTES = 131_072  # at once: where each message is rewritten, small ones of that much take 10 ms
+
+
+class LinkLoopClock:
+    """The time of the node, and timers of its event loop."""
+
+    def __init__(self, monotonic: Callable[[], float], wall_ms: Callable[[], int]) -> None:
+        self.monotonic = monotonic
+        self.wall_ms = wall_ms
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> LinkTimer:
+        return asyncio.get_running_loop().call_later(delay_s, callback)
+
+
+class LinkSockets:
+    """Opens connections. `local`: where this node's own AMQP listener is, for URIs without a host."""
+
+    def __init__(self, local: Callable[[], tuple[str, int, bool] | None]) -> None:
+        self._local = local
+
+    def connect(self, host: str, port: int, tls: TlsTerms | None, timeout_s: float, events: SocketUser) -> Cancel:
+        task = asyncio.get_running_loop().create_task(self._connect(host, port, tls, timeout_s, events))
+        return lambda: cast("None", task.cancel())
+
+    async def _connect(self, host: str, port: int, tls: TlsTerms | None, timeout_s: float, user: SocketUser) -> None:
+        if not host:
+            local = self._local()
+            if local is None:
+                user.lost("this node has no AMQP listener to reach this cluster by")
+                return
+            host, port, within_tls = local
+            tls = TlsTerms("", verify=False) if within_tls else None
+        try:
+            context = None if tls is None else client_context(tls)
+            name = None if tls is None else tls.server_name or host
+            connecting = asyncio.get_running_loop().create_connection(
+                lambda: _LinkProtocol(user), host, port, ssl=context, server_hostname=name
+            )
+            await asyncio.wait_for(connecting, timeout_s)
+        except (OSError, ValueError, TimeoutError) as error:  # ssl.SSLError is an OSError
+            user.lost(f"cannot connect to {host} port {port}: {error or 'timed out'}")
+
+
+def client_context(terms: TlsTerms) -> ssl.SSLContext:
+    """Raises OSError or ValueError for files that cannot be read."""
+    context = ssl.create_default_context(cafile=terms.ca_file or None)
+    if not terms.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if terms.certificate_file:
+        context.load_cert_chain(terms.certificate_file, terms.key_file or None)
+    return context
+
+
+class _LinkProtocol(asyncio.BufferedProtocol):
+    """One connection, as its user sees it: fulfils LinkSocket."""
+
+    def __init__(self, user: SocketUser) -> None:
+        self._user = user
+        self._transport: asyncio.Transport | None = None
+        self._input = bytearray(READ_BYTES)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(WRITE_BUFFER_HIGH_BYTES)
+        self._user.connected(self)
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return self._input
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._user.received(bytes(memoryview(self._input)[:nbytes]))
+
+    def pause_writing(self) -> None:
+        self._user.writable(False)
+
+    def resume_writing(self) -> None:
+        self._user.writable(True)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._user.lost(f"the connection was lost: {exc}" if exc else "the broker closed the connection")
+
+    def write(self, data: bytes) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def pause_reading(self) -> None:
+        if self._transport is not None and self._transport.is_reading():
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()

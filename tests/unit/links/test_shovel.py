@@ -1,0 +1,333 @@
+"""links/shovel/shovel.py over doors and a clock that a test holds in its hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from links.amqp.events import Confirmed, Delivered, PublishReturned
+from links.shovel.definition import read_definition
+from links.shovel.shovel import IN_FLIGHT_BYTES_MAX, STALL_S, Shovel
+from links.shovel.shovel_status import ShovelState
+from native.content import encode, messages
+
+
+class HandClock:
+    """Time goes on when the test says so; timers are called in their order."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self._timers: list[HandTimer] = []
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def wall_ms(self) -> int:
+        return int(self.now * 1000)
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> HandTimer:
+        timer = HandTimer(self.now + delay_s, callback)
+        self._timers.append(timer)
+        return timer
+
+    def advance(self, seconds: float) -> None:
+        end = self.now + seconds
+        while due := [one for one in self._timers if not one.cancelled and one.at <= end]:
+            first = min(due, key=lambda one: one.at)
+            self._timers.remove(first)
+            self.now = max(self.now, first.at)
+            first.callback()
+        self.now = end
+
+
+class HandTimer:
+    def __init__(self, at: float, callback: Callable[[], None]) -> None:
+        self.at, self.callback, self.cancelled = at, callback, False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class Ends:
+    """Both doors: writes down what the shovel asks of them."""
+
+    source_uri = "amqp://source"
+    destination_uri = "amqp://destination"
+
+    def __init__(self) -> None:
+        self.said: list[Any] = []
+        self.opened = 0
+
+    def open_destination(self, shovel: Shovel) -> Ends:
+        self.opened += 1
+        self.said.append("open destination")
+        return self
+
+    def open_source(self, shovel: Shovel) -> Ends:
+        self.said.append("open source")
+        return self
+
+    def acknowledge(self, first: int, last: int, *, multiple: bool) -> None:
+        self.said.append(("ack", first, last, multiple))
+
+    def give_back(self, first: int, last: int) -> None:
+        self.said.append(("nack", first, last))
+
+    def publish(self, exchange: bytes, routing_key: bytes, content: bytes, count: int, *, mandatory: bool) -> None:
+        bodies = [body for _, body in messages(content, 0, count)]
+        self.said.append(("publish", exchange, routing_key, bodies, mandatory))
+
+    def pause(self) -> None:
+        self.said.append("pause")
+
+    def resume(self) -> None:
+        self.said.append("resume")
+
+    def close(self) -> None:
+        self.said.append("close")
+
+    def heard(self) -> list[Any]:
+        said, self.said = self.said, []
+        return said
+
+
+class Bench:
+    """A shovel that is running."""
+
+    def __init__(self, message_count: int = 0, **value: Any) -> None:
+        given = {"src-uri": "amqp://s", "src-queue": "from", "dest-uri": "amqp://d", "dest-queue": "to"}
+        given |= {key.replace("_", "-"): one for key, one in value.items()}
+        self.clock, self.ends = HandClock(), Ends()
+        self.finished = 0
+        self.shovel = Shovel(
+            read_definition("s", given), self.ends, dict, self.clock, lambda: 0.5, on_finished=self._finish
+        )
+        self.shovel.start()
+        self.run(message_count)
+
+    def _finish(self) -> None:
+        self.finished += 1
+
+    def run(self, message_count: int = 0) -> None:
+        self.shovel.destination_ready()
+        self.shovel.source_ready(message_count)
+        self.ends.heard()
+
+    def deliver(self, first: int, *bodies: bytes) -> None:
+        content = b"".join(encode(b"\0\0", body) for body in bodies)
+        names = (1, b"c", first, False, b"", b"from", len(bodies), content, sum(map(len, bodies)))
+        self.shovel.delivered(Delivered(*names, False, 0, None, None, 0))
+
+    def confirm(self, first: int, last: int, *, multiple: bool = False, ok: bool = True) -> None:
+        self.shovel.confirmed(Confirmed(1, first, last, multiple, ok))
+
+
+def test_a_message_is_acknowledged_when_the_destination_has_confirmed_it_and_not_before() -> None:
+    bench = Bench()
+    bench.deliver(1, b"a", b"b")
+    assert bench.ends.heard() == [("publish", b"", b"to", [b"a", b"b"], True)]
+    bench.confirm(2, 2)
+    assert bench.ends.heard() == [("ack", 2, 2, False)]
+    bench.confirm(1, 1)
+    assert bench.ends.heard() == [("ack", 1, 1, True)]
+    assert bench.shovel.status().forwarded == 2
+
+
+def test_confirms_of_many_are_one_acknowledgement() -> None:
+    bench = Bench()
+    bench.deliver(1, b"a", b"b")
+    bench.deliver(3, b"c")
+    bench.ends.heard()
+    bench.confirm(3, 3, multiple=True)
+    assert bench.ends.heard() == [("ack", 1, 3, True)]
+
+
+def test_what_the_destination_refuses_goes_back() -> None:
+    bench = Bench()
+    bench.deliver(1, b"a", b"b", b"c")
+    bench.ends.heard()
+    bench.confirm(2, 2, ok=False)
+    bench.confirm(3, 3, multiple=True)
+    assert bench.ends.heard() == [("nack", 2, 2), ("ack", 1, 1, True), ("ack", 3, 3, True)]
+
+
+def test_what_no_queue_wants_goes_back_after_a_pause() -> None:
+    bench = Bench(reconnect_delay=5)
+    bench.deliver(1, b"a", b"b")
+    bench.ends.heard()
+    bench.shovel.returned(PublishReturned(1, 312, "NO_ROUTE", "", "to", b"b"))
+    bench.confirm(2, 2, multiple=True)
+    assert bench.ends.heard() == [("ack", 1, 1, True)]
+    bench.clock.advance(4.9)
+    assert bench.ends.heard() == []
+    bench.clock.advance(0.2)
+    assert bench.ends.heard() == [("nack", 2, 2)]
+    assert bench.shovel.status().returned == 1
+
+
+def test_a_return_of_something_else_begins_again() -> None:
+    bench = Bench()
+    bench.deliver(1, b"a")
+    bench.shovel.returned(PublishReturned(1, 312, "NO_ROUTE", "", "to", b"other"))
+    status = bench.shovel.status()
+    assert (status.state, status.unconfirmed) == (ShovelState.TERMINATED, 0)
+    assert "was not on its way" in status.reason
+
+
+def test_on_publish_acknowledges_at_once() -> None:
+    bench = Bench(ack_mode="on-publish")
+    bench.deliver(1, b"a", b"b")
+    assert bench.ends.heard() == [("publish", b"", b"to", [b"a", b"b"], False), ("ack", 1, 2, True)]
+
+
+def test_no_ack_acknowledges_nothing() -> None:
+    bench = Bench(ack_mode="no-ack")
+    bench.deliver(1, b"a")
+    assert bench.ends.heard() == [("publish", b"", b"to", [b"a"], False)]
+
+
+class TestDeleteAfter:
+    def test_so_many_are_forwarded_and_then_it_is_over(self) -> None:
+        bench = Bench(src_delete_after=2)
+        bench.deliver(1, b"a", b"b", b"c")
+        assert bench.ends.heard() == [("publish", b"", b"to", [b"a", b"b"], True)]
+        bench.confirm(1, 1)
+        assert (bench.finished, bench.shovel.status().remaining_unacked) == (0, 1)
+        bench.confirm(2, 2)
+        assert bench.finished == 1
+        assert bench.ends.heard() == [("ack", 1, 1, True), ("ack", 2, 2, True), "close", "close"]
+
+    def test_what_was_refused_does_not_count(self) -> None:
+        bench = Bench(src_delete_after=1)
+        bench.deliver(1, b"a", b"b")
+        bench.confirm(1, 1, ok=False)
+        assert bench.ends.heard()[-2:] == [("nack", 1, 1), ("publish", b"", b"to", [b"b"], True)]
+        bench.confirm(2, 2)
+        assert bench.finished == 1
+
+    def test_an_empty_queue_is_moved_at_once(self) -> None:
+        assert Bench(0, src_delete_after="queue-length").finished == 1
+
+    def test_after_a_restart_it_goes_on_with_what_is_left(self) -> None:
+        bench = Bench(3, src_delete_after="queue-length", reconnect_delay=1)
+        bench.deliver(1, b"a", b"b")
+        bench.confirm(1, 2)
+        bench.shovel.source_ended("gone")
+        bench.clock.advance(2)
+        bench.run(1)
+        bench.deliver(1, b"c")
+        bench.confirm(1, 1)
+        assert bench.finished == 1
+
+    def test_what_was_on_its_way_when_it_broke_is_still_to_be_moved(self) -> None:
+        bench = Bench(2, src_delete_after="queue-length", reconnect_delay=1)
+        bench.deliver(1, b"a", b"b")
+        bench.shovel.destination_ended("gone")
+        assert bench.shovel.status().remaining == 2
+
+
+class TestEnds:
+    def test_it_begins_again_with_growing_pauses(self) -> None:
+        bench = Bench(reconnect_delay=4)
+        for pause in (4, 8, 16, 32, 60, 60):
+            opened = bench.ends.opened
+            bench.shovel.destination_ended("refused")
+            assert bench.shovel.status().state is ShovelState.TERMINATED
+            bench.clock.advance(pause - 0.1)
+            assert bench.ends.opened == opened
+            bench.clock.advance(0.2)
+            assert bench.ends.opened == opened + 1
+
+    def test_after_a_message_has_arrived_pauses_are_short_again(self) -> None:
+        bench = Bench(reconnect_delay=4)
+        bench.shovel.source_ended("gone")
+        bench.clock.advance(4)
+        bench.run()
+        bench.deliver(1, b"a")
+        bench.confirm(1, 1)
+        bench.shovel.source_ended("gone")
+        bench.clock.advance(4)
+        assert bench.shovel.status().state is ShovelState.STARTING
+
+    def test_without_a_delay_it_stays_ended(self) -> None:
+        bench = Bench(reconnect_delay=0)
+        bench.shovel.source_ended("gone")
+        bench.clock.advance(1000)
+        status = bench.shovel.status()
+        assert (status.state, status.reason) == (ShovelState.TERMINATED, "source: gone")
+
+    def test_tags_out_of_turn_begin_again_rather_than_acknowledge_the_wrong_message(self) -> None:
+        bench = Bench()
+        bench.deliver(2, b"a")
+        assert bench.shovel.status().reason == "the source delivered tag 2 out of turn"
+
+
+class TestPressure:
+    def test_nothing_is_published_while_the_destination_is_blocked(self) -> None:
+        bench = Bench()
+        bench.shovel.blocked("low on memory")
+        bench.deliver(1, b"a")
+        assert bench.ends.heard() == []
+        assert (bench.shovel.status().state, bench.shovel.status().pending) == (ShovelState.BLOCKED, 1)
+        bench.shovel.blocked(None)
+        assert bench.ends.heard() == [("publish", b"", b"to", [b"a"], True)]
+        assert bench.shovel.status().state is ShovelState.RUNNING
+
+    def test_a_destination_that_reads_slowly_is_flow(self) -> None:
+        bench = Bench()
+        bench.shovel.writable(False)
+        assert bench.shovel.status().state is ShovelState.FLOW
+
+    def test_the_source_is_not_read_while_too_much_is_on_its_way(self) -> None:
+        bench = Bench()
+        bench.deliver(1, b"x" * IN_FLIGHT_BYTES_MAX)
+        assert bench.ends.heard()[-1] == "pause"
+        bench.confirm(1, 1)
+        assert bench.ends.heard() == [("ack", 1, 1, True), "resume"]
+
+
+class TestWatchdog:
+    def test_work_that_does_not_move_begins_again_and_is_counted(self) -> None:
+        bench = Bench()
+        bench.deliver(1, b"a")
+        bench.ends.heard()
+        bench.clock.advance(STALL_S + 6)
+        status = bench.shovel.status()
+        assert (status.stalls, status.restarts, status.state) == (1, 1, ShovelState.STARTING)
+        assert status.reason.startswith("stalled: 1 messages waited, and none moved for ")
+        assert bench.ends.heard() == ["close", "close", "open destination"]
+
+    def test_nothing_to_do_is_no_stall(self) -> None:
+        bench = Bench()
+        bench.clock.advance(1000)
+        assert bench.shovel.status().stalls == 0
+
+    def test_a_destination_that_said_that_it_is_blocked_is_waited_for(self) -> None:
+        bench = Bench()
+        bench.deliver(1, b"a")
+        bench.shovel.blocked("low on disk")
+        bench.clock.advance(1000)
+        assert bench.shovel.status().stalls == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"dest-queue": "q"}, (b"", b"q")),
+        ({"dest-exchange": "e"}, (b"e", b"from")),
+        ({"dest-exchange": "e", "dest-exchange-key": "k"}, (b"e", b"k")),
+        ({}, (b"", b"from")),
+    ],
+)
+def test_where_messages_go(value: dict[str, Any], expected: tuple[bytes, bytes]) -> None:
+    bench = Bench()
+    given = {"src-uri": "amqp://s", "src-queue": "from", "dest-uri": "amqp://d", **value}
+    bench.shovel = Shovel(
+        read_definition("s", given), bench.ends, dict, bench.clock, lambda: 0.5, on_finished=lambda: None
+    )
+    bench.shovel.start()
+    bench.run()
+    bench.deliver(1, b"a")
+    assert bench.ends.heard()[0][1:3] == expected

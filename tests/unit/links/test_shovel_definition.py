@@ -1,0 +1,68 @@
+"""links/shovel/definition.py: RabbitMQ's keys and texts, and no secret in any of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from links.shovel.definition import DefinitionError, read_definition
+
+LEAST = {"src-uri": "amqp://u:hush@s", "src-queue": "q", "dest-uri": "amqp://u:hush@d"}
+
+
+def test_what_is_not_said_is_as_rabbitmq_has_it() -> None:
+    read = read_definition("s", LEAST)
+    assert (read.ack_mode, read.reconnect_delay_s) == ("on-confirm", 5.0)
+    assert (read.source.prefetch, read.source.delete_after, read.source.protocol) == (1000, "never", "amqp091")
+    assert (read.destination.queue, read.destination.exchange, read.destination.exchange_key) == (None, None, None)
+
+
+def test_older_names_mean_the_same() -> None:
+    value = {"prefetch-count": 7, "delete-after": 9, "add-forward-headers": True, "publish-properties": {"app-id": "x"}}
+    read = read_definition("s", LEAST | value)
+    assert (read.source.prefetch, read.source.delete_after) == (7, 9)
+    assert (read.destination.forward_headers, read.destination.properties) == (True, {"app_id": "x"})
+
+
+def test_no_secret_is_in_its_description() -> None:
+    assert "hush" not in repr(read_definition("s", LEAST))
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"src-queue": None}, "src-queue should be binary, actually was None"),
+        ({"src-exchange": "x"}, "Cannot specify 'src-exchange' and 'src-queue'"),
+        ({"dest-queue": "a", "dest-exchange": "b"}, "Cannot specify 'dest-exchange' and 'dest-queue'"),
+        ({"ack-mode": "no-ack", "src-delete-after": 5}, "Cannot specify 'no-ack' and numerical 'delete-after'"),
+        ({"ack-mode": "maybe"}, "ack-mode should be one of on-confirm, on-publish, no-ack, actually was 'maybe'"),
+        ({"delete-after": "soon"}, 'src-delete-after should be number, "never" or "queue-length", actually was'),
+        ({"delete-after": 0}, "src-delete-after should be number"),
+        ({"prefetch-count": "5"}, "src-prefetch-count should be a number, actually was '5'"),
+        ({"prefetch-count": 65_536}, "src-prefetch-count should be between 0 and 65535"),
+        ({"reconnect-delay": -1}, "reconnect-delay should be between 0 and 86400 seconds"),
+        ({"dest-predeclared": 1}, "dest-predeclared should be boolean, actually was 1"),
+        ({"src-queue": "q" * 256}, "src-queue should be at most 255 bytes"),
+        ({"src-queue-args": []}, "src-queue-args should be a map"),
+        ({"dest-publish-properties": {"colour": 1}}, "there is no message property"),
+        ({"dest-publish-properties": {"priority": 300}}, "priority is between 0 and 255"),
+        ({"unknown": 1}, "Unrecognised terms unknown in s"),
+        ({"src-protocol": "amqp10"}, "src-protocol should be one of amqp091, local"),
+        ({"src-uri": []}, "src-uri should have at least one URI"),
+        ({"src-uri": ["amqp://u:hush@h", 5]}, "src-uri should be binary, actually was int"),
+        ({"src-uri": "amqp://u:hush@h:x"}, '"amqp://h:x" not a valid URI'),
+        ({"dest-uri": "amqp:///v"}, '"amqp:///v" names no user'),
+    ],
+)
+def test_what_is_wrong_is_said(change: dict[str, Any], text: str) -> None:
+    with pytest.raises(DefinitionError) as raised:
+        read_definition("s", LEAST | change)
+    assert text in str(raised.value)
+    assert "hush" not in str(raised.value)
+
+
+@pytest.mark.parametrize("value", [None, [], "text", 5])
+def test_what_is_no_object_is_refused(value: Any) -> None:
+    with pytest.raises(DefinitionError, match="s not a list"):
+        read_definition("s", value)
