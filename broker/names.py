@@ -15,6 +15,8 @@ DEFAULT_EXCHANGE = ""
 DEFAULT_EXCHANGE_ALIAS = "amq.default"
 DIRECT_REPLY_TO = "amq.rabbitmq.reply-to"
 RESERVED_PREFIX = "amq."
+# Of the queue in which the messages of an x-delayed-message exchange wait; the exchange's name follows.
+HOLDING_PREFIX = "amq.delayed."
 _SERVER_NAMED_BYTES = 16
 
 
@@ -54,6 +56,29 @@ def check_not_reserved(kind: str, name: str) -> None:
     """Only the broker makes names that begin with amq."""
     if is_reserved(name):
         raise AccessRefused(f"{kind} name '{name}' contains reserved prefix 'amq.*'")
+
+
+def holding_queue(exchange: str) -> str:
+    """The queue in which the messages of this delayed exchange wait."""
+    return HOLDING_PREFIX + exchange
+
+
+def is_holding(queue: str) -> bool:
+    """Whether a queue of this name keeps messages that are to be routed later."""
+    return queue.startswith(HOLDING_PREFIX)
+
+
+def delayed_exchange(queue: str) -> str:
+    """The exchange whose messages wait in this queue."""
+    return queue.removeprefix(HOLDING_PREFIX)
+
+
+def check_not_holding(queue: str) -> None:
+    """Clients neither read nor write what waits in it: only its exchange does."""
+    if is_holding(queue):
+        raise AccessRefused(
+            f"queue '{queue}' keeps the delayed messages of exchange '{delayed_exchange(queue)}': it is not for clients"
+        )
 
 
 def check_not_default_exchange(name: str) -> None:

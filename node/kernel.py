@@ -29,6 +29,7 @@ from broker.broker import Authenticator, Broker, TokenLogins
 from broker.catalog.catalog import Catalog, default_commands
 from broker.catalog.commands.catalog_commands import AddNode, Command, JoinNode, NodeStarted, SetClusterId
 from broker.catalog.commands.metadata_entry import ENTRY_NEWEST, WhenAndWho
+from broker.catalog.holding_queues import HoldingMetadata
 from broker.history_level import HistoryLevel
 from broker.pending import Pending
 from broker.records import NodeRecord, QueueRecord
@@ -203,7 +204,7 @@ class Kernel:
         self.broker = broker = self._parts.broker(
             node=place.name,
             catalog=metadata.catalog,
-            metadata=PlacingMetadata(metadata, self.places),
+            metadata=HoldingMetadata(PlacingMetadata(metadata, self.places), metadata.catalog, place.name),
             authenticator=authenticator,
             turns=turns,
             tick_at=self._tick_broker_at,
@@ -361,6 +362,7 @@ class Kernel:
             partial(name_of_node, self.metadata.catalog),
             alone=lambda: member.alone,
             is_behind=lambda: member.catalog_is_behind,
+            delays=records.delays,
         )
         reports = QueueReports(
             on_damaged=self._repair_member,

@@ -1,10 +1,11 @@
 """Dead letters at least once: the leader's node publishes what the machine holds, and has it forgotten when it has arrived.
 
 At most IN_FLIGHT_MAX messages are on their way. One that some of its new queues refuse is tried again after RETRY_MS with those
-that do not have it yet, and those behind it wait. One that has nowhere to go, because nothing is bound or all ways lead back to
-where it died unrejected, holds nobody up: it is tried again later and later, up to every NOWHERE_RETRY_MS_MAX, until somebody
-changes what is declared. Nothing that died here is dropped, however long that takes. A new leader begins with the oldest again,
-and does not know who has it, so a message may arrive twice.
+that do not have it yet, and those behind it wait. Delayed messages that are released (quorum/holding.py) go by the same way;
+there are RELEASED_MAX on their way, and one that is refused holds up no other. One that has nowhere to go, because nothing is
+bound or all ways lead back to where it died unrejected, holds nobody up: it is tried again later and later, up to every
+NOWHERE_RETRY_MS_MAX, until somebody changes what is declared. Nothing that died here is dropped, however long that takes. A new
+leader begins with the oldest again, and does not know who has it, so a message may arrive twice.
 
 When to try again is counted by the monotonic clock: a wall clock that is set back must not hold up anybody.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from broker.names import is_holding
 from broker.queues.queue_type import Arrival, DeadMessage, Queue, QueueHost
 from native.content import skip
 from quorum.bodies import counted
@@ -24,6 +26,7 @@ from raft.core.errors import Damaged
 from replicated.ports import QueuePorts
 
 IN_FLIGHT_MAX = 32
+RELEASED_MAX = 256
 RETRY_MS = 3_000
 NOWHERE_RETRY_MS_MAX = 60_000
 NOWHERE_MAX = 1_000  # messages that are gone past; when there are more, all wait
@@ -43,6 +46,9 @@ class DeadLetterWorker:
         self, queue: Queue, group: int, member: QueueMember, ports: QueuePorts, host: QueueHost, propose: Propose
     ) -> None:
         self._queue = queue
+        # Delayed messages do not wait for each other: one whose queue is full must not make the others late.
+        self._refused_wait_alone = is_holding(queue.record.name)
+        self._in_flight_max = RELEASED_MAX if self._refused_wait_alone else IN_FLIGHT_MAX
         self._group = group
         self._ports = ports
         self._host = host
@@ -50,8 +56,8 @@ class DeadLetterWorker:
         self._propose = propose
         self._in_flight: set[int] = set()  # ids that were published, or whose settling was proposed
         self._reached: dict[int, set[int]] = {}  # by id of one that was published: numbers of queues that have it
-        # Ids of those with nowhere to go: when to try again, after how long. All are held, or were at the last look: what an
-        # earlier leader settled may leave now.
+        # Ids of those with nowhere to go, or that wait alone: when to try again, after how long. All are held, or were at the
+        # last look: what an earlier leader settled may leave now.
         self._nowhere: dict[int, tuple[int, int]] = {}
         self._arrived: list[int] = []
         self._settling = False
@@ -77,12 +83,12 @@ class DeadLetterWorker:
             return
         self._retry_at = None
         self._settle()
-        limit = 2 * IN_FLIGHT_MAX + len(self._nowhere)
+        limit = 2 * self._in_flight_max + len(self._nowhere)
         found = self._member.machine.dead_letters(limit=limit)
         self._forget_gone(found, limit)
         for dead in found:
             for offset in range(dead.piece.length):
-                if len(self._in_flight) >= IN_FLIGHT_MAX:
+                if len(self._in_flight) >= self._in_flight_max:
                     return
                 if not self._may_go(dead.first_id + offset, now):
                     continue
@@ -136,6 +142,8 @@ class DeadLetterWorker:
         now = self._now_ms()
         if arrived is not Arrival.REFUSED:
             self._reached.pop(number, None)
+        elif self._refused_wait_alone:
+            arrived = Arrival.NOWHERE
         if arrived is Arrival.ARRIVED:
             self._nowhere.pop(number, None)
             self._arrived.append(number)

@@ -18,6 +18,7 @@ from raft.core.messages import NodeId
 from replicated.leader_route import OnAnswer
 from replicated.ports import QueuePorts
 from replicated.queue_time import QueueTime
+from replicated.steady_time import SteadyTime
 
 
 class QueueEntries:
@@ -31,11 +32,14 @@ class QueueEntries:
         ports: QueuePorts,
         on_news: Callable[[QueueNews], None],
         on_refused: Callable[[str], None],
+        *,
+        is_steady: bool = False,
     ) -> None:
+        """`is_steady`: nothing may be early in it, whatever becomes of the wall clock."""
         self.member: QueueMember | None = None  # this node's, if it has one
         self._group = group
         self._groups = ports.groups
-        self._time = QueueTime(ports.wall_ms, ports.monotonic)
+        self._time = (SteadyTime if is_steady else QueueTime)(ports.wall_ms, ports.monotonic)
         self._on_news = on_news
         self._on_refused = on_refused
 

@@ -27,6 +27,7 @@ from quorum.fifo.commands import ConsumerKey, NodeDown, NodeUp, Op, Policy, Sess
 from quorum.fifo.effects import DeadHeld, DeadLetter, Deliver, Effect, Unused
 from quorum.fifo.results import Result
 from quorum.fifo.rules import Rules
+from quorum.holding import Orphanage
 from quorum.letters import Delivery, QueueNews
 from quorum.member import QueueMember
 from quorum.subscription import FIRST_ID
@@ -103,6 +104,7 @@ class Leading:
         self._under_way: set[type] = set()  # of what was proposed here and is not answered: once is enough
         self._used_at = ports.wall_ms()
         self._worker = DeadLetterWorker(queue, queue.group, member, ports, host, self.propose)
+        self._orphanage = Orphanage(queue, host, catalog.delays)
         self._unused_since: int | None = None  # as the machine counts; it should be deleted, unless it was used since
         self._deletion_pause = Interval(EXPIRES_RETRY_MS)
         self.group = LeaderDuties(queue, ports, catalog, verdicts, lambda version: self.propose_once(Upgrade(version)))
@@ -187,6 +189,7 @@ class Leading:
         self._check_nodes()
         self._worker.look()
         self.group.check(now)
+        self._orphanage.check(now)
         self._try_again_to_delete(now)
         for node in [node for node, one in self._attendants.items() if one.until <= now]:
             del self._attendants[node]

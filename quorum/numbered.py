@@ -2,7 +2,8 @@
 is stored once, however often it is published, by whatever connection and on whatever node.
 
 Each of them is an operation of its own. A message with only one of the headers, or with values that are no name and number, is
-published as if it had neither. So is a dead letter: it was stored once where it died, and dead letters come in any order.
+published as if it had neither. So is a dead letter, and what an exchange has delayed: it was stored once where it died or
+waited, and may come in any order.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ _PRODUCER_FIELD = bytes((len(PRODUCER),)) + PRODUCER.encode()  # as it stands in
 
 
 def may_be_numbered(run: Run) -> bool:
-    """False is sure, and cheap."""
-    return bool(run.look & LOOK_HEADERS) and _PRODUCER_FIELD in run.content
+    """False is sure, and cheap. Not so where another queue had it before."""
+    return bool(run.look & LOOK_HEADERS) and run.died_in is None and _PRODUCER_FIELD in run.content
 
 
 def producer_of_single(run: Run) -> Producer | None:

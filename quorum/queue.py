@@ -28,6 +28,7 @@ from broker.messages.browsed import Browsed
 from broker.messages.confirms import Receipt
 from broker.messages.message import Run
 from broker.messages.run_parts import one_by_one
+from broker.names import is_holding
 from broker.pending import Pending
 from broker.queues.consumer import Consumer
 from broker.queues.queue_type import Got, HeldSlice, Outcome, QueueHost, QueueStatistics, Slice
@@ -39,6 +40,7 @@ from quorum.fifo.commands import SessionKey, Tick, Who
 from quorum.fifo.effects import ActiveChanged, DeadLetter, Deliver, Effect, TimedOut
 from quorum.fifo.results import ResultCode
 from quorum.gets import Gets
+from quorum.holding import HOLDING_RULES, held
 from quorum.leading import Leading
 from quorum.letters import NO_NEWS, LetterKind, QueueNews
 from quorum.local_consumers import LocalConsumers, waiting_delivery
@@ -85,9 +87,10 @@ class QuorumQueue(Owner):
         self.record = record
         self.group = group
         self.deleted = False
+        self._holds = is_holding(record.name)  # messages of a delayed exchange
         self._keep_to(effective)
         self.session = QueueSession(key, self, None if ports.actor_number is nobody else ports.actor_number)
-        self.entries = QueueEntries(group, ports, self.heard, on_refused)
+        self.entries = QueueEntries(group, ports, self.heard, on_refused, is_steady=self._holds)
         self.route = LeaderRoute(group, ports, self.member_nodes, self.entries)
         self.member: QueueMember | None = None
         self.leading: Leading | None = None
@@ -109,8 +112,8 @@ class QuorumQueue(Owner):
         self.consumers = LocalConsumers(self, ports, host, self._figures)
 
     def _keep_to(self, effective: EffectiveArguments) -> None:
-        self.rules = rules_for(self.record.arguments, effective)
-        self._joins = not self.rules.reject_publish and self.rules.max_length_bytes is None
+        self.rules = HOLDING_RULES if self._holds else rules_for(self.record.arguments, effective)
+        self._joins = self._holds or (not self.rules.reject_publish and self.rules.max_length_bytes is None)
         self._one_by_one = effective.one_by_one
 
     # where it is
@@ -327,7 +330,10 @@ class QuorumQueue(Owner):
             receipt.refused()
             return
         self._figures.published += run.count
-        if self._one_by_one or may_be_numbered(run):
+        if self._holds:
+            for one, owed in held(run, receipt):
+                self.session.enqueue(one, owed, joined=True, producer=producer_of_single(one))
+        elif self._one_by_one or may_be_numbered(run):
             for one, owed in one_by_one(run, receipt, 1):
                 self.session.enqueue(one, owed, joined=False, producer=producer_of_single(one))
         else:

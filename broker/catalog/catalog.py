@@ -31,9 +31,10 @@ from broker.catalog.parts.namespace import Namespace, identity_of
 from broker.catalog.proposed_queue import kind_of, proposed_queue
 from broker.errors import NotFound, PreconditionFailed, ResourceLocked
 from broker.exchanges.bindings import Destination
+from broker.exchanges.delayed_exchange import DELAYED_KIND, DELAYED_TYPE, routing_kind
 from broker.exchanges.exchange import check_binding, check_kind
 from broker.limits import VHOST_LIMITS, check_limits, given_limits
-from broker.names import check_length, check_name, labelled, not_found
+from broker.names import check_length, check_name, check_not_holding, delayed_exchange, is_holding, labelled, not_found
 from broker.records import (
     BindingRecord,
     CatalogHead,
@@ -287,9 +288,8 @@ class Catalog(CatalogNodes, CatalogUsers, CatalogPolicies):
             ("internal", wish.internal, current.internal),
         ):
             check_field_equivalent(field, "exchange", wish.name, wish.vhost, received, found)
-        check_arguments_equivalent(
-            COMPARED_FOR_EXCHANGE, "exchange", wish.name, wish.vhost, wish.arguments, current.arguments
-        )
+        compared = COMPARED_FOR_EXCHANGE | ({DELAYED_TYPE} if wish.kind == DELAYED_KIND else set())
+        check_arguments_equivalent(compared, "exchange", wish.name, wish.vhost, wish.arguments, current.arguments)
         return current
 
     def _check_new_exchange(self, wish: ExchangeRecord) -> None:
@@ -364,8 +364,15 @@ class Catalog(CatalogNodes, CatalogUsers, CatalogPolicies):
         record = namespace.queues.get(command.name)
         if record is None or (command.id is not None and record.id != command.id):
             return None
+        self._check_holds_nothing(record)
         self._effective.pop(record.id, None)
         return namespace.remove_queue(command.name)
+
+    def _check_holds_nothing(self, record: QueueRecord) -> None:
+        """A delayed exchange keeps its queue: who decided that it is to go may not have known of the exchange yet."""
+        exchange = self.exchange(record.vhost, delayed_exchange(record.name)) if is_holding(record.name) else None
+        if exchange is not None and exchange.kind == DELAYED_KIND:
+            raise PreconditionFailed(f"{record.label} keeps the delayed messages of exchange '{exchange.name}'")
 
     def _set_queue_members(self, command: commands.SetQueueMembers) -> QueueRecord | None:
         record = self.queue(command.vhost, command.name)
@@ -407,9 +414,11 @@ class Catalog(CatalogNodes, CatalogUsers, CatalogPolicies):
         queue = namespace.queues[binding.destination] if binding.destination_kind == "queue" else None
         if queue is not None:
             check_exclusive_access(queue, owner)
+            check_not_holding(queue.name)
         check_length("routing key", binding.routing_key)
         check_size(binding.destination_kind, binding.destination, binding.vhost, binding.arguments)
-        check_binding(source.record.kind, binding, queue, self.limits.topic_wildcards)
+        kind = routing_kind(source.record.kind, source.record.arguments)
+        check_binding(kind, binding, queue, self.limits.topic_wildcards)
         check_count("bindings", self._counts[BindingRecord], self.limits.bindings)
 
     def _bind(self, command: commands.Bind) -> BindingRecord:

@@ -16,6 +16,12 @@ from broker.exchanges.bindings import (
     RecentHistoryBindings,
     TopicBindings,
 )
+from broker.exchanges.delayed_exchange import (
+    DELAYED_KIND,
+    DELAYED_TYPE,
+    DelayedBindings,
+    check_delayed_type,
+)
 from broker.exchanges.headers_bindings import HeadersBindings
 from broker.exchanges.topic_tree import check_pattern
 from broker.records import Arguments, BindingRecord, QueueRecord
@@ -57,14 +63,20 @@ KINDS: dict[str, Callable[[Arguments], Bindings]] = {
     "x-modulus-hash": hash_exchanges.ModulusHashBindings,
     "x-random": hash_exchanges.RandomBindings,
     "x-local-random": hash_exchanges.LocalRandomBindings,
+    DELAYED_KIND: lambda arguments: DelayedBindings(KINDS[arguments[DELAYED_TYPE]](arguments)),
 }
+# Kinds by which delayed messages may be routed. What has been delayed is remembered nowhere.
+_ROUTES_DELAYED = tuple(kind for kind in KINDS if kind not in (DELAYED_KIND, "x-recent-history"))
 # Kinds that RabbitMQ knows as plugins say so in the error, which is worded differently there.
 _PLUGIN_KIND_PREFIX = "x-"
 
 
 def check_kind(kind: str, arguments: Arguments) -> None:
     """Raises PreconditionFailed for a kind that there is not, or that cannot have these arguments."""
-    if kind == "x-consistent-hash":
+    if kind == DELAYED_KIND:
+        check_delayed_type(arguments, _ROUTES_DELAYED)
+        check_kind(arguments[DELAYED_TYPE], arguments)
+    elif kind == "x-consistent-hash":
         hash_exchanges.check_hash_arguments(arguments)
     elif kind == "x-recent-history":
         _check_history_length(arguments.get(HISTORY_LENGTH, HISTORY_LENGTH_DEFAULT))

@@ -21,10 +21,12 @@ from broker.catalog.policy import EffectiveArguments
 from broker.errors import ResourceExhausted
 from broker.messages.confirms import Receipt
 from broker.messages.message import Run
+from broker.names import is_holding
 from broker.queues.open_queue import OpenQueue
 from broker.queues.queue_type import Arrival, DeadMessage, DeathReason, Queue
 from broker.routing.asked import Asked
 from broker.routing.dead_letter import HistoryTooLong, dead_lettered
+from broker.routing.release import released
 from broker.turns import Turns
 from broker.unlogged import Unlogged, UnloggedCounter
 
@@ -62,6 +64,7 @@ class Burials:
 
     def __init__(self, broker: Cemetery) -> None:
         self.too_large = 0  # messages that went, for their headers left no room for what had become of them
+        self.released = 0  # delayed messages that were routed
         self.counted: dict[DeathReason, int] = dict.fromkeys(DeathReason, 0)  # messages given to an exchange
         self._broker = broker
         self._waiting: deque[Burial] = deque()  # the first is under way
@@ -92,6 +95,9 @@ class Burials:
     def _each(self, burial: Burial) -> Iterator[int]:
         """Tells how many queues were given something since it told that last."""
         record, broker = burial.queue.record, self._broker
+        if is_holding(record.name):
+            yield from self._release(burial)
+            return
         effective = burial.effective
         exchange = effective.dead_letter_exchange
         if exchange is None or (exchange and broker.catalog.exchange(record.vhost, exchange) is None):
@@ -111,6 +117,20 @@ class Burials:
                 yield from self._pass_on(record.vhost, targets, run)
             else:
                 yield from self._pass_on_confirmed(burial, burial.receipt, targets, run)
+
+    def _release(self, burial: Burial) -> Iterator[int]:
+        """Delayed messages whose time has come."""
+        assert burial.receipt is not None, f"{burial.queue.record.label} keeps messages until they have arrived"
+        broker = self._broker
+        for message in burial.messages:
+            run, targets = released(broker.catalog, burial.queue.record, message, broker.asks)
+            self.released += 1
+            if targets:
+                yield from self._pass_on_confirmed(burial, burial.receipt, targets, run)
+            else:  # as with any other publish
+                if broker.unlogged is not None:
+                    broker.unlogged.count(Unlogged.UNROUTABLE, None, run.exchange, run.routing_key, 1, run.body_bytes)
+                burial.receipt.begin(0)
 
     def _pass_on(self, vhost: str, targets: Sequence[str], run: Run) -> Iterator[int]:
         unlogged = self._broker.unlogged
@@ -132,7 +152,7 @@ class Burials:
         if not there and not receipt.reached:
             receipt.went_nowhere()
             return
-        if not receipt.reached:
+        if not receipt.reached and not is_holding(burial.queue.record.name):
             self.counted[burial.reason] += 1
         owed = [found.queue.record for found in there if found.queue.record.id not in receipt.reached]
         receipt.begin(len(owed))

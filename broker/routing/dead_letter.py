@@ -77,8 +77,8 @@ def dead_lettered(
     exchange, routing_key, content, persistent, position = message
     props, body, _ = one(content, 0)
     fields = split_properties(props)
-    headers = _readable_headers(fields.get("headers"))
-    keys = [routing_key, *_copied_to(headers.get("CC"))]
+    headers = readable_headers(fields.get("headers"))
+    keys = [routing_key, *listed_keys(headers.get("CC"))]
     expiration = fields.pop("expiration", None)
     history = _with_death(headers, source.name, REASON_WORDS[reason], exchange, keys, expiration, now)
     fields["headers"] = join_table(dict(sorted(headers.items())))
@@ -104,7 +104,7 @@ def dead_lettered(
     return run, [name for name in found if not history.is_idle_cycle(name)]
 
 
-def _readable_headers(raw: bytes | None) -> dict[str, bytes]:
+def readable_headers(raw: bytes | None) -> dict[str, bytes]:
     """The headers, values as they came. What a protocol let pass and nobody can read is left behind, not the message."""
     if raw is None:
         return {}
@@ -114,7 +114,8 @@ def _readable_headers(raw: bytes | None) -> dict[str, bytes]:
         return {}
 
 
-def _copied_to(raw: bytes | None) -> Iterable[str]:
+def listed_keys(raw: bytes | None) -> Iterable[str]:
+    """Of the header CC or BCC."""
     value = decode_value(raw)[0] if raw is not None else None
     return [key for key in value if isinstance(key, str)] if isinstance(value, list) else []
 

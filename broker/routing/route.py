@@ -1,7 +1,8 @@
 """From an exchange and routing keys to queues: the walk through exchanges that are bound to each other.
 
 Every exchange is visited once, so cycles do no harm, and every queue comes once, however many ways lead to it. An
-exchange at which nothing matched passes the message to its alternate exchange, if it has one that exists.
+exchange at which nothing matched passes the message to its alternate exchange, if it has one that exists. One at which the
+message is to wait leads to the queue in which it waits, which no name leads to otherwise.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import Any
 
 from broker.catalog.catalog import Catalog
 from broker.exchanges.bindings import RoutingFacts
-from broker.names import DEFAULT_EXCHANGE
+from broker.exchanges.delayed_exchange import HELD
+from broker.names import DEFAULT_EXCHANGE, holding_queue, is_holding
 from broker.routing.asked import Asked
 
 
@@ -45,6 +47,8 @@ def route_many(
             matched = True
             if kind == "queue":
                 queues[destination] = None
+            elif kind == HELD[0]:
+                queues[holding_queue(name)] = None
             elif destination not in visited:
                 visited.add(destination)
                 ahead.append(destination)
@@ -58,5 +62,5 @@ def route_many(
 
 def _named(queues: dict[str, Any], routing_keys: Sequence[str]) -> list[str]:
     if len(routing_keys) == 1:
-        return [routing_keys[0]] if routing_keys[0] in queues else []
-    return [key for key in dict.fromkeys(routing_keys) if key in queues]
+        return [routing_keys[0]] if routing_keys[0] in queues and not is_holding(routing_keys[0]) else []
+    return [key for key in dict.fromkeys(routing_keys) if key in queues and not is_holding(key)]

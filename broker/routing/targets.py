@@ -32,9 +32,9 @@ from contextlib import suppress
 from broker.catalog import permissions
 from broker.catalog.catalog import Catalog
 from broker.client_connection import Connection
-from broker.errors import AccessRefused, NotFound, NotSupported
+from broker.errors import AccessRefused, NotFound, NotSupported, PreconditionFailed
 from broker.exchanges.bindings import RecentHistoryBindings
-from broker.names import check_length, labelled, not_found
+from broker.names import check_length, delayed_exchange, is_holding, labelled, not_found
 from broker.queues.open_queue import OpenQueue
 from broker.queues.queue_type import Queue, QueueType
 from broker.routing.asked import Asked
@@ -56,8 +56,8 @@ class Target:
     """Where messages go that were published to an exchange with these routing keys (several with CC and BCC)."""
 
     __slots__ = (
-        "by_headers", "by_message", "exchange", "for_headers", "groups", "history_exchanges", "keys", "mandatory",
-        "props", "published", "queue_count", "reply_name", "version",
+        "by_headers", "by_message", "exchange", "for_headers", "groups", "history_exchanges", "is_held", "keys",
+        "mandatory", "props", "published", "queue_count", "reply_name", "version",
     )  # fmt: skip
 
     def __init__(
@@ -75,6 +75,7 @@ class Target:
         self.version = version  # of the catalog
         self.groups: tuple[Group, ...] = ()
         self.queue_count = 0
+        self.is_held = False  # its messages only wait, to be routed later
         self.published = 0  # messages that went here and were not counted elsewhere yet (broker/counting/flows.py)
         self.by_headers = False  # an exchange on the way looks at headers
         self.by_message = False  # an exchange on the way chooses by a property, or by chance
@@ -166,7 +167,7 @@ class Router:
         if target.reply_name or target.version == self._catalog.version:
             return target
         now = Target(target.exchange, target.keys, target.mandatory, self._catalog.version, target.props)
-        with suppress(NotFound):
+        with suppress(NotFound, PreconditionFailed):
             self._find_queues(now)
         return now
 
@@ -186,9 +187,21 @@ class Router:
         names = route_many(self._catalog, self._vhost, target.exchange, target.keys, asked)
         target.by_headers, target.by_message = asked.by_headers, asked.by_message
         target.history_exchanges = asked.history_exchanges
-        found = [queue for name in names if (queue := self._open_queues.get((self._vhost, name))) is not None]
+        found = [queue for name in names if (queue := self._open_queue(name)) is not None]
         target.queue_count = len(found)
+        target.is_held = bool(names) and all(map(is_holding, names))
         target.groups = grouped_by_kind(found)
+
+    def _open_queue(self, name: str) -> OpenQueue | None:
+        """A queue that is being opened or deleted gets nothing. Raises PreconditionFailed for one in which messages are to
+        wait: they would be confirmed, and gone."""
+        found = self._open_queues.get((self._vhost, name))
+        if found is None and is_holding(name):
+            raise PreconditionFailed(
+                f"the queue for delayed messages of exchange '{delayed_exchange(name)}' in vhost '{self._vhost}' is not "
+                "there: declare the exchange again"
+            )
+        return found
 
 
 def grouped_by_kind(found: Iterable[OpenQueue]) -> tuple[Group, ...]:

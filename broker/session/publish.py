@@ -279,7 +279,8 @@ class Publisher:
             keys = [run.routing_key, *(further_keys(headers) if headers is not None and run.look & LOOK_CC else ())]
             if not target.reply_name:  # a reply goes to its requester only, even if it copied the request's headers
                 target = self._router.for_message(target, keys, props)
-            props = without_header(props, "BCC")
+            if not target.is_held:  # then its exchange looks at them once its time has come
+                props = without_header(props, "BCC")
         return replace(run, content=encode(props, body)), target
 
     def _divided(self, run: Run, target: Target) -> Iterator[tuple[Run, Target]]:

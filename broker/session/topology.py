@@ -222,6 +222,7 @@ class Topology:
         record = self._catalog.queue(self._vhost, name)
         if record is None:
             return Pending.of(0)
+        names.check_not_holding(name)
         if not (if_unused or if_empty) and self._broker.find_queue(self._vhost, name) is None:
             # It is declared, and this node is about to open it: no client of this node has put anything into it.
             check_exclusive_access(record, self._owner)
@@ -254,6 +255,7 @@ class Topology:
 
     def existing(self, name: str) -> OpenQueue:
         record = self._existing_record(name)
+        names.check_not_holding(name)
         found = self._broker.find_queue(self._vhost, name)
         if found is None:
             raise names.not_found("queue", name, self._vhost)

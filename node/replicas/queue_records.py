@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from broker.catalog.commands.catalog_commands import Command, SetQueueMembers
+from broker.exchanges.delayed_exchange import DELAYED_KIND
 from broker.pending import ignore
 from broker.records import QueueRecord
 from node.catalog.cluster_metadata import ClusterMetadata
@@ -27,6 +28,11 @@ class QueueRecords:
         """Of the newest process of a node. None: the catalog does not know the node."""
         record = self._metadata.catalog.node_of_number(number)
         return record.incarnation if record is not None else None
+
+    def delays(self, vhost: str, exchange: str) -> bool:
+        """Whether there is such an exchange for delayed messages, as far as this node knows."""
+        record = self._metadata.catalog.exchange(vhost, exchange)
+        return record is not None and record.kind == DELAYED_KIND
 
     def tell(self, changed: Callable[[QueueRecord], None]) -> None:
         """Of every record whose members change, from now on."""

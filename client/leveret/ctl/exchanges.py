@@ -31,8 +31,8 @@ def declare(
         str,
         typer.Option(
             "--type",
-            help="direct, fanout, topic, headers, x-consistent-hash, x-modulus-hash, x-random, x-local-random or "
-            "x-recent-history.",
+            help="direct, fanout, topic, headers, x-consistent-hash, x-modulus-hash, x-random, x-local-random, "
+            "x-recent-history or x-delayed-message.",
         ),
     ] = "direct",
     transient: Annotated[bool, typer.Option(help="Gone when the node stops.")] = False,

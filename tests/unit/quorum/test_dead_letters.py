@@ -240,7 +240,8 @@ class Worker:
         groups = SimpleNamespace(damaged=lambda group, damage: self.damaged.append(damage))
         ports: Any = SimpleNamespace(monotonic=lambda: self.now_s, wall_ms=lambda: 0, groups=groups)
         host: Any = SimpleNamespace(dead_letter_confirmed=lambda *arguments: self.published.append(arguments[-1]))
-        self.worker = DeadLetterWorker(SimpleNamespace(), 1, member, ports, host, self.propose)  # type: ignore[arg-type]
+        queue: Any = SimpleNamespace(record=SimpleNamespace(name="q"))
+        self.worker = DeadLetterWorker(queue, 1, member, ports, host, self.propose)
 
     def read(self, piece: Piece) -> Any:
         if self.unreadable:

@@ -1,0 +1,188 @@
+"""Queues in which the messages of a delayed exchange wait: released in time, by whoever leads, none early and none lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.messages.message import LOOK_HEADERS, Run
+from broker.queues.queue_type import Arrival, DeadMessage, DeathReason, Queue
+from native.content import encode, messages
+from quorum.dead_letters import RELEASED_MAX, RETRY_MS
+from quorum.holding import HOLDING_RULES, ORPHAN_MS
+from tests.unit.quorum.clients import Clients
+from wire.amqp.tables import encode_properties
+
+HOUR_MS = 3_600_000
+LATE_S = 0.05  # what a quiet cluster may need from the time at which a message is due
+
+
+class Exchange:
+    """What the messages are released to. Every node's host asks it."""
+
+    def __init__(self, clients: Clients) -> None:
+        self.clients = clients
+        self.full: set[bytes] = set()  # whose queue refuses them
+        self.silent = False
+        self.released: list[tuple[bytes, float]] = []  # and when
+        self.refused = 0
+
+    def dead_letter_confirmed(
+        self, queue: Queue, reason: DeathReason, message: DeadMessage, now: int, reached: set[int],
+        on_answer: Callable[[Arrival], None],
+    ) -> None:  # fmt: skip
+        body = messages(message.content, 0, 1)[0][1]
+        if body in self.full:
+            self.refused += 1
+            on_answer(Arrival.REFUSED)
+            return
+        self.released.append((body, self.clients.cluster.loop.time()))
+        if not self.silent:
+            on_answer(Arrival.ARRIVED)
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return [body for body, _ in self.released]
+
+
+class World:
+    """Three nodes with the queue of exchange `x`."""
+
+    def __init__(self, **arguments: Any) -> None:
+        self.clients = Clients()
+        self.cluster = self.clients.cluster
+        self.exchange = Exchange(self.clients)
+        for host in self.clients.hosts.values():
+            host.target = self.exchange
+        self.record = self.cluster.declare("amq.delayed.x", [1, 2, 3], home=1, **arguments)
+        self.cluster.leader(self.record)
+        self.at: dict[bytes, float] = {}  # when each may be released
+
+    def publish(self, delay_ms: Any, *bodies: bytes, node: int = 1) -> None:
+        props = encode_properties({"headers": {"x-delay": delay_ms}})
+        content = b"".join([encode(props, body) for body in bodies])
+        run = Run("x", "key", content, len(bodies), sum(map(len, bodies)), persistent=True, look=LOOK_HEADERS)
+        kind, queue = self.clients.of(node, self.record)
+        kind.publish((queue,), run, None, self.clients.now)
+        for body in bodies:
+            self.at[body] = self.cluster.loop.time() + delay_ms / 1000
+
+    def kept(self, node: int) -> int:
+        figures = self.cluster.nodes[node].queue(self.record).member.machine.figures()
+        return int(figures.ready + figures.dead)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_each_is_released_when_it_is_due_and_then_forgotten_by_all_members(world: World) -> None:
+    for number, delay in enumerate((700, 300, 500, 350)):
+        world.publish(delay, str(number).encode(), node=1 + number % 3)
+    world.cluster.run(0.2)
+    assert world.exchange.released == []
+    world.cluster.run(1)
+    assert world.exchange.bodies == [b"1", b"3", b"2", b"0"]
+    for body, when in world.exchange.released:
+        assert 0 <= when - world.at[body] <= LATE_S
+    assert [world.kept(node) for node in (1, 2, 3)] == [0, 0, 0]
+
+
+def test_messages_of_one_run_with_different_delays_wait_for_their_own(world: World) -> None:
+    content = b"".join(
+        [encode(encode_properties({"headers": {"x-delay": delay}}), str(delay).encode()) for delay in (300, 100, 200)]
+    )
+    kind, queue = world.clients.of(1, world.record)
+    kind.publish((queue,), Run("x", "key", content, 3, 9, look=LOOK_HEADERS), None, world.clients.now)
+    world.cluster.run(1)
+    assert world.exchange.bodies == [b"100", b"200", b"300"]
+
+
+@pytest.mark.parametrize("jump_ms", [HOUR_MS, -HOUR_MS])
+def test_none_is_early_or_late_when_all_wall_clocks_jump(world: World, jump_ms: int) -> None:
+    world.publish(3_000, b"due")
+    world.cluster.run(1)
+    world.cluster.loop.clock.jump_wall_ms(jump_ms)
+    world.cluster.run(1.9)
+    assert world.exchange.released == []
+    world.cluster.run(1.2)  # a timer that the wall clock makes late is looked after every second
+    assert world.exchange.bodies == [b"due"]
+
+
+def test_none_is_early_when_another_leads_after_the_wall_clocks_have_jumped(world: World) -> None:
+    world.publish(5_000, b"due")
+    world.cluster.run(1)
+    world.cluster.loop.clock.jump_wall_ms(HOUR_MS)
+    world.cluster.nodes[1].kill()
+    world.cluster.run(3.9)
+    assert world.exchange.released == []
+    world.cluster.run(1.5)
+    assert world.exchange.bodies == [b"due"]
+
+
+def test_one_whose_queue_is_full_makes_no_other_late(world: World) -> None:
+    world.exchange.full = {b"full"}
+    world.publish(100, b"full")
+    world.publish(200, b"other")
+    world.cluster.run(0.5)
+    assert world.exchange.bodies == [b"other"]
+    world.exchange.full = set()
+    world.cluster.run(RETRY_MS / 1000 + 1)
+    assert world.exchange.bodies == [b"other", b"full"]
+    assert (world.exchange.refused, world.kept(1)) == (1, 0)
+
+
+def test_only_so_many_are_on_their_way(world: World) -> None:
+    world.exchange.silent = True
+    world.publish(100, *[str(number).encode() for number in range(2 * RELEASED_MAX)])
+    world.cluster.run(0.5)
+    assert len(world.exchange.released) == RELEASED_MAX
+
+
+def test_no_policy_and_no_argument_changes_the_rules() -> None:
+    world = World(**{"x-message-ttl": 1, "x-max-length": 1, "x-expires": 1})
+    assert world.cluster.nodes[1].queue(world.record).rules == HOLDING_RULES
+
+
+def test_a_queue_whose_exchange_is_gone_is_deleted_after_a_while(world: World) -> None:
+    exchanges = {"x"}
+    queue = world.cluster.leader(world.record).queue(world.record)
+    queue.leading._orphanage._delays = lambda vhost, exchange: exchange in exchanges
+    world.cluster.run(3)
+    exchanges.clear()
+    world.cluster.run(ORPHAN_MS / 1000 - 1)
+    assert world.clients.hosts[1].to_delete == []
+    world.cluster.run(3)
+    assert [found.record.name for found, _ in world.clients.hosts[1].to_delete] == ["amq.delayed.x"]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    delays=st.lists(st.integers(1, 4_000), min_size=1, max_size=40),
+    killed_at=st.floats(0.2, 4),
+    jumps=st.lists(st.tuples(st.floats(0.1, 4), st.sampled_from((HOUR_MS, -HOUR_MS, 2_000))), max_size=3),
+)
+def test_whatever_is_killed_and_set_each_comes_and_none_early(
+    delays: list[int], killed_at: float, jumps: list[tuple[float, int]]
+) -> None:
+    """All were confirmed before. What was on its way when its leader was killed may come twice."""
+    world = World()
+    bodies = [str(number).encode() for number in range(len(delays))]
+    for body, delay in zip(bodies, delays, strict=True):
+        world.publish(delay, body, node=2)
+    world.cluster.run(0.1)
+    loop = world.cluster.loop
+    for after, by in jumps:
+        loop.call_later(after, lambda by=by: loop.clock.jump_wall_ms(by))
+    world.cluster.run(killed_at)
+    world.cluster.nodes[1].kill()
+    world.cluster.run(10)
+    assert Counter(world.exchange.bodies).keys() == set(bodies)
+    assert all(when >= world.at[body] - 0.001 for body, when in world.exchange.released)
+    assert [world.kept(node) for node in (2, 3)] == [0, 0]
