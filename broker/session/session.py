@@ -159,9 +159,8 @@ class Session:
             argument_rules.check_consumer(self.vhost, queue, "classic", arguments)
             self.publisher.reply_queue = self._broker.replies.open(self.vhost)
             return self.publisher.reply_queue
-        name = self.topology.named(queue)
-        self.topology.check_permission("read", "queue", name)
-        found = self.topology.existing(name)
+        found = self.topology.takeable(queue)
+        name = found.queue.record.name
         argument_rules.check_consumer(self.vhost, name, found.kind.name, arguments)
         return found.queue
 
@@ -186,9 +185,7 @@ class Session:
     def get(self, queue: str, no_ack: bool, now: int) -> Pending[GotMessage | None]:
         if is_reply_name(queue):
             return self._get_reply(no_ack, now)
-        name = self.topology.named(queue)
-        self.topology.check_permission("read", "queue", name)
-        found = self.topology.existing(name).queue
+        found = self.topology.takeable(queue).queue
         self._broker.deliver_from(found, now)
         return found.get(no_ack, now, self.actor).map(lambda got: self._numbered(got, no_ack, now))
 

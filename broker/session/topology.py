@@ -253,9 +253,15 @@ class Topology:
             raise NotFound("no previously declared queue")
         return self._last_declared
 
+    def takeable(self, name: str) -> OpenQueue:
+        """The queue, if this user may take messages from it."""
+        name = self.named(name)
+        self.check_permission("read", "queue", name)
+        names.check_not_holding(name)
+        return self.existing(name)
+
     def existing(self, name: str) -> OpenQueue:
         record = self._existing_record(name)
-        names.check_not_holding(name)
         found = self._broker.find_queue(self._vhost, name)
         if found is None:
             raise names.not_found("queue", name, self._vhost)

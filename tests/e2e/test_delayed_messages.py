@@ -134,7 +134,6 @@ def test_clients_do_not_use_the_queue_in_which_messages_wait(another: BlockingCh
     for use in (
         lambda channel: channel.basic_get(HOLDING),
         lambda channel: channel.basic_consume(HOLDING, lambda *_: None),
-        lambda channel: channel.queue_purge(HOLDING),
         lambda channel: channel.queue_delete(HOLDING),
         lambda channel: channel.queue_bind(HOLDING, "amq.fanout"),
     ):
@@ -144,6 +143,15 @@ def test_clients_do_not_use_the_queue_in_which_messages_wait(another: BlockingCh
     confirmed.confirm_delivery()
     with pytest.raises(UnroutableError):
         confirmed.basic_publish("", HOLDING, b"", mandatory=True)
+
+
+def test_what_waits_is_counted_looked_at_and_cancelled_as_the_messages_of_any_queue(channel: BlockingChannel) -> None:
+    for _ in range(3):
+        published(channel, 1_000, b"never")
+    assert channel.queue_declare(HOLDING, passive=True).method.message_count == 3
+    assert channel.queue_purge(HOLDING).method.message_count == 3
+    published(channel, 1_100, b"behind them")
+    assert [body for body, _, _ in came(channel, 1)] == [b"behind them"]
 
 
 @pytest.mark.parametrize("arguments", [{}, {"x-delayed-type": "x-delayed-message"}, {"x-delayed-type": 1}])
