@@ -154,6 +154,7 @@ KILLERS = (
             for name in (
                 "quorum/test_dead_letters",
                 "quorum/test_dead_letters_once",
+                "quorum/test_holding",
                 "quorum/test_driver",
                 "replicated/test_departures",
                 "replicated/test_comparison",
@@ -225,6 +226,7 @@ KILLERS = (
             f"tests/unit/broker/{name}.py"
             for name in (
                 "test_session",
+                "test_delayed_exchange",
                 "test_publish",
                 "test_broker",
                 "stream_clients/test_groups",
