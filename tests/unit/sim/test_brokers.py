@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from quorum import numbered
+from quorum import numbered, queue
 from tests.sim.brokers.ledger import Hold, Known
 from tests.sim.brokers.plan import BrokerShape, draw
 from tests.sim.run import run
@@ -47,6 +47,8 @@ def test_what_the_leader_has_brought_may_be_ahead_of_a_new_member() -> None:
 def test_dead_letters_that_are_taken_for_duplicates_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A dead letter that still counts as numbered is lost where it arrives after a later number."""
     monkeypatch.setattr(numbered, "DEATHS", "no such header")
+    for module in (numbered, queue):  # who knows where a message died does not look at the header
+        monkeypatch.setattr(module, "may_be_numbered", lambda run: True)
     plans = [draw(seed, SECONDS) for seed in range(1, 60)]
     mourning = [plan for plan in plans if isinstance(plan.shape, BrokerShape) and "mourned" in plan.shape.queue_names]
     found = (run(plan).invariant for plan in mourning)

@@ -118,6 +118,7 @@ class FakeStreams:
         self.connections.append(connection)
 
     def renew_login(self, connection: Any, user: Any, now: int) -> None:
+        self.calls.append(("renew_login",))
         if "renew_login" in self.refuse:
             raise self.refuse["renew_login"]
         connection.login = user
@@ -335,9 +336,6 @@ class FakeStreamSession:
         return self.broker.answer({"first_chunk_id": first, "committed_chunk_id": last})
 
     # the end
-
-    def permissions_changed(self, now: int) -> None:
-        self._called("permissions_changed")
 
     def close(self, now: int) -> None:
         assert not self.closed, "a session is closed once"
