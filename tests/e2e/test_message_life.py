@@ -102,7 +102,7 @@ def test_a_dead_letter_is_followed_forwards_and_backwards(
 def test_people_read_lines(capsys: pytest.CaptureFixture[str], data: Path) -> None:
     assert main(["--data", str(data), "life", "--message-id", "quorum-2"]) == EXIT_HOLDS
     said = capsys.readouterr().out
-    assert said.startswith("read: 1 nodes")
+    assert said.startswith("read: 1 node (")
     for part in (
         "//quorum, place",
         "published with key 'quorum'",
