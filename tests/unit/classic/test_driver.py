@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from gc import collect
 from itertools import pairwise
+from typing import Any
 from weakref import ref
 
 import pytest
@@ -15,9 +16,11 @@ from broker.background_work import BackgroundWork
 from broker.catalog.policy import EffectiveArguments
 from broker.errors import ResourceExhausted
 from broker.queues.consumer import Consumer
-from broker.queues.queue_type import Outcome, Queue
+from broker.queues.queue_type import DeadMessage, Outcome, Queue
 from broker.records import QueueRecord
+from classic import driver
 from classic.driver import ClassicQueues
+from classic.limits import REJECT_PUBLISH_DLX
 from classic.queue import ClassicQueue
 from classic.store import housekeeping, move_out
 from classic.store.node_storage import QUEUES_PER_STEP, ClassicLimits
@@ -28,7 +31,7 @@ from storage import names
 from storage.errors import DiskFailed
 from storage.wal.log_core import Location
 from tests.sim.disk import Call, Fault, fault_on, no_faults
-from tests.unit.classic.classic_world import TINY, Sink, World, record_of
+from tests.unit.classic.classic_world import TINY, Host, Sink, World, record_of
 
 LARGE = b"z" * 100  # TINY says that this goes to the shared store
 
@@ -90,6 +93,93 @@ def test_a_transient_message_is_confirmed_at_once_and_the_log_never_sees_it(worl
     world.publish(["a"], [b"1"], persistent=False, confirm=1)
     assert world.confirmed.accepted == {1}
     assert world.log.gathering_bytes == before
+
+
+def test_a_transient_message_is_confirmed_when_each_of_its_queues_has_it(world: World) -> None:
+    world.publish(["a", "b", "passing"], [b"1"], persistent=False, confirm=1)
+    world.publish(["a", "brief", "b"], [b"2"], confirm=2)
+    assert world.confirmed.accepted == {1}
+    world.loop.run_soon()
+    assert world.confirmed.accepted == {1, 2}
+
+
+def test_more_queues_than_a_record_names_all_have_the_message_and_keep_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "QUEUES_PER_RECORD_MAX", 2)
+    names = ["a", "b", "passing"]
+    world.publish(names, [b"1"], confirm=1)
+    world.loop.run_soon()
+    assert world.confirmed.accepted == {1}
+    world.disk.kill()
+    world.start()
+    assert [[body for body, _ in world.waiting(name)] for name in names] == [[b"1"]] * 3
+
+
+class OneQueueIsLimited(World):
+    """`full`, whose dead letters go to `b`."""
+
+    def __init__(self, **limits: Any) -> None:
+        self._limits = EffectiveArguments(dead_letter_exchange="dlx", **limits)
+        super().__init__([record_of("full", 1), record_of("b", 2)])
+
+    def effective_of(self, record: QueueRecord) -> EffectiveArguments:
+        return self._limits if record.name == "full" else EffectiveArguments()
+
+    def new_host(self) -> Host:
+        host = super().new_host()
+        vars(host)["dead_letter"] = self._to_b
+        return host
+
+    def _to_b(self, queue: Queue, reason: object, dead: Sequence[DeadMessage], now: int) -> None:
+        for _, _, content, *_ in dead:
+            self.publish(["b"], [b"dead " + messages(content, 0, 1)[0][1]])
+
+
+@pytest.mark.parametrize("names", [["full", "b"], ["b", "full"]])
+def test_what_one_queue_refuses_may_die_into_another_queue_of_the_same_publish(names: list[str]) -> None:
+    world = OneQueueIsLimited(max_length=1, overflow=REJECT_PUBLISH_DLX)
+    world.publish(["full"], [b"old"])
+    world.publish(names, [b"new"], confirm=1)
+    world.loop.run_soon()
+    assert world.confirmed.refused == {1}
+    assert [body for body, _ in world.waiting("full")] == [b"old"]
+    assert [body for body, _ in world.waiting("b")] == [b"dead new", b"new"]
+
+
+@pytest.mark.parametrize("names", [["full", "b"], ["b", "full"]])
+def test_what_a_publish_drives_out_of_one_queue_may_die_into_another_of_its_queues(names: list[str]) -> None:
+    world = OneQueueIsLimited(max_length=1)
+    world.publish(["full"], [b"old"])
+    world.publish(names, [b"new"], confirm=1)
+    world.loop.run_soon()
+    assert world.confirmed.accepted == {1}
+    assert [body for body, _ in world.waiting("full")] == [b"new"]
+    assert [body for body, _ in world.waiting("b")] == [b"new", b"dead old"]
+
+
+def test_a_node_that_has_stopped_takes_no_durable_message_any_more(world: World) -> None:
+    """The summary for the next start is written: it would not know of the message."""
+    world.kind.stop(world.now)
+    world.publish(["a"], [b"1"], confirm=1)
+    with pytest.raises(ResourceExhausted, match="this node is stopping"):
+        world.publish(["a"], [b"2"])
+    world.loop.run_soon()
+    assert (world.confirmed.accepted, world.confirmed.refused) == (set(), {1})
+
+
+def test_memory_pressure_moves_what_idle_queues_hold() -> None:
+    """Nothing is published or taken there that would have them looked at."""
+    roomy = replace(TINY, runs_max=100, ram_count_max=100, ram_bytes_kept=1 << 20)
+    world = World([record_of("a", 1)], limits=roomy)
+    world.publish(["a"], [b"x"] * 50, persistent=False)
+    level = world.queues["a"].levels[0]
+    world.tick(5)
+    world.kind._storage.active.clear()
+    assert level.ram_count == 50
+    world.kind.set_pressure(0.9)
+    world.tick(5)
+    assert level.ram_count < 50
 
 
 def test_what_is_acknowledged_by_being_delivered_never_sees_the_disk(world: World) -> None:
@@ -322,6 +412,16 @@ def test_what_was_purged_stays_away_when_the_log_has_forgotten_the_purge(world: 
     world.disk.kill()
     world.start()
     assert world.waiting("a") == [(b"held", True)]
+
+
+def test_a_purge_of_a_queue_that_is_deleted_before_it_is_durable_is_answered(world: World) -> None:
+    world.publish(["a"], [b"1", b"2"])
+    world.loop.run_soon()
+    answers: list[int] = []
+    world.queues["a"].purge(world.now).then(answers.append, lambda error: None)
+    assert answers == []
+    world.kind.delete(world.queues["a"], world.now)
+    assert answers == [2]
 
 
 def test_a_purge_waits_for_its_own_commit_and_not_for_the_one_before(world: World) -> None:

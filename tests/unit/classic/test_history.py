@@ -21,6 +21,7 @@ from classic.store.log_records import (
     DoneReason,
     Part,
     PublishOrigin,
+    decode_deleted,
     decode_published,
     decode_reasoned,
     decode_settled,
@@ -245,6 +246,30 @@ def test_each_file_names_those_it_speaks_of_before_it_does(channel: LogActor) ->
     }
     names = {index: decode_name(payload) for _, kind, index, payload in records if kind is Kind.NAME}
     assert names == {9: NameRow("classic", "/", "q")}
+
+
+def test_the_file_that_says_of_a_queue_that_it_is_deleted_says_which_one_that_was() -> None:
+    world = World([record_of("q", 9), record_of("passing", 10)], log_file_bytes_max=500)
+    world.publish(["q"], [b"x"])
+    for _ in range(8):
+        world.publish(["passing"], [b"x" * 100])
+        world.log.commit_now()
+    world.kind.delete(world.queues["q"], world.now)
+    *_, (last, _, _, payload) = logged(world, Kind.CLASSIC_QUEUE_DELETED)
+    named = {(file, index): decode_name(payload) for file, _, index, payload in logged(world, Kind.NAME)}
+    assert last > 1 and decode_deleted(payload) == 9
+    assert named[last, 9] == NameRow("classic", "/", "q")
+
+
+def test_a_confirmed_message_is_in_the_log_though_a_consumer_was_given_it_at_once(
+    world: World, channel: LogActor
+) -> None:
+    """The log is what proves that nothing was lost which was confirmed."""
+    _, sink = consume(world, channel, no_ack=True)
+    world.publish(["q"], [b"a"], confirm=0, publisher=channel, number=1)
+    world.turn()
+    assert [body for body, _ in sink.got] == [b"a"]
+    assert origins(world) == [PublishOrigin((Part(channel.number, 1, 1),), waited_for=True)]
 
 
 def test_an_actor_that_goes_is_said_to_be_gone_if_it_was_ever_named(world: World, channel: LogActor) -> None:

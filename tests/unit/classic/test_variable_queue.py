@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from classic.queue_figures import states
-from classic.run_backing import ContentLost
+from classic.run_backing import ContentLost, ContentOutOfReach
 from classic.stored_run import InBody, StoredRun
 from classic.variable_queue import CONTENTS_IN_A_STEP, VariableQueue, in_one_step
 from native.content import encode
@@ -25,6 +25,7 @@ class MemoryBacking:
         self.damaged: set[int] = set()
         self.lost_ranges: list[Range] = []
         self.full = False
+        self.index_in_reach = True
 
     def load(self, run: StoredRun) -> None:
         if run.first in self.damaged:
@@ -48,6 +49,8 @@ class MemoryBacking:
         return True
 
     def page_in(self, start: int, end: int, count_max: int) -> tuple[list[StoredRun], int]:
+        if not self.index_in_reach:
+            raise ContentOutOfReach
         found = sorted(first for first in self.index if start <= first < end)[:count_max]
         runs = []
         for first in found:
@@ -293,6 +296,57 @@ def test_messages_that_the_index_has_lost_are_reported_and_not_waited_for() -> N
         got.append(queue.take(1, 1 << 20)[1])
     assert got == [sequence for sequence in range(10) if sequence != gone]
     assert backing.lost_ranges == [(gone, gone + 1)]
+    assert queue.ready_bytes == 0
+
+
+def delta_out_of_reach() -> tuple[VariableQueue, MemoryBacking, list[int]]:
+    """All that was in memory has left the queue, and no file descriptor is left for the rest."""
+    queue, backing = filled(10)
+    backing.index_in_reach = False
+    taken = []
+    while queue.head() is not None:
+        taken.append(queue.take(1, 1 << 20)[1])
+    assert queue.delta_count == len(queue) == 10 - len(taken) > 0
+    return queue, backing, taken
+
+
+def test_what_is_published_while_delta_is_out_of_reach_stays_behind_it() -> None:
+    queue, backing, taken = delta_out_of_reach()
+    for _ in range(3):
+        queue.publish(new_run(queue, 1, backing))
+        queue.reduce()
+    assert queue.head() is None
+    with pytest.raises(ContentOutOfReach):
+        queue.take(1, 1 << 20)
+    backing.index_in_reach = True
+    while len(queue):
+        taken.append(queue.take(1, 1 << 20)[1])
+    assert taken == list(range(13))
+
+
+def test_a_delta_that_was_out_of_reach_is_read_by_whoever_asks_next() -> None:
+    """Nothing else moves meanwhile: nobody publishes, and nothing comes back."""
+    queue, backing, taken = delta_out_of_reach()
+    for _ in range(2):
+        with pytest.raises(ContentOutOfReach):
+            queue.reach()
+    backing.index_in_reach = True
+    run = queue.reach()
+    assert run is not None and run.first == len(taken)
+
+
+def test_bytes_that_were_estimated_for_what_was_lost_go_with_the_last_message() -> None:
+    backing = MemoryBacking()
+    queue = VariableQueue(backing, 0, 0, runs_max=2)
+    for length in (1, 1, 1, 1, 500, 1, 1, 1, 1, 1):
+        run = new_run(queue, 1, backing)
+        run.body_bytes = length
+        queue.publish(run)
+        queue.reduce()
+    del backing.index[4]  # the large one
+    while len(queue):
+        queue.drop(1)
+    assert backing.lost_ranges == [(4, 5)]
     assert queue.ready_bytes == 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from storage.disk import File
 from storage.errors import Corrupt, DiskFailed
 from storage.names import log_file
 from storage.os_disk import OsDisk
-from storage.record import HEADER_BYTES
+from storage.record import HEADER_BYTES, MARK_BYTES
 from storage.wal.facts import load_or_create
 from storage.wal.fsync_times import COMMITS_LOOKED_AT, STALL_AVOIDED_S
 from storage.wal.log_core import MARK_EVERY_BYTES, LogCore, LogEnd
@@ -45,6 +46,33 @@ def test_lazy_records_wait_for_the_tick_and_then_are_durable() -> None:
     log.writer.flush_lazy()
     log.loop.run_soon()
     assert log.writer.durable == ticket
+
+
+def test_empty_records_have_marks_between_them_as_often_as_others() -> None:
+    """What the heads of records take counts, too: a mark bounds what one damaged byte costs."""
+    core = LogCore(LOG_ID, LogEnd(0, 0, 0), 1 << 30)
+    places = [core.append(KIND, 1, index, []).offset for index in range(3 * MARK_EVERY_BYTES // HEADER_BYTES)]
+    marked = [at for before, at in pairwise(places) if at - before > HEADER_BYTES]
+    assert len(marked) >= 2
+    assert all(at - before <= MARK_EVERY_BYTES + HEADER_BYTES + MARK_BYTES for before, at in pairwise(marked))
+
+
+def test_a_file_that_is_as_long_as_it_may_be_takes_no_further_commit() -> None:
+    """And one that lacks a byte does."""
+    for more, number in ((0, 2), (1, 1)):
+        core = LogCore(LOG_ID, LogEnd(0, 0, 0), 10_000)
+        core.append(KIND, 1, 1, [bytes(10)])
+        core.file_bytes_max = core.position + more
+        core.done(core.seal())
+        assert core.file_number == number
+
+
+def test_a_commit_that_holds_nothing_of_others_has_nobody_wait() -> None:
+    core = LogCore(LOG_ID, LogEnd(0, 0, 0), 10_000)
+    assert core.position > 0, "its first mark"
+    assert (core.gathering_bytes, core.waiting_bytes, core.has_records) == (0, 0, False)
+    core.append(KIND, 1, 1, [b"x"])
+    assert core.gathering_bytes == core.waiting_bytes > HEADER_BYTES
 
 
 def test_an_idle_log_gets_one_mark_that_vouches_for_its_last_commit_and_then_rests() -> None:
