@@ -541,3 +541,27 @@ def test_a_learner_in_another_state_is_no_voter_that_is_given_up() -> None:
     for node in leader.look(COMPARE_MS):
         leader.answer(node, digest=8 if node == 4 else 7)
     assert leader.comparison.diverged is None and leader.given_up == []
+
+
+FIVE_VOTERS = Membership(tuple(member_id(node, 7) for node in (1, 2, 3, 4, 5)))
+
+
+@pytest.mark.parametrize("silence", ["away", "behind"])
+def test_no_member_goes_while_a_voter_is_away_or_has_not_come_so_far(silence: str) -> None:
+    """A majority is of one mind without it, and would be one member short of it for as long as the other one is made anew."""
+    leader = LeadersComparison(FIVE_VOTERS)
+    leader.away = {5} if silence == "away" else set()
+    asked = leader.look(COMPARE_MS)
+    for node in asked:
+        if node == 5:
+            leader.asked[5](compared(1, 1, [(3, 7)]))
+        else:
+            leader.answer(node, digest=8 if node == 2 else 7)
+    assert leader.comparison.diverged == Odd((2,), 9)
+    assert leader.given_up == []
+    leader.away = set()
+    again = leader.look(2 * COMPARE_MS)
+    assert again == [2, 3, 4, 5], "though nothing is new since"
+    for node in again:
+        leader.answer(node, digest=8 if node == 2 else 7)
+    assert [node_of(verdict.member) for verdict in leader.given_up] == [2]
