@@ -59,6 +59,21 @@ def test_a_queue_without_a_home_is_of_this_node(both: Both) -> None:
     assert not isinstance(queue, RemoteQueue)
 
 
+def test_publishers_of_other_nodes_are_told_to_wait_and_figures_of_queues_as_time_goes_by(both: Both) -> None:
+    queue = both.queue()
+    assert isinstance(queue, RemoteQueue)
+    both.far.publish([queue], Run("", "k", encode(b"\0\0", b"x"), 1, 1), None, both.now)
+    both.far.settle()
+    both.far.home.tick(both.now)
+    both.far.home.tick(both.now + 5_000)
+    both.far.settle()
+    assert (queue.figures.ready, both.far.here.congested) == (1, False)
+    for held in (True, False):
+        both.far.home.hold(held)
+        both.far.settle()
+        assert both.far.here.congested == held
+
+
 def test_a_queue_that_is_deleted_here_is_known_to_no_other_node_any_more(both: Both) -> None:
     queue = both.own_queue()
     both.far.here.delete(queue, both.now)

@@ -103,6 +103,12 @@ def test_what_was_published_and_not_answered_is_refused_when_the_link_breaks(far
     assert (far.answers.accepted, far.answers.refused) == (answered, open_)
 
 
+def test_what_went_to_several_queues_of_a_home_is_refused_when_the_link_breaks(far: Far) -> None:
+    tags = far.publish([far.queue(), far.queue(), far.queue()], b"a", confirm=True)
+    far.disconnect()
+    assert (far.answers.accepted, far.answers.refused) == ([], tags)
+
+
 def test_without_a_link_publishes_are_refused_and_those_without_confirms_dropped(far: Far) -> None:
     queue = far.queue()
     far.disconnect()
@@ -722,6 +728,28 @@ def test_acknowledgements_one_by_one_leave_as_ranges(far: Far) -> None:
     far.turn()
     assert far.far.network.wires[HERE].bytes_sent - before < 100
     assert queue.statistics().unacknowledged == 0
+
+
+def test_neighbours_that_come_to_different_ends_in_one_turn_do(far: Far) -> None:
+    queue = far.queue()
+    consumer, taker = far.consumer(queue)
+    far.publish(queue, b"a", b"b", b"c")
+    far.turn()
+    (piece,) = taker.held
+    queue.cancel(consumer, far.now)
+    for number, outcome in enumerate((Outcome.ACKNOWLEDGED, Outcome.REQUEUED, Outcome.ACKNOWLEDGED)):
+        far.settle(consumer, replace(piece, sequence=piece.sequence + number, count=1), outcome)
+    far.turn()
+    assert far.drain(queue) == [b"b"]
+
+
+def test_a_client_whose_socket_is_full_when_it_begins_to_consume_has_no_credit_yet(far: Far) -> None:
+    queue, taker = far.queue(), Taker()
+    taker.writable = False
+    queue.consume(Consumer("c", queue, taker), far.now)
+    far.turn()
+    (at_home,) = far.far.home.home._peers[HERE].takers.values()
+    assert isinstance(at_home, Subscriber) and at_home.credit == 0
 
 
 def test_what_lies_between_two_acknowledged_messages_is_not_acknowledged(far: Far) -> None:

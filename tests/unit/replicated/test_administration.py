@@ -195,6 +195,43 @@ def test_a_voter_without_which_the_others_could_not_go_on_is_kept_unless_it_is_i
     assert "the last voter" in last.text
 
 
+@pytest.mark.parametrize("asked", [1, 2])
+def test_who_insists_has_a_voter_removed_without_whom_too_few_can_be_reached(
+    monkeypatch: pytest.MonkeyPatch, asked: int
+) -> None:
+    """Also where another node than the leader's is asked."""
+    clients, record = led_by_node_1(3)
+    clients.cluster.nodes[3].kill()
+    clients.cluster.run(2)
+    changes: list[object] = []
+    monkeypatch.setattr(clients.cluster.nodes[1].groups, "change", lambda group, change, told: changes.append(change))
+    kind, queue = clients.of(asked, record)
+    kind.administration.remove_member(queue, 2, anyway=True).then(lambda _: None, lambda error: pytest.fail(error.text))
+    clients.cluster.run(WITHIN_S)
+    assert changes == [RemoveMember(record.members[1])]
+
+
+def test_what_may_be_asked_again_is_known_as_such_on_the_node_that_has_passed_it_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clients, record = led_by_node_1(3)
+    text = "another change of the members is not committed yet: try again"
+    leader, _ = clients.of(1, record)
+    monkeypatch.setattr(leader.administration, "_do", lambda *asked: asked[-1](ResourceExhausted(text)))
+    kind, queue = clients.of(2, record)
+    error = failure_of(clients, kind.administration.remove_member(queue, 3))
+    assert (type(error), error.text) == (ResourceExhausted, text)
+
+
+def test_a_leadership_is_handed_to_who_has_it_already_without_asking_the_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    clients, record = led_by_node_1(3)
+    kind, queue = clients.of(1, record)
+    monkeypatch.setattr(clients.cluster.nodes[1].groups, "transfer", lambda *_: pytest.fail("the group was asked"))
+    done: list[object] = []
+    kind.administration.transfer(queue, 1).then(done.append, done.append)
+    assert done == [None]
+
+
 def test_a_voter_is_kept_where_another_one_has_just_gone_and_nobody_knows_it_yet() -> None:
     """Seen with real processes, one of them stopped: the removal was taken, could not be committed without the one that was
     away, and by the time that this was known nobody could lead any more until it was back."""

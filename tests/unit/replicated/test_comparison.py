@@ -546,6 +546,17 @@ def test_a_learner_in_another_state_is_no_voter_that_is_given_up() -> None:
 FIVE_VOTERS = Membership(tuple(member_id(node, 7) for node in (1, 2, 3, 4, 5)))
 
 
+def test_a_member_that_was_restored_remembers_its_digest_at_the_very_next_entry() -> None:
+    """Though it stands among those of which the first one was remembered before."""
+    marks, machine = Marks(), SimpleNamespace(version=1, applied=65, digest=1)
+    marks.before(66, machine)
+    marks.clear()
+    machine.applied, machine.digest = 70, 2
+    marks.before(71, machine)
+    machine.applied, machine.digest = 71, 3
+    assert marks.all(machine) == {70: 2, 71: 3}
+
+
 @pytest.mark.parametrize("silence", ["away", "behind"])
 def test_no_member_goes_while_a_voter_is_away_or_has_not_come_so_far(silence: str) -> None:
     """A majority is of one mind without it, and would be one member short of it for as long as the other one is made anew."""

@@ -12,6 +12,7 @@ from quorum.fifo import commands
 from quorum.fifo.commands import Upgrade
 from raft.core.errors import Damaged
 from raft.core.messages import NodeId, member_id
+from raft.groups import NoSuchGroup
 from replicated.member import MemberLife
 from storage.errors import DiskFailed, DiskFull
 from tests.unit.quorum.clients import Clients
@@ -136,6 +137,72 @@ def test_a_member_whose_machine_fails_is_quarantined() -> None:
     cluster.nodes[1].queue(record).route.propose_here([commands.encode(Upgrade(99))], lambda results, error: None)
     cluster.run(1)
     assert lives(cluster, record) == dict.fromkeys((1, 2, 3), MemberLife.QUARANTINED)
+
+
+def quarantined() -> tuple[Cluster, QueueRecord, QuorumNode]:
+    cluster, record = declared()
+    cluster.expects_quarantine = True
+    cluster.nodes[1].queue(record).route.propose_here([commands.encode(Upgrade(99))], lambda results, error: None)
+    cluster.run(1)
+    return cluster, record, cluster.nodes[3]
+
+
+def test_a_quarantined_member_that_cannot_be_read_any_more_is_damaged_and_not_called_quarantined() -> None:
+    cluster, record, node = quarantined()
+    queue = node.queue(record)
+    assert queue.quarantined is not None
+    whys: list[str | None] = []
+    vars(node)["_repair"] = lambda group, damage, lives_again: whys.append(queue.quarantined)
+    node.groups.damaged(queue.group, Damaged("entry 1 cannot be read"))
+    cluster.run(1)
+    assert whys == [None] and queue.member_life is MemberLife.DAMAGED
+
+
+def test_a_quarantined_member_that_is_dropped_takes_part_in_nothing() -> None:
+    _, record, node = quarantined()
+    queue = node.queue(record)
+    node.kind.members.drop(queue)
+    assert queue.member_life is MemberLife.ABSENT
+    with pytest.raises(NoSuchGroup):
+        node.groups.driver(queue.group)
+
+
+def test_a_quarantined_member_does_not_begin_again_because_its_record_has_changed() -> None:
+    _, record, node = quarantined()
+    queue = node.queue(record)
+    node.kind.members.changed(replace(record, formed=1))
+    assert queue.member_life is MemberLife.QUARANTINED
+
+
+def test_a_member_that_was_put_off_and_is_named_no_more_is_absent() -> None:
+    cluster, record = declared(nodes=4)
+    node = cluster.nodes[4]
+
+    def no_room(above: int) -> int:
+        raise DiskFull("cannot write node.facts: No space left on device")
+
+    node.new_replica = no_room
+    node.kind.members.changed(replace(record, members=(*record.members, member_id(4, 9)), formed=1))
+    assert node.queue(record).member_life is MemberLife.PUT_OFF
+    node.kind.members.changed(replace(record, formed=2))
+    node.kind.members.begin_what_was_put_off()
+    assert node.queue(record).member_life is MemberLife.ABSENT
+
+
+@pytest.mark.parametrize(("members", "alone"), [([1], False), ([1, 2, 3], True)])
+def test_a_damaged_member_begins_again_where_another_node_may_know_more(members: list[NodeId], alone: bool) -> None:
+    """Of one whose record names this node alone the others of the cluster may have another record."""
+    cluster = Clients(3).cluster
+    record = cluster.declare("q", members, home=1)
+    cluster.leader(record)
+    node, began_again = cluster.nodes[1], list[bool]()
+    node.alone = lambda: alone
+    vars(node)["_repair"] = lambda group, damage, lives_again: node.store.repair(
+        group, damage, lambda member: began_again.append(lives_again())
+    )
+    node.groups.damaged(node.queue(record).group, Damaged("entry 1 cannot be read"))
+    cluster.run(1)
+    assert began_again == [True]
 
 
 def test_a_member_that_was_removed_is_absent() -> None:
