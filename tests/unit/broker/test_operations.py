@@ -17,10 +17,18 @@ from broker.names import DIRECT_REPLY_TO
 from broker.operations.operations import Operations
 from broker.operations.operator import Operator, TagMissing
 from broker.operations.this_node import LoginCounts, QueueTotals
-from broker.operations.users import PASSWORD_BYTES_MAX, UserChange
+from broker.operations.users import PASSWORD_BYTES_MAX, UserChange, UserView
 from broker.pending import Pending
 from broker.queues.queue_type import QueueStatistics
-from broker.records import BindingRecord, PermissionRecord, PolicyRecord, TopicPermissionRecord, UserRecord, VhostRecord
+from broker.records import (
+    BindingRecord,
+    ParameterRecord,
+    PermissionRecord,
+    PolicyRecord,
+    TopicPermissionRecord,
+    UserRecord,
+    VhostRecord,
+)
 from node.logins.password_hashes import Hashes
 
 ROOT, NOBODY = Operator("root", ("administrator",)), Operator("nobody", ())
@@ -346,3 +354,24 @@ def test_logins_are_counted_anew_once_they_were_forgotten(world: World) -> None:
     counted["HTTP", True] += 1
     assert node.logins(MONITOR)["HTTP"] == LoginCounts(succeeded=1, failed=0)
     assert counted["HTTP", True] == 4, "what /metrics counts never goes back"
+
+
+def test_parameters_are_set_where_their_maker_may_look(world: World) -> None:
+    record = ParameterRecord("/", "shovel", "s", {})
+    with pytest.raises(AccessRefused, match="user 'maker' has no access to vhost '/'"):
+        world.operations.parameters.set(POLICYMAKER, record)
+    assert world.waiting == []
+
+
+def test_queues_that_are_asked_for_by_name_are_shown_to_who_may_see_their_vhost(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = SimpleNamespace(vhost="/", name="q")
+    monkeypatch.setattr(world.catalog, "queue", lambda vhost, name: record)
+    monkeypatch.setattr(world.operations.resources, "view", lambda record: record.name)
+    assert list(world.operations.resources.views(MONITOR, [("/", "q")])) == ["q"]
+    assert list(world.operations.resources.views(MANAGER, [("/", "q")])) == []
+
+
+def test_a_user_that_is_written_down_somewhere_does_not_have_its_hash_there() -> None:
+    assert "kept secret" not in repr(UserView("ann", (), True, {}, "sha256", "kept secret"))
