@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import stat
 from collections.abc import Callable
+from pathlib import Path
 from typing import cast
 
 from links.world import Cancel, LinkTimer, SocketUser, TlsTerms
 
 WRITE_BUFFER_HIGH_BYTES = 1_048_576
+PEM_BYTES_MAX = 1 << 20
 READ_BYTES = 131_072  # at once: where each message is rewritten, small ones of that much take 10 ms
 
 
@@ -43,7 +46,7 @@ class LinkSockets:
             host, port, within_tls = local
             tls = TlsTerms("", verify=False) if within_tls else None
         try:
-            context = None if tls is None else client_context(tls)
+            context = None if tls is None else await asyncio.to_thread(client_context, tls)
             name = None if tls is None else tls.server_name or host
             connecting = asyncio.get_running_loop().create_connection(
                 lambda: _LinkProtocol(user), host, port, ssl=context, server_hostname=name
@@ -54,14 +57,24 @@ class LinkSockets:
 
 
 def client_context(terms: TlsTerms) -> ssl.SSLContext:
-    """Raises OSError or ValueError for files that cannot be read."""
+    """Takes milliseconds, for whom the machine trusts is read. Raises OSError or ValueError for files that cannot be read."""
+    for path in filter(None, (terms.ca_file, terms.certificate_file, terms.key_file)):
+        _check_pem_file(path)
     context = ssl.create_default_context(cafile=terms.ca_file or None)
     if not terms.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if terms.certificate_file:
-        context.load_cert_chain(terms.certificate_file, terms.key_file or None)
+        # With a password, so that no key that needs one asks for it at the terminal of the node.
+        context.load_cert_chain(terms.certificate_file, terms.key_file or None, password="")
     return context
+
+
+def _check_pem_file(path: str) -> None:
+    """Who may declare a link names files: neither a pipe nor /dev/zero may be read, which have no end."""
+    found = Path(path).stat()
+    if not stat.S_ISREG(found.st_mode) or found.st_size > PEM_BYTES_MAX:
+        raise ValueError(f"'{path}' is no file of PEM of at most {PEM_BYTES_MAX} bytes")
 
 
 class _LinkProtocol(asyncio.BufferedProtocol):

@@ -28,7 +28,8 @@ NUMBERS_MAX = {"heartbeat": 65_535, "channel_max": 65_535, "frame_max": 2**32 - 
 
 Value = TypeVar("Value")
 
-_SECRET = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]*://)[^/?#]*@")
+# A password that nobody has encoded may hold every character, so all before the last @ may be one.
+_SECRET = re.compile(r"^(\s*[a-zA-Z][a-zA-Z0-9+.-]*://)?.*@", re.DOTALL)
 
 
 class UriError(ValueError):
@@ -76,6 +77,8 @@ def parse_uri(text: str) -> AmqpUri:
     scheme = parts.scheme.lower()
     if scheme not in PORTS:
         raise UriError(f"its scheme is '{scheme}', expected amqp or amqps")
+    if parts.fragment:
+        raise UriError("it has a #: write it as %23")
     if port is not None and (port == 0 or not parts.hostname):
         raise UriError("port 0 is none" if parts.hostname else "a port needs a host")
     query = _query(parts.query, tls=scheme == "amqps")
@@ -102,7 +105,7 @@ def without_secrets(text: str) -> str:
     try:
         return parse_uri(text).shown
     except UriError:
-        return _SECRET.sub(r"\1", text.split("?")[0])
+        return _SECRET.sub(r"\1", text).split("?")[0]
 
 
 def _vhost(path: str) -> str:

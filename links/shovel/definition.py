@@ -16,6 +16,7 @@ from wire.amqp.tables import PROPERTIES, TableError, encode_properties, encode_t
 PREFETCH = 1000
 PREFETCH_MAX = 65_535
 RECONNECT_DELAY_S = 5.0
+RECONNECT_DELAY_S_MIN = 1.0  # some microseconds would keep a node busy with connecting
 PROTOCOLS = ("amqp091", "local")
 ACK_MODES = ("on-confirm", "on-publish", "no-ack")
 NAME_BYTES_MAX = 255
@@ -76,7 +77,7 @@ Check = Callable[[str, Any], None]
 def read_definition(name: str, value: Any) -> ShovelDefinition:
     """Raises DefinitionError."""
     if not isinstance(value, Mapping):
-        raise DefinitionError(f"{name} not a list {_shown(value)}")
+        raise DefinitionError(f"{name} should be a map, actually was {type(value).__name__}")  # its texts may be URIs
     given: dict[str, Any] = {OLDER_NAMES.get(str(key), str(key)): item for key, item in value.items()}
     _check_keys(name, given)
     source = SourceTerms(
@@ -105,6 +106,7 @@ def read_definition(name: str, value: Any) -> ShovelDefinition:
         {key.replace("-", "_"): item for key, item in given.get("dest-publish-properties", {}).items()},
     )
     delay = float(given.get("reconnect-delay", RECONNECT_DELAY_S))
+    delay = max(delay, RECONNECT_DELAY_S_MIN) if delay else delay
     return ShovelDefinition(source, destination, given.get("ack-mode", "on-confirm"), delay)
 
 
@@ -186,7 +188,9 @@ def _check_delay(key: str, value: Any) -> None:
 
 
 def _check_delete_after(key: str, value: Any) -> None:
-    if value in ("never", "queue-length") or (isinstance(value, int) and not isinstance(value, bool) and value > 0):
+    if value in ("never", "queue-length"):
+        return
+    if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**63:
         return
     raise DefinitionError(f'{key} should be number, "never" or "queue-length", actually was {_shown(value)}')
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from links.amqp.opening import FRAME_MAX
 from native.content import encode, messages
 from wire.amqp.tables import (
     TableError,
@@ -24,6 +25,8 @@ from wire.amqp.tables import (
 FORWARD_HEADER = "x-shovelled"
 TIMESTAMP_HEADER = "x-shovelled-timestamp"
 FORWARDS_MAX = 100  # entries kept of a message that goes in circles
+# What would not fit in a frame goes on as it came: the destination would end the connection, and so at each try.
+PROPS_BYTES_MAX = FRAME_MAX - 20
 
 _EMPTY_TABLE = b"\0\0\0\0"
 
@@ -48,13 +51,21 @@ class Rewriting:
     def _props(self, props: bytes, now_s: int) -> bytes:
         fields = split_properties(props) | self._properties
         if self._forward_entry is not None or self._timestamp:
-            headers = split_table(fields.get("headers", _EMPTY_TABLE))
-            if self._forward_entry is not None:
-                headers[FORWARD_HEADER] = encode_value([self._forward_entry, *_forwards(headers.get(FORWARD_HEADER))])
-            if self._timestamp:
-                headers[TIMESTAMP_HEADER] = encode_value(now_s)
-            fields["headers"] = join_table(headers)
-        return join_properties(fields)
+            fields["headers"] = self._headers(fields.get("headers", _EMPTY_TABLE), now_s)
+        changed = join_properties(fields)
+        return changed if len(changed) <= PROPS_BYTES_MAX else props
+
+    def _headers(self, raw: bytes, now_s: int) -> bytes:
+        """What a protocol let pass and nobody can read goes on as it came: with an error here, nothing behind it would move."""
+        try:
+            headers = split_table(raw)
+        except TableError:
+            return raw
+        if self._forward_entry is not None:
+            headers[FORWARD_HEADER] = encode_value([self._forward_entry, *_forwards(headers.get(FORWARD_HEADER))])
+        if self._timestamp:
+            headers[TIMESTAMP_HEADER] = encode_value(now_s)
+        return join_table(headers)
 
 
 def _forwards(value: bytes | None) -> list[Any]:

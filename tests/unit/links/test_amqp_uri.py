@@ -46,6 +46,7 @@ def test_what_the_query_says() -> None:
         ("amqp://:5672", "a port needs a host"),
         ("amqp://h:0", "port 0"),
         ("amqp://h/a/b", "write it as %2F"),
+        ("amqp://u:12#ss@h", "write it as %23"),
         ("amqp://h/%ff", "not UTF-8"),
         ("amqp://h?heartbeat=soon", "heartbeat is 'soon', expected a number from 0 to 65535"),
         ("amqp://h?heartbeat=65536", "heartbeat is '65536'"),
@@ -68,6 +69,12 @@ def test_what_cannot_be_read_is_refused_with_what_is_wrong(text: str, why: str) 
         ("amqps://ada:pw@host:5671/%2f?password=pw", "amqps://host"),
         ("amqp://ada:pw@host:x/pw", "amqp://host:x/pw"),
         ("amqp://ada:pw@host?heartbeat=pw", "amqp://host"),
+        ("amqp://ada:p/w@host", "amqp://host"),
+        ("amqp://ada:p#w@host", "amqp://host"),
+        ("amqp://ada:p?w@host/v?x=pw", "amqp://host/v"),
+        ("amqp://ada:p@w/w@host/a/b", "amqp://host/a/b"),
+        ("ada:pw@host", "host"),
+        ("\namqp://ada:p\nw@host/a/b", "\namqp://host/a/b"),
     ],
 )
 def test_no_secret_is_shown(text: str, shown: str) -> None:

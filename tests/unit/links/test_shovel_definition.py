@@ -39,6 +39,7 @@ def test_no_secret_is_in_its_description() -> None:
         ({"ack-mode": "maybe"}, "ack-mode should be one of on-confirm, on-publish, no-ack, actually was 'maybe'"),
         ({"delete-after": "soon"}, 'src-delete-after should be number, "never" or "queue-length", actually was'),
         ({"delete-after": 0}, "src-delete-after should be number"),
+        ({"delete-after": 2**63}, "src-delete-after should be number"),
         ({"prefetch-count": "5"}, "src-prefetch-count should be a number, actually was '5'"),
         ({"prefetch-count": 65_536}, "src-prefetch-count should be between 0 and 65535"),
         ({"reconnect-delay": -1}, "reconnect-delay should be between 0 and 86400 seconds"),
@@ -62,7 +63,15 @@ def test_what_is_wrong_is_said(change: dict[str, Any], text: str) -> None:
     assert "hush" not in str(raised.value)
 
 
-@pytest.mark.parametrize("value", [None, [], "text", 5])
+@pytest.mark.parametrize("value", [None, ["amqp://u:hush@h"], "amqp://u:hush@h", 5])
 def test_what_is_no_object_is_refused(value: Any) -> None:
-    with pytest.raises(DefinitionError, match="s not a list"):
+    with pytest.raises(DefinitionError, match="s should be a map, actually was") as raised:
         read_definition("s", value)
+    assert "hush" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("given", "delay_s"), [(0, 0.0), (1e-9, 1.0), (0.5, 1.0), (7, 7.0), (None, 5.0)])
+def test_who_begins_again_waits_for_a_second_at_least(given: float | None, delay_s: float) -> None:
+    """Less kept a node busy with connecting."""
+    value = LEAST if given is None else LEAST | {"reconnect-delay": given}
+    assert read_definition("s", value).reconnect_delay_s == delay_s

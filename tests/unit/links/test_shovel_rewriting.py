@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from links.amqp.opening import FRAME_MAX
 from links.shovel.rewriting import FORWARDS_MAX, Rewriting
 from native.content import encode, messages
-from wire.amqp.tables import decode_properties, encode_properties
+from wire.amqp.tables import decode_properties, encode_properties, join_properties
 
 
 def rewritten(rewriting: Rewriting, **properties: object) -> dict[str, object]:
@@ -47,3 +48,16 @@ def test_a_message_that_goes_in_circles_does_not_grow_without_end() -> None:
     ]
     assert isinstance(headers, dict)
     assert len(headers["x-shovelled"]) == FORWARDS_MAX
+
+
+def test_headers_that_nobody_can_read_go_on_as_they_came() -> None:
+    """They stopped the shovel at each try, and all that waited behind them."""
+    unreadable = b"\x01aZ\0"
+    props = join_properties({"headers": len(unreadable).to_bytes(4, "big") + unreadable})
+    content = encode(props, b"body")
+    assert Rewriting({}, {"shovel-name": "s"}, timestamp=True).rewritten(content, 1, 77) == content
+
+
+def test_what_has_no_room_for_more_headers_goes_on_as_it_came() -> None:
+    content = encode(encode_properties({"headers": {"own": "x" * (FRAME_MAX - 100)}}), b"body")
+    assert Rewriting({}, {"shovel-name": "s" * 100}, timestamp=True).rewritten(content, 1, 77) == content
