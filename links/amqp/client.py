@@ -52,6 +52,7 @@ class AmqpClient:
         self._out: list[bytes] = []
         self._events: list[ClientEvent] = []
         self._arriving: dict[int, ArrivingContent] = {}
+        self._arriving_bytes = 0  # of all their bodies: a broker has 65,535 channels to begin messages on
         self._server_properties: Arguments = {}
         self._heard_at = self._sent_at = now
 
@@ -169,6 +170,7 @@ class AmqpClient:
     def _take_method(self, channel: int, payload: bytes) -> None:
         method = spec.method_of(payload)
         if method.name in _WITH_CONTENT:
+            self._drop_arriving(channel)
             self._arriving[channel] = ArrivingContent(payload, self._terms.message_bytes_max)
             return
         arguments = spec.decode(method, payload)
@@ -215,7 +217,7 @@ class AmqpClient:
                 self._events.append(events.Flow(channel, arguments["active"]))
             case "channel.close":
                 self.send(channel, "channel.close-ok")
-                self._arriving.pop(channel, None)
+                self._drop_arriving(channel)
                 self._events.append(events.ChannelClosed(channel, arguments["reply_code"], arguments["reply_text"]))
             case _:
                 self._events.append(events.Answered(channel, name, arguments))
@@ -227,10 +229,21 @@ class AmqpClient:
         content = self._arriving.get(channel)
         if content is None:
             raise ContentError(f"a content frame on channel {channel} without a method before it")
-        whole = content.take_header(payload) if kind == frame.HEADER else content.take_body(payload)
+        whole = content.take_header(payload) if kind == frame.HEADER else self._take_body(content, payload)
         if whole:
-            del self._arriving[channel]
+            self._drop_arriving(channel)
             self._events.append(_message(channel, content))
+
+    def _take_body(self, content: ArrivingContent, payload: bytes) -> bool:
+        self._arriving_bytes += len(payload)
+        if self._arriving_bytes > self._terms.message_bytes_max:
+            raise ContentError(f"messages of {self._arriving_bytes} bytes arrive at once, and none comes to its end")
+        return content.take_body(payload)
+
+    def _drop_arriving(self, channel: int) -> None:
+        content = self._arriving.pop(channel, None)
+        if content is not None:
+            self._arriving_bytes -= len(content.body)
 
     # ------------------------------------------------------------------------- ends
 
@@ -257,7 +270,7 @@ def _short(text: str) -> str:
 
 def _message(channel: int, content: ArrivingContent) -> ClientEvent:
     """Raises MalformedArguments or FrameError."""
-    props, body = content.props or b"", content.body
+    props, body = content.props or b"", bytes(content.body)
     delivery = parse_deliver(content.method)
     if delivery is not None:
         look = look_at(props)
@@ -269,5 +282,6 @@ def _message(channel: int, content: ArrivingContent) -> ClientEvent:
         arguments["reply_text"],
         arguments["exchange"],
         arguments["routing_key"],
+        props,
         body,
     )

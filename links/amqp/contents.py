@@ -24,7 +24,7 @@ class ArrivingContent:
     bytes_max: int
     props: bytes | None = None
     missing: int = 0
-    parts: list[bytes] = field(default_factory=list)
+    body: bytearray = field(default_factory=bytearray)  # not a list of frames, which may be empty and without end
 
     def take_header(self, payload: bytes) -> bool:
         """True: nothing more is to come. Raises ContentError."""
@@ -40,10 +40,6 @@ class ArrivingContent:
         """True: nothing more is to come. Raises ContentError."""
         if self.props is None or len(payload) > self.missing:
             raise ContentError("a body frame that was not expected, or is larger than announced")
-        self.parts.append(payload)
+        self.body += payload
         self.missing -= len(payload)
         return self.missing == 0
-
-    @property
-    def body(self) -> bytes:
-        return b"".join(self.parts)

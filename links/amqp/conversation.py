@@ -66,6 +66,7 @@ class Conversation:
         self._socket: LinkSocket | None = None
         self._give_up: Cancel | None = None
         self._timer: LinkTimer | None = None
+        self._asked: tuple[int, str] | None = None  # the channel and method whose answer is waited for
         self._over = False
         self._paused = False
 
@@ -150,7 +151,7 @@ class Conversation:
                 self._again(TICK_S, self._tick)
                 self._advance(None)
             case events.Answered():
-                self._advance(event.arguments)
+                self._answered(event)
             case events.Blocked():
                 self._user.blocked(event.reason)
             case events.Flow():
@@ -160,6 +161,12 @@ class Conversation:
             case events.ChannelClosed():
                 self._channel_closed(event)
 
+    def _answered(self, event: events.Answered) -> None:
+        if (event.channel, event.method) != self._asked:
+            self._fail(f"the broker answered {event.method} on channel {event.channel}, which nobody had asked for")
+        else:
+            self._advance(event.arguments)
+
     def _channel_closed(self, event: events.ChannelClosed) -> None:
         refused = ChannelRefused(event.code, event.text)
         try:
@@ -167,16 +174,21 @@ class Conversation:
         except ChannelRefused:
             self._fail(str(refused))
         except StopIteration as end:
-            self._user.ready(end.value)
+            self._ready(end.value)
 
     def _advance(self, answer: Any) -> None:
         try:
             self._request(self._steps.send(answer))
         except StopIteration as end:
-            self._user.ready(end.value)
+            self._ready(end.value)
+
+    def _ready(self, result: Any) -> None:
+        self._asked = None
+        self._user.ready(result)
 
     def _request(self, request: Request) -> None:
         channel, name, arguments = request
+        self._asked = (channel, f"{name}-ok")
         self.client.send(channel, name, **arguments)
         self.flush()
 

@@ -78,6 +78,7 @@ class PublishReturned:
     text: str
     exchange: str
     routing_key: str
+    props: bytes
     body: bytes
 
 

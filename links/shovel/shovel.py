@@ -255,7 +255,7 @@ class Shovel:
         self._returned += 1
         where = f"exchange '{returned.exchange}' with key '{returned.routing_key}'"
         self._reason = f"{returned.text}: no queue takes messages for {where}"
-        if not self._transit.came_back(returned.exchange, returned.routing_key, returned.body):
+        if not self._transit.came_back(returned.exchange, returned.routing_key, returned.props, returned.body):
             self._fail(f"a message came back that was not on its way, to {where}")
 
     def blocked(self, reason: str | None) -> None:

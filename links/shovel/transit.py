@@ -6,12 +6,19 @@ message is its publish sequence number: one number says both, and ranges stand f
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol
 
 from native.content import messages
 from native.sequence_set import Range, SequenceSet
+from wire.amqp.tables import TableError, split_properties
+
+ALIKE_MAX = 1_000  # messages with the same body whose properties are looked at for one that came back
+EMPTY_HEADERS = b"\0\0\0\0"
 
 
 class ForwardedMessages(Protocol):
@@ -33,13 +40,13 @@ class _Sent:
     exchange: bytes
     routing_key: bytes
     content: bytes  # as it was published
-    bodies: list[bytes] | None = None
+    apart: list[tuple[bytes, bytes]] | None = None  # properties and bodies
 
-    def all_bodies(self) -> list[bytes]:
+    def all_messages(self) -> list[tuple[bytes, bytes]]:
         """Taken apart once: of a run of thousands each may come back."""
-        if self.bodies is None:
-            self.bodies = [body for _, body in messages(self.content, 0, self.run.count)]
-        return self.bodies
+        if self.apart is None:
+            self.apart = messages(self.content, 0, self.run.count)
+        return self.apart
 
 
 class Transit:
@@ -52,6 +59,7 @@ class Transit:
         self._unanswered = SequenceSet()
         self._returned = SequenceSet()
         self._returned_up_to = 0
+        self._props_tell = True  # messages that came back apart
         self._unsettled = SequenceSet()  # at the source
 
     @property
@@ -93,28 +101,42 @@ class Transit:
         while self._sent and self._sent[0].run.first_tag + self._sent[0].run.count <= oldest:
             self.bytes_held -= len(self._sent.popleft().content)
 
-    def came_back(self, exchange: str, routing_key: str, body: bytes) -> bool:
+    def came_back(self, exchange: str, routing_key: str, props: bytes, body: bytes) -> bool:
         """A message was returned. A return does not say which: it is the next that looks like it, for they come in the order
         of their publishes. False: none does."""
         names = exchange.encode(), routing_key.encode()
-        found = self._next_like(names, body, self._returned_up_to + 1) or self._next_like(names, body, 0)
+        found = self._next_like(names, props, body)
         if found:
             self._returned.add(found, found + 1)
             self._returned_up_to = found
         return found > 0
 
-    def _next_like(self, names: tuple[bytes, bytes], body: bytes, start: int) -> int:
-        """The number of the first message from `start` on; 0: there is none."""
-        for sent in self._sent:
-            first = sent.run.first_tag
-            if first + sent.run.count <= start or (sent.exchange, sent.routing_key) != names:
+    def _next_like(self, names: tuple[bytes, bytes], props: bytes, body: bytes) -> int:
+        """The number of the message; 0: there is none. A broker that gives properties back otherwise than it got them is only
+        believed what the body is, from the first time on: nobody makes this side compare for ever."""
+        alike = islice(self._numbers_with(names, body), ALIKE_MAX if self._props_tell else 1)
+        found = first = 0
+        for number, own_props in alike:
+            first = first or number
+            if not self._props_tell or _same(props, own_props):
+                found = number
+                break
+        if first and not found:
+            self._props_tell = False
+        return found or first
+
+    def _numbers_with(self, names: tuple[bytes, bytes], body: bytes) -> Iterator[tuple[int, bytes]]:
+        """With the properties of each."""
+        start = self._returned_up_to + 1
+        place = bisect_right(self._sent, start, key=lambda sent: sent.run.first_tag)
+        for sent in islice(self._sent, max(0, place - 1), None):
+            if (sent.exchange, sent.routing_key) != names:
                 continue
-            bodies = sent.all_bodies()
+            first, apart = sent.run.first_tag, sent.all_messages()
             for number in range(max(first, start), first + sent.run.count):
-                may_be = number in self._unanswered and number not in self._returned
-                if may_be and bodies[number - first] == body:
-                    return number
-        return 0
+                props, own_body = apart[number - first]
+                if own_body == body and number in self._unanswered:
+                    yield number, props
 
     def settle(self, low: int, high: int) -> bool:
         """The source is told of these. True: nothing before them is left, so one answer is good for all."""
@@ -131,3 +153,16 @@ def _between(low: int, high: int, gaps: list[Range]) -> list[Range]:
             parts.append((low, start))
         low = end
     return [*parts, (low, high)] if low < high else parts
+
+
+def _same(props: bytes, other: bytes) -> bool:
+    """RabbitMQ gives a message without headers back with none in a table."""
+    return props == other or _told(props) == _told(other)
+
+
+def _told(props: bytes) -> dict[str, bytes] | None:
+    try:
+        fields = split_properties(props)
+    except TableError:
+        return None
+    return {name: value for name, value in fields.items() if (name, value) != ("headers", EMPTY_HEADERS)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -122,7 +123,9 @@ class TestMessages:
 
     def test_a_return_comes_with_its_body(self) -> None:
         wire = message(commands.Basic.Return(312, "NO_ROUTE", "e", "k"), b"back")
-        assert running().receive_data(wire, 0.0) == [events.PublishReturned(1, 312, "NO_ROUTE", "e", "k", b"back")]
+        assert running().receive_data(wire, 0.0) == [
+            events.PublishReturned(1, 312, "NO_ROUTE", "e", "k", b"\0\0", b"back")
+        ]
 
     def test_a_run_is_published_with_one_call(self) -> None:
         client = running()
@@ -247,3 +250,40 @@ def test_whatever_comes_it_raises_nothing(noise: bytes) -> None:
     client.receive_data(noise, 0.0)
     client.tick(5.0)
     said(client)
+
+
+DELIVER = commands.Basic.Deliver("c", 1, False, "e", "k")
+
+
+def begun(channel: int, size: int) -> bytes:
+    """A message that is announced, and of which no body has come."""
+    return frame.marshal(DELIVER, channel) + frame.marshal(header.ContentHeader(body_size=size), channel)
+
+
+def test_messages_begun_on_very_many_channels_do_not_fill_the_memory() -> None:
+    client = running(message_bytes_max=1_000)
+    # A heartbeat between its frames, so that the message is put together frame by frame.
+    beat = frame.marshal(heartbeat.Heartbeat(), 0)
+    heard_of = [
+        client.receive_data(
+            begun(channel, 500) + beat + frame.marshal(body.ContentBody(b"x" * 400), channel) + beat, 0.0
+        )
+        for channel in (1, 2, 3)
+    ]
+    assert heard_of[:2] == [[], []]
+    (end,) = heard_of[2]
+    assert "messages of 1200 bytes arrive at once" in end.text
+
+
+def test_body_frames_without_a_byte_are_not_kept() -> None:
+    client = running()
+    beat = frame.marshal(heartbeat.Heartbeat(), 0)
+    empty = frame.marshal(body.ContentBody(b""), 1) + beat
+    client.receive_data(begun(1, 1) + beat, 0.0)
+    tracemalloc.start()
+    for _ in range(20_000):
+        client.receive_data(empty, 0.0)
+    assert tracemalloc.get_traced_memory()[0] < 50_000
+    tracemalloc.stop()
+    (message_there,) = client.receive_data(frame.marshal(body.ContentBody(b"x"), 1), 0.0)
+    assert message_there.body_bytes == 1

@@ -157,7 +157,7 @@ def test_what_no_queue_wants_goes_back_after_a_pause() -> None:
     bench = Bench(reconnect_delay=5)
     bench.deliver(1, b"a", b"b")
     bench.ends.heard()
-    bench.shovel.returned(PublishReturned(1, 312, "NO_ROUTE", "", "to", b"b"))
+    bench.shovel.returned(PublishReturned(1, 312, "NO_ROUTE", "", "to", b"\0\0", b"b"))
     bench.confirm(2, 2, multiple=True)
     assert bench.ends.heard() == [("ack", 1, 1, True)]
     bench.clock.advance(4.9)
@@ -170,7 +170,7 @@ def test_what_no_queue_wants_goes_back_after_a_pause() -> None:
 def test_a_return_of_something_else_begins_again() -> None:
     bench = Bench()
     bench.deliver(1, b"a")
-    bench.shovel.returned(PublishReturned(1, 312, "NO_ROUTE", "", "to", b"other"))
+    bench.shovel.returned(PublishReturned(1, 312, "NO_ROUTE", "", "to", b"\0\0", b"other"))
     status = bench.shovel.status()
     assert (status.state, status.unconfirmed) == (ShovelState.TERMINATED, 0)
     assert "was not on its way" in status.reason

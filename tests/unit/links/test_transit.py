@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from links.shovel.transit import Transit
+from links.shovel.transit import ALIKE_MAX, Transit
 from native.content import encode
+from wire.amqp.tables import encode_properties
 
 
 @dataclass
@@ -49,10 +50,10 @@ def test_each_message_is_answered_once_and_bytes_come_back(
 def test_what_came_back_is_told_apart_from_what_arrived() -> None:
     transit, one = Transit(), run(1, b"a", b"b", b"a", b"c")
     transit.sent(one, b"e", b"k", one.content, confirms=True)
-    assert transit.came_back("e", "k", b"a")
-    assert transit.came_back("e", "k", b"a")
-    assert not transit.came_back("e", "k", b"a"), "both are known to be back"
-    assert not transit.came_back("e", "other", b"c")
+    assert transit.came_back("e", "k", b"\0\0", b"a")
+    assert transit.came_back("e", "k", b"\0\0", b"a")
+    assert not transit.came_back("e", "k", b"\0\0", b"a"), "both are known to be back"
+    assert not transit.came_back("e", "other", b"\0\0", b"c")
     assert transit.answered(4, 4, multiple=True) == ([(2, 3), (4, 5)], [(1, 2), (3, 4)])
 
 
@@ -60,5 +61,31 @@ def test_many_that_come_back_are_found_one_behind_the_other() -> None:
     """Each was looked for from the first on: a run of 8,000 took minutes."""
     transit, one = Transit(), run(1, *[b"same"] * 8000)
     transit.sent(one, b"e", b"k", one.content, confirms=True)
-    assert all(transit.came_back("e", "k", b"same") for _ in range(8000))
+    assert all(transit.came_back("e", "k", b"\0\0", b"same") for _ in range(8000))
     assert transit.answered(8000, 8000, multiple=True) == ([], [(1, 8001)])
+
+
+def with_id(name: bytes) -> bytes:
+    return encode_properties({"message_id": name.decode()})
+
+
+def test_of_two_with_the_same_body_the_one_with_these_properties_came_back() -> None:
+    """The other one was given back twice, and this one was lost: acknowledged, and in no queue."""
+    transit = Transit()
+    content = b"".join(encode(with_id(name), b"") for name in (b"first", b"second", b"third"))
+    transit.sent(Sent(1, 3, content), b"e", b"k", content, confirms=True)
+    assert transit.came_back("e", "k", with_id(b"second"), b"")
+    assert transit.answered(3, 3, multiple=True) == ([(1, 2), (3, 4)], [(2, 3)])
+
+
+def test_no_headers_and_a_table_without_any_are_the_same_properties() -> None:
+    transit, one = Transit(), run(1, b"a")
+    transit.sent(one, b"e", b"k", one.content, confirms=True)
+    assert transit.came_back("e", "k", encode_properties({"headers": {}}), b"a")
+
+
+def test_a_broker_that_changes_properties_is_believed_what_the_body_is_and_compared_with_no_longer() -> None:
+    transit, one = Transit(), run(1, *[b"same"] * ALIKE_MAX * 3)
+    transit.sent(one, b"e", b"k", one.content, confirms=True)
+    assert all(transit.came_back("e", "k", with_id(b"other"), b"same") for _ in range(ALIKE_MAX * 3))
+    assert transit.answered(3 * ALIKE_MAX, 3 * ALIKE_MAX, multiple=True) == ([], [(1, 3 * ALIKE_MAX + 1)])
