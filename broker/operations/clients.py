@@ -50,7 +50,7 @@ class Clients:
         if vhost is not None:
             who.check_may_see(self._broker.catalog, vhost)
         found = tuple(self._broker.connections())
-        return (one for one in found if (vhost is None or one.vhost == vhost) and may_see(who, one.user))
+        return (one for one in found if (vhost is None or one.vhost == vhost) and may_see(who, one))
 
     def connection(self, who: Operator, id_or_name: str) -> Connection:
         """Raises NotFound when there is none that they may see."""
@@ -65,7 +65,7 @@ class Clients:
         if vhost is not None:
             who.check_may_see(self._broker.catalog, vhost)
         found = tuple(self._broker.sessions())
-        return (one for one in found if vhost in (None, one.vhost) and may_see(who, one.user))
+        return (one for one in found if vhost in (None, one.vhost) and may_see(who, one.connection))
 
     def consumers(self, who: Operator, vhost: str | None, queue: str | None = None) -> Iterator[ConsumerView]:
         """Perhaps only those of one queue."""
@@ -78,7 +78,7 @@ class Clients:
         return (
             _consumer_view(one)
             for one in tuple(self._broker.consumers())
-            if is_wanted(one.queue.record) and may_see(who, getattr(one.sink, "user", ""))
+            if is_wanted(one.queue.record) and may_see(who, getattr(one.sink, "connection", None))
         )
 
     def close_connection(self, who: Operator, id_or_name: str, reason: str = "") -> None:
@@ -87,7 +87,7 @@ class Clients:
         found = [
             one
             for one in self._broker.connections()
-            if id_or_name in (one.id, one.name) and (who.has_tag(ADMINISTRATOR) or one.user == who.name)
+            if id_or_name in (one.id, one.name) and (who.has_tag(ADMINISTRATOR) or who.is_user(one.login))
         ]
         audit = self._broker.audit
         if not found:
@@ -106,7 +106,7 @@ class Clients:
         who.require_tag(MANAGEMENT)
         what = f"cancel consumer '{tag}' of channel {channel} of connection '{connection}'"
         for session in self._broker.sessions():
-            is_theirs = who.has_tag(ADMINISTRATOR) or session.user == who.name
+            is_theirs = who.has_tag(ADMINISTRATOR) or who.is_user(session.connection.login)
             is_meant = (session.connection.name, session.number) == (connection, channel)
             if is_theirs and is_meant and session.cancel_for_operator(tag, now):
                 self._broker.audit.changed("CancelConsumer", what)
@@ -118,8 +118,8 @@ class Clients:
         raise error
 
 
-def may_see(who: Operator, user: str) -> bool:
-    return who.has_tag(MONITORING) or who.name == user
+def may_see(who: Operator, connection: Connection | None) -> bool:
+    return who.has_tag(MONITORING) or (connection is not None and who.is_user(connection.login))
 
 
 def _consumer_view(one: Consumer) -> ConsumerView:

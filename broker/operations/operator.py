@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from broker.catalog import permissions
 from broker.catalog.catalog import Catalog
@@ -47,6 +48,15 @@ class Operator:
         if self.vouched is None:
             return UserRecord(self.name, None, self.tags)
         return VouchedUser(self.name, None, self.tags, rights=self.vouched, until_ms=None)
+
+    @property
+    def rights_key(self) -> tuple[Any, ...]:
+        """The same for those who may do the same while the catalog does not change."""
+        return (self.name, self.tags, None if self.vouched is None else self.vouched.scopes)
+
+    def is_user(self, user: UserRecord | None) -> bool:
+        """Whether that login is theirs. One who is vouched for and a user of the catalog are two, also with the same name."""
+        return user is not None and user.name == self.name and (user.vouched is None) == (self.vouched is None)
 
     def has_tag(self, tag: str) -> bool:
         """Or one that includes it."""

@@ -25,10 +25,14 @@ class RedriveView:
     """A redrive, and whose it is."""
 
     id: str
-    user: str
+    owner: Operator
     began_at: int
     job: Redrive
     ended_at: int = 0  # 0: it runs
+
+    @property
+    def user(self) -> str:
+        return self.owner.name
 
 
 class Redrives:
@@ -47,7 +51,7 @@ class Redrives:
             )
         if len(running) >= RUNNING_MAX:
             raise ResourceExhausted(f"{RUNNING_MAX} redrives run on this node, and no more may: wait until one ends")
-        view = RedriveView(self._broker.random_bytes(ID_BYTES).hex(), who.name, now, job)
+        view = RedriveView(self._broker.random_bytes(ID_BYTES).hex(), who, now, job)
         self._views[view.id] = view
         return view
 
@@ -78,7 +82,7 @@ class Redrives:
         """Raises NotFound when there is none that they may cancel: their own; any, as an administrator."""
         who.require_tag(MANAGEMENT)
         found = self._views.get(id_)
-        if found is None or not (who.has_tag(ADMINISTRATOR) or found.user == who.name):
+        if found is None or not (who.has_tag(ADMINISTRATOR) or who.is_user(found.owner.login)):
             raise NotFound(f"no redrive '{id_}' that user '{who.name}' may cancel")
         found.job.cancel()
 

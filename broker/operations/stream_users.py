@@ -101,9 +101,7 @@ class StreamUsers:
     def _clients(self, who: Operator, vhost: str | None) -> Iterator[StreamClient]:
         who.require_tag(MANAGEMENT)
         vhosts = set(who.vhosts(self._broker.catalog, vhost))
-        return (
-            one for one in self._broker.streams if one.connection.vhost in vhosts and may_see(who, one.connection.user)
-        )
+        return (one for one in self._broker.streams if one.connection.vhost in vhosts and may_see(who, one.connection))
 
 
 def _publisher_view(client: StreamClient, one: StreamPublisher) -> PublisherView:

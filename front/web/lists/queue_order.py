@@ -29,10 +29,10 @@ class OrderedQueues:
 
     def __init__(self) -> None:
         self._version = -1  # of the catalog
-        self._lists: dict[tuple[str, tuple[str, ...], str | None], list[QueueRecord]] = {}
+        self._lists: dict[tuple[tuple[Any, ...], str | None], list[QueueRecord]] = {}
 
     async def records(self, resources: Resources, who: Operator, vhost: str | None) -> list[QueueRecord]:
-        version, key = resources.version, (who.name, who.tags, vhost)
+        version, key = resources.version, (who.rights_key, vhost)
         if version != self._version or len(self._lists) >= LISTS_KEPT:
             self._version = version
             self._lists.clear()

@@ -30,6 +30,7 @@ from broker.records import (
     VhostRecord,
 )
 from node.logins.password_hashes import Hashes
+from tests.unit.broker.vouched.bearers import bearer
 
 ROOT, NOBODY = Operator("root", ("administrator",)), Operator("nobody", ())
 MANAGER, MONITOR = Operator("manager", ("management",)), Operator("monitor", ("monitoring",))
@@ -74,6 +75,7 @@ class World:
             id=str(number),
             name=name,
             user=user,
+            login=UserRecord(user, None),
             vhost="/",
             statistics=dict,
             close=lambda why: self.closed.append((name, why.text)),
@@ -245,6 +247,18 @@ def test_a_connection_is_closed_for_its_user_or_an_administrator_and_for_nobody_
         "close connection 'c1' of user 'manager': closed by user 'manager'",
         "close connection 'c2' of user 'monitor': maintenance",
     ]
+
+
+def test_who_is_vouched_for_is_nobody_else_of_the_same_name(world: World) -> None:
+    """A token could close the connections of a user with a password whose name it bears."""
+    clients, bearing = world.operations.clients, Operator.of(bearer("manager", "tag:management", "read:%2F/*"))
+    assert list(clients.connections(bearing)) == list(clients.channels(bearing)) == []
+    assert list(clients.consumers(bearing, "/")) == []
+    with pytest.raises(NotFound):
+        clients.close_connection(bearing, "1")
+    world.connections[0].login = bearer("manager")
+    assert [one.id for one in clients.connections(bearing)] == ["1"]
+    assert list(clients.connections(MANAGER)) == []
 
 
 def test_nobody_is_shown_the_name_that_a_requesters_replies_are_published_to(world: World) -> None:

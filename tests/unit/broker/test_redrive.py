@@ -17,6 +17,7 @@ from broker.redrive.order import RedriveFate, RedriveOrder, last_death
 from broker.redrive.redrive import IN_FLIGHT_MAX, STALL_MS, Redrive, RedriveState
 from broker.session.session import Session
 from tests.unit.broker.broker_world import Client, World, refused
+from tests.unit.broker.vouched.bearers import bearer
 from wire.amqp.tables import encode_properties
 
 GUEST = Operator("guest", ("administrator",))
@@ -358,7 +359,8 @@ def test_a_redrive_is_cancelled_by_its_operator_or_an_administrator() -> None:
     letters = DeadLetters()
     redrives = Redrives(letters.world.broker)
     view = redrives.admit(GUEST, order(), 1)
-    with pytest.raises(NotFound):
-        redrives.cancel(Operator("other", ("management",)), view.id)
+    for stranger in (Operator("other", ("management",)), Operator.of(bearer(GUEST.name, "tag:management"))):
+        with pytest.raises(NotFound):
+            redrives.cancel(stranger, view.id)
     redrives.cancel(GUEST, view.id)
     assert view.job.state is RedriveState.CANCELLED

@@ -80,6 +80,7 @@ def client(user: str, **more: Any) -> Connection:
         connected_at=NOW,
         close=lambda error: None,
         set_blocked=lambda reason: None,
+        login=UserRecord(user, None),
         **given,
     )
 

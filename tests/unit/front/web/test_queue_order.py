@@ -13,6 +13,7 @@ from front.web.lists.queue_order import LISTS_KEPT, OrderedQueues, value_of
 from front.web.samples.books import DETAILED, SampleBook
 from front.web.samples.node_samples import counts_row
 from front.web.samples.shapes import QUEUE
+from tests.unit.broker.vouched.bearers import bearer
 
 ANNE, BERT = Operator("anne", ("management",)), Operator("bert", ("management",))
 
@@ -46,6 +47,15 @@ def test_a_list_is_sorted_once_for_each_operator_and_vhost() -> None:
         assert names(ordered, declared, tagged) == ["anne2 in None"]
         assert names(ordered, declared, BERT) == ["bert1 in None"]
         assert names(ordered, declared, ANNE, "v") == ["anne1 in v"]
+    assert declared.asked == 4
+
+
+def test_a_list_is_kept_for_these_scopes_and_no_others() -> None:
+    """A token was shown the queues of a user with a password, or of another token, with the same name and tags."""
+    ordered, declared = OrderedQueues(), Declared()
+    bearers = [Operator.of(bearer("anne", "tag:management", *more)) for more in ((), ("read:a/*",), ("read:b/*",))]
+    for who in (ANNE, *bearers, *bearers):
+        names(ordered, declared, who)
     assert declared.asked == 4
 
 
