@@ -14,7 +14,7 @@ BUILD_TOOLS := pip setuptools wheel 'Cython>=3.1'
 EXTRAS := test,bench
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup lock run cluster format unit unit-times test test-containers test-spark test-spark-containers test-page check fuzz mutants sim sim-long chaos crash bench proto docs clean
+.PHONY: setup lock run cluster format unit unit-times test test-containers test-spark test-spark-containers test-page check fuzz instants mutants sim sim-long chaos crash bench proto docs clean
 
 setup: $(STAMP)
 
@@ -97,6 +97,10 @@ fuzz: setup
 	$(BIN)/python -m tests.fuzz.amqp_frames --frames 5000000 --seed "$$(date +%s)"
 	$(BIN)/python -m tests.fuzz.stream_frames --frames 2000000 --seed "$$(date +%s)"
 	$(BIN)/python -m tests.fuzz.http_requests --requests 1000000 --seed "$$(date +%s)"
+
+# What queues were at a thousand random seconds of the past each, as leveret-analytics tells it: docs/history.md.
+instants: setup
+	$(BIN)/python -m pytest tests/unit/analytics/test_queue_at.py -q --instants 1000
 
 # Historic bugs put back one by one: docs/mutants.md.
 mutants: setup

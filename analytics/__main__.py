@@ -24,12 +24,13 @@ from analytics.inputs import LogFile, log_files, snapshot_files, without_bodies
 from analytics.jobs import questions
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_MISSING, EXIT_UNKNOWN, JobAnswer, answer_of, worst
 from analytics.jobs.duplicates import WITHIN_S
-from analytics.jobs.figures import FIGURE_COLUMNS, second_of
+from analytics.jobs.figures import second_of
 from analytics.jobs.proof import PROOF_COLUMNS, code_of
 from analytics.jobs.raft_terms import TERM_COLUMNS
 from analytics.life.life_story import story
 from analytics.life.pursuit import pursue
 from analytics.life.wanted import BodyText, HeaderValue, LookFor, MessageId, at_place
+from analytics.past.queue_at import QueueAt
 from analytics.shell import lines_of_terminal, shell
 from analytics.show import show, show_now
 from analytics.spark.cluster_workers import check_workers
@@ -119,7 +120,8 @@ def answer(spark: SparkSession, options: argparse.Namespace, files: list[LogFile
 
 def several(asked: JobQuestion) -> int:
     """Questions line by line, until there are no more."""
-    before = ["--data", *asked.options.data[:1], *(["--json"] if asked.options.json else [])]
+    data = [word for path in asked.options.data for word in ("--data", path)]
+    before = [*data, *(["--json"] if asked.options.json else []), *(["--tail"] if asked.options.tail else [])]
 
     def ask(words: list[str]) -> None:
         options = parser().parse_args([*before, *words])
@@ -127,6 +129,8 @@ def several(asked: JobQuestion) -> int:
         one.options = options
         if options.command in COMMANDS:
             told(one)
+        elif options.command in WITHOUT_SPARK:
+            WITHOUT_SPARK[options.command](options, log_files(options.data))
         else:
             print(f"leveret-analytics: `{options.command}` is a command of its own", file=sys.stderr)
 
@@ -235,14 +239,6 @@ def duplicates(asked: JobQuestion) -> JobAnswer:
     return answer_of(found(read, asked.of_queues(), asked.options.within))
 
 
-def queue(asked: JobQuestion) -> JobAnswer:
-    from analytics.spark.gather import figures
-
-    rows = [{"name": name, **one._asdict()} for name, one in figures(asked.found, asked.of_queues(), asked.options.at)]
-    unknown = any(row["untimed"] for row in rows)
-    return JobAnswer([("name", "string"), *FIGURE_COLUMNS], rows, EXIT_UNKNOWN if unknown else EXIT_HOLDS)
-
-
 def convert(spark: SparkSession, options: argparse.Namespace, files: list[LogFile]) -> int:
     from analytics.parquet import convert as conversion
 
@@ -328,8 +324,18 @@ def follow(options: argparse.Namespace, files: list[LogFile]) -> int:
     return EXIT_UNKNOWN if rates.missed else EXIT_HOLDS
 
 
+def queue(options: argparse.Namespace, files: list[LogFile]) -> int:
+    asked = QueueAt(files, snapshot_files(options.data), options.queue, options.at, options.tail)
+    said, covered = asked.answer()
+    show(covered, said, as_json=options.json)
+    if not said.rows:
+        print(f"no file that was read names a queue {options.queue!r}", file=sys.stderr)
+    return said.code
+
+
 WITHOUT_SPARK: dict[str, Callable[[argparse.Namespace, list[LogFile]], int]] = {
     "life": life,
+    "queue": queue,
     "audit": audit,
     "follow": follow,
     "streams": streams,
@@ -344,7 +350,6 @@ COMMANDS: dict[str, Callable[[JobQuestion], JobAnswer]] = {
     "terms": terms,
     "compare": compare,
     "hot": lambda asked: answer_of(questions.hot(asked.of_queues(), asked.options.by)),
-    "queue": queue,
     "dead": lambda asked: answer_of(questions.dead(asked.of_queues())),
     "duplicates": duplicates,
     "dropped": lambda asked: answer_of(questions.dropped(asked.of_queues())),
@@ -417,7 +422,7 @@ def parser() -> argparse.ArgumentParser:
     latency.add_argument(
         "--by", type=groups, default=("queue",), metavar="GROUPS", help=f"some of {','.join(questions.GROUPS)}"
     )
-    past = commands.add_parser("queue", help="a queue at a past second")
+    past = commands.add_parser("queue", help="a queue at a past second; needs neither Spark nor Java")
     past.add_argument("queue", metavar="QUEUE", help=QUEUE_HELP)
     past.add_argument("--at", type=past_second, required=True, metavar="TIME", help=TIME_HELP)
     lives = commands.add_parser("lives", help="what became of the messages of one queue")

@@ -23,6 +23,7 @@ class Coverage(NamedTuple):
     last: str | None
     damage: list[DamagedBytes]
     without_bodies: tuple[str, ...] = ()  # nodes whose export was made without the contents of messages
+    skipped: int = 0  # files that cannot say anything of what was asked, and so were not read
 
     @property
     def is_damaged(self) -> bool:
@@ -40,7 +41,8 @@ class Coverage(NamedTuple):
         nodes = f"{counted(len(self.nodes), 'node', 'nodes')} ({', '.join(self.nodes)})"
         withheld = f", contents of messages withheld by {', '.join(self.without_bodies)}" if self.without_bodies else ""
         files = counted(self.files, "file", "files")
-        return f"read: {nodes}, {files}, {self.file_bytes} bytes, {window}{lost}{withheld}"
+        skipped = f", {counted(self.skipped, 'file', 'files')} that cannot tell of it skipped" if self.skipped else ""
+        return f"read: {nodes}, {files}, {self.file_bytes} bytes, {window}{lost}{withheld}{skipped}"
 
 
 def counted(number: int, one: str, several: str) -> str:

@@ -22,10 +22,11 @@ from raft.core.messages import SnapshotMeta
 from raft.store.group_records import read_identity
 from replicated.local_members import QUEUE_GROUPS
 from storage.history.column_reader import ColumnPiece
-from storage.history.name_records import ActorRow, decode_actor, decode_name
+from storage.history.name_records import ActorRow, NameRow, decode_actor, decode_name
 from storage.record import HEADER_BYTES, Kind
 
-QUORUM, STREAM = "quorum", "stream"  # as groups of these queues call their machine
+CLASSIC, QUORUM, STREAM = "classic", "quorum", "stream"  # the last two as groups of these queues call their machine
+QUEUE_KINDS = (CLASSIC, QUORUM, STREAM)  # the catalog is a group, too, and has the number of a queue
 STANDING_PLACE = 0  # of what nodes say of their members: before all entries
 
 CLASSIC_KINDS = frozenset(
@@ -71,6 +72,10 @@ class QueueName(NamedTuple):
     queue: int
     kind: str
     name: str  # with its virtual host
+
+
+def queue_name(queue: int, row: NameRow) -> QueueName:
+    return QueueName(queue, row.kind, f"{row.vhost}/{row.name}" if row.vhost else row.name)
 
 
 class ActorName(NamedTuple):
@@ -135,8 +140,7 @@ class FileEvents:
     def _said(self, record: dict[str, int], payload: memoryview) -> Iterator[Said]:
         kind = record["kind"]
         if kind == Kind.NAME:
-            name = decode_name(payload)
-            yield QueueName(record["index"], name.kind, f"{name.vhost}/{name.name}" if name.vhost else name.name)
+            yield queue_name(record["index"], decode_name(payload))
             return
         if kind == Kind.ACTOR:
             yield ActorName(record["index"], decode_actor(payload))

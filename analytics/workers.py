@@ -10,6 +10,7 @@ from typing import TypeVar
 from analytics.inputs import LogFile
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 HERE_BYTES_MAX = 64 << 20  # so little is read faster than processes are started
 
 
@@ -28,5 +29,6 @@ class Workers:
         if self._pool is not None:
             self._pool.shutdown()
 
-    def each(self, do: Callable[[LogFile], T], files: Iterable[LogFile]) -> list[T]:
-        return list(map(do, files) if self._pool is None else self._pool.map(do, files))
+    def each(self, do: Callable[[Item], T], items: Iterable[Item]) -> list[T]:
+        """What is to be done takes files, or what names one."""
+        return list(map(do, items) if self._pool is None else self._pool.map(do, items))

@@ -303,6 +303,8 @@ def _dump_summary(disk: Disk, name: str) -> Iterator[Row]:
     yield {field: getattr(summary, field) for field in ("whole", "first_us", "last_us", "end", "commits")}
     for row in summary.writers:
         yield row._asdict()
+    for queue, called in summary.queues or ():
+        yield {"queue": queue, **({} if called is None else called._asdict())}
 
 
 def _verify_summary(disk: Disk, name: str) -> Iterator[Finding]:

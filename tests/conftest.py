@@ -14,6 +14,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite", action="store_true", help="write down what scenarios answer now; read the difference with care"
     )
+    parser.addoption(
+        "--instants", type=int, default=40, help="of how many past seconds tests/unit/analytics/test_queue_at.py asks"
+    )
 
 
 @pytest.fixture

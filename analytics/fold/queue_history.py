@@ -15,7 +15,7 @@ from struct import error as struct_error
 
 from analytics.fold.classic_queue import ClassicQueueFold
 from analytics.fold.folded_history import QueueHistory
-from analytics.fold.lives import LifeState, LifeStep, Lives
+from analytics.fold.lives import Life, LifeState, LifeStep, Lives
 from analytics.fold.merged_log import MergedLog
 from analytics.fold.quorum_queue import QueueFold
 from analytics.queue_events import CLASSIC_KINDS, QueueEvent
@@ -23,6 +23,8 @@ from classic.store.log_records import DoneReason, decode_published, decode_reaso
 from classic.stored_run import LEVEL_SHIFT
 from native.log_columns import whole_entry
 from storage.record import Kind
+
+PUBLISHED_BEFORE = "some messages were published before the log that was read"
 
 
 def folded(events: Iterable[QueueEvent], *, with_steps: bool = False) -> QueueHistory:
@@ -67,6 +69,13 @@ class HistoryFold:
             self.history.steps += self._fold.lives.take_steps()
         steps, self.history.steps = self.history.steps, []
         return steps
+
+    def take_ended(self) -> list[Life]:
+        """Those that have come to their end since this was last asked: of a long history most need not be kept."""
+        if self._fold is not None:
+            self.history.lives += self._fold.lives.take_ended()
+        ended, self.history.lives = self.history.lives, []
+        return ended
 
     def end(self) -> None:
         if self._fold is not None:
@@ -125,7 +134,7 @@ class _ClassicEvents:
 
     def end(self) -> None:
         lives = self._fold.lives
-        self._history.lives = [*lives.take_ended(), *lives.going_on()]
+        self._history.lives += [*lives.take_ended(), *lives.going_on()]
         self._history.steps += lives.take_steps()
         _note_partial(self._history)
 
@@ -188,4 +197,4 @@ class _QuorumEntries:
 
 def _note_partial(history: QueueHistory) -> None:
     if history.unknown is None and any(life.partial for life in history.lives):
-        history.unknown = "some messages were published before the log that was read"
+        history.unknown = PUBLISHED_BEFORE

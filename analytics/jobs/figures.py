@@ -13,6 +13,7 @@ from typing import NamedTuple
 from analytics.fold.lives import LifeState
 
 MS = 1_000
+BEFORE_ALL_MS = -1
 
 
 class LifeTimes(NamedTuple):
@@ -22,6 +23,7 @@ class LifeTimes(NamedTuple):
     state: LifeState
     published_at: int | None
     ended_at: int | None
+    is_older: bool = False  # than the second that is asked for: when it was published is not known otherwise
 
 
 class QueueFigures(NamedTuple):
@@ -35,7 +37,7 @@ class QueueFigures(NamedTuple):
     published: int  # within this second
     ended: int
     redelivered: int | None
-    oldest_ms: int | None  # age of the oldest message there
+    oldest_ms: int | None  # age of the oldest message there; None: there is none, or the log does not say
     untimed: int  # messages of which the log does not say when they were there
 
 
@@ -58,14 +60,15 @@ def figures_at(lives: Iterable[LifeTimes], counted: MachineSecond | None, second
     there = published = ended = untimed = 0
     oldest: int | None = None
     for life in lives:
-        if life.published_at is None or (life.ended_at is None and life.state.has_ended):
+        came_at = BEFORE_ALL_MS if life.is_older else life.published_at
+        if came_at is None or (life.ended_at is None and life.state.has_ended):
             untimed += life.messages
             continue
-        published += life.messages if start <= life.published_at < end else 0
+        published += life.messages if start <= came_at < end else 0
         ended += life.messages if life.ended_at is not None and start <= life.ended_at < end else 0
-        if life.published_at < end and (life.ended_at is None or life.ended_at >= end):
+        if came_at < end and (life.ended_at is None or life.ended_at >= end):
             there += life.messages
-            oldest = life.published_at if oldest is None else min(oldest, life.published_at)
+            oldest = came_at if oldest is None else min(oldest, came_at)
     redelivered = None if counted is None else counted.redelivered if counted.second == second else 0
     return QueueFigures(
         datetime.fromtimestamp(second, UTC).isoformat(),
@@ -76,7 +79,7 @@ def figures_at(lives: Iterable[LifeTimes], counted: MachineSecond | None, second
         published,
         ended,
         redelivered,
-        None if oldest is None else end - oldest,
+        None if oldest in (None, BEFORE_ALL_MS) else end - oldest,
         untimed,
     )
 

@@ -22,10 +22,10 @@ from typing import NamedTuple
 
 from analytics.fold.lives import LifeState
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_MISSING, EXIT_UNKNOWN
+from analytics.queue_events import CLASSIC
 from classic.stored_run import LEVEL_SHIFT
 from native.sequence_set import SequenceSet
 
-CLASSIC = "classic"
 MISSING_NAMED = 100
 
 COLUMN_OF = {

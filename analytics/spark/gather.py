@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING
 from analytics.fold.lives import LifeState
 from analytics.inputs import LogFile
 from analytics.jobs.evidence import file_evidence, log_evidence, state_of_files
-from analytics.jobs.figures import LifeTimes, MachineSecond, QueueFigures, figures_at
-from analytics.jobs.proof import CLASSIC, UNCOMMITTED, LogEvidence, ProofRow, QueueLives, prove
+from analytics.jobs.proof import UNCOMMITTED, LogEvidence, ProofRow, QueueLives, prove
 from analytics.jobs.raft_terms import TermEntries, TermRow, term_rows
-from analytics.queue_events import STREAM
-from analytics.spark.lives_table import seconds
+from analytics.queue_events import CLASSIC, STREAM
 from analytics.streams.stream_look import FileStreams
 from analytics.streams.stream_proof import stream_proofs
 from classic.stored_run import LEVEL_SHIFT
@@ -25,7 +23,7 @@ from raft.store.group_records import read_identity
 from storage.record import Kind
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 GOING_ON = (str(LifeState.READY), str(LifeState.OUT))
 LEVEL_BASE_MASK = ~((1 << LEVEL_SHIFT) - 1)
@@ -135,30 +133,3 @@ def differing(found: DataFrame, names: DataFrame) -> DataFrame:
     )
     different = each.where(f.col("versions") > 1).join(f.broadcast(names.select("queue", "name")), "queue")
     return different.select("name", "entry", "term", "versions", "nodes").orderBy("name", "entry", "term")
-
-
-def figures(found: DataFrame, lives: DataFrame, second: int) -> list[tuple[str, QueueFigures]]:
-    """Of each queue that `lives` is of, with its name, at the end of this second."""
-    from pyspark.sql import functions as f
-
-    def ms(column: str) -> Column:
-        return (f.unix_micros(column) / 1_000).cast("long")
-
-    by_queue: dict[int, list[LifeTimes]] = {}
-    names: dict[int, str] = {}
-    start = f.timestamp_seconds(f.lit(second))
-    over_before = (f.col("ended_at") < start) & f.col(
-        "published_at"
-    ).isNotNull()  # most of a long history: it stays there
-    times = lives.where(~f.coalesce(over_before, f.lit(False))).select(
-        "queue", "name", "count", "state", ms("published_at"), ms("ended_at")
-    )
-    for queue, name, count, state, published_at, ended_at in times.toLocalIterator():
-        names[queue] = name or str(queue)
-        by_queue.setdefault(queue, []).append(LifeTimes(count, LifeState(state), published_at, ended_at))
-    up_to = seconds(found.where(f.col("queue").isin(*names))).where(f.col("second") <= second)
-    counted = {
-        row.queue: MachineSecond(row.second, row.ready, row.unacknowledged, row.consumers, row.redelivered)
-        for row in up_to.orderBy("second").toLocalIterator()
-    }
-    return sorted((names[queue], figures_at(lives, counted.get(queue), second)) for queue, lives in by_queue.items())

@@ -13,9 +13,8 @@ import pyarrow as pa
 from analytics.fold.folded_history import QueueHistory
 from analytics.fold.lives import Life
 from analytics.fold.queue_history import folded
-from analytics.fold.quorum_queue import Second
 from analytics.fold.stream_log import NO_ENTRY, StreamLog, ToldChunk, folded_stream
-from analytics.queue_events import CLASSIC_KINDS, QUORUM, STANDING_KINDS, STREAM, QueueEvent
+from analytics.queue_events import CLASSIC_KINDS, QUEUE_KINDS, QUORUM, STANDING_KINDS, STREAM, QueueEvent
 from analytics.spark.event_source import FORMAT, EventSource, arrow_batch
 from storage.record import Kind
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql.group import GroupedData
 
 FOLDED_KINDS = sorted({*STANDING_KINDS, Kind.RAFT_ENTRIES, Kind.RAFT_STATE})  # of replicated logs
-QUEUE_KINDS = ("classic", QUORUM, STREAM)  # the catalog is a group, too, and has the number of a queue
 CONSUMERS_KEPT = 1_024
 ROWS_MAX = 16_384  # of one batch that leaves a worker
 
@@ -60,8 +58,6 @@ CHUNKS_SCHEMA = (
     "queue long, offset long, count long, bytes long, time timestamp, term long, entry long, state string,"
     " ended_at timestamp, publishers map<string,long>, committed boolean"
 )
-SECONDS_ARROW = pa.schema([(name, pa.int64()) for name in ("queue", *Second._fields)])
-SECONDS_SCHEMA = ", ".join(f"{name} long" for name in SECONDS_ARROW.names)
 
 
 def events(spark: SparkSession, paths: list[str], *, tail: bool = False) -> DataFrame:
@@ -79,14 +75,6 @@ def lives(found: DataFrame) -> DataFrame:
 def chunks(found: DataFrame) -> DataFrame:
     """The chunks of all streams, and what became of them."""
     return _queue_by_queue(events_of_streams(found)).applyInArrow(fold_chunks, CHUNKS_SCHEMA)
-
-
-def seconds(found: DataFrame) -> DataFrame:
-    """What the machines of quorum queues counted at the end of each second in which something happened."""
-    from pyspark.sql import functions as f
-
-    replicated = found.where(~f.col("kind").isin([int(kind) for kind in CLASSIC_KINDS]))
-    return _queue_by_queue(events_of_queues(replicated)).applyInArrow(fold_seconds, SECONDS_SCHEMA)
 
 
 def _queue_by_queue(chosen: DataFrame) -> GroupedData:
@@ -160,14 +148,6 @@ def chunk_row(queue: int, chunk: ToldChunk, log: StreamLog) -> tuple[object, ...
         chunk.term if is_read else None, chunk.entry if is_read else None, str(chunk.state), micros(chunk.ended_at),
         list(chunk.publishers), True if chunk.told_at <= log.committed else None,
     )  # fmt: skip
-
-
-def fold_seconds(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same events, and what was counted meanwhile."""
-    queue, history = _history_of(batches)
-    for start in range(0, len(history.seconds), ROWS_MAX):
-        rows = [(queue, *one) for one in history.seconds[start : start + ROWS_MAX]]
-        yield arrow_batch(SECONDS_ARROW, rows)
 
 
 def _history_of(batches: Iterator[pa.RecordBatch]) -> tuple[int, QueueHistory]:

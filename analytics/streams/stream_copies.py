@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -85,10 +85,13 @@ class StreamsRead(NamedTuple):
     seen: list[FileStreams]
 
 
-def read_streams(files: Sequence[LogFile], each: Each, *, tail: bool) -> StreamsRead:
-    """`files`: of the logs. `each` does something with each of several files, wherever that is done."""
+def read_streams(
+    files: Sequence[LogFile], each: Each, *, tail: bool, only: Container[int] | None = None
+) -> StreamsRead:
+    """`files`: of the logs. `each` does something with each of several files, wherever that is done. `only`: the groups of
+    the streams whose segments are read, too; None: of all."""
     directories = sorted({(file.node, file.directory) for file in files})
-    members = stream_members(directories)
+    members = [one for one in stream_members(directories) if only is None or one.identity.group in only]
     segments = [file for member in members for file in member.segments()]
     looked_at = [*files, *segments]
     seen = each(partial(look_for_streams, tail=tail), looked_at)

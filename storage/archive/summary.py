@@ -3,7 +3,7 @@
 The payload of a file as in storage/snapshot_file.py, little endian:
 
     offset  size  field
-         0     4  version     1
+         0     4  version     2; 1 ends behind the writers
          4     4  whole       1: read to its end; 0: it is damaged from `end` on, and holds more than is told here
          8     8  first_us    the first and the last time in it (marks of the log, storage/record.py); of a snapshot when it
         16     8  last_us     was archived. 0: it tells of none
@@ -11,20 +11,30 @@ The payload of a file as in storage/snapshot_file.py, little endian:
         32     8  commits     how many begin in it
         40     4  writers     then so many rows, ascending:
                               writer u64 | records u64 | bytes u64, with headers | lowest index u64 | highest index u64
+                  queues u32  then so many rows, ascending: all queues, and other replicated logs, that its records tell of
+                              queue u64 | length u16 | its bytes, as in a NAME record; none: not named in the file
+                              Two rows where a classic queue and one of the cluster's own logs have the same number
 
-A record is counted for the writer in its head. Those of classic queues have none: they count their records together.
+A record is counted for the writer in its head. Those of classic queues have none: they count their records together, and
+only the rows of queues say which queues they are of.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from struct import Struct
 from typing import NamedTuple
 
+from native.columns import numbers
+from native.log_columns import FilePlace, events, records
+from native.log_tables import EVENTS
 from storage.disk import Buffer, File
 from storage.errors import Corrupt
+from storage.history.name_records import NameRow, decode_name, encode_name
+from storage.names import NUMBER_MAX
 from storage.record import (
     FIRST_KIND_OF_WRITERS,
     HEADER_BYTES,
@@ -37,11 +47,14 @@ from storage.record import (
     scan,
 )
 
-VERSION = 1
+VERSION, WITHOUT_QUEUES = 2, 1
 PIECE_BYTES = 65_536  # read and counted at a time: 0.2 ms, behind which the event loop may have the interpreter
 
 _HEAD = Struct("<IIQQQQI")
 _ROW = Struct("<QQQQQ")
+_COUNT = Struct("<I")
+_QUEUE = Struct("<QH")
+_QUEUE_COLUMN = next(at for at, one in enumerate(EVENTS) if one.name == "queue")
 
 
 class WriterSummary(NamedTuple):
@@ -54,6 +67,13 @@ class WriterSummary(NamedTuple):
     last_index: int
 
 
+class SummedQueue(NamedTuple):
+    """A queue, or another replicated log, that the file tells of."""
+
+    queue: int
+    name: NameRow | None  # None: the file has none for it
+
+
 @dataclass(slots=True, frozen=True)
 class Summary:
     """See the module."""
@@ -64,24 +84,51 @@ class Summary:
     end: int
     commits: int
     writers: tuple[WriterSummary, ...] = ()
+    queues: tuple[SummedQueue, ...] | None = None  # None: an earlier build did not say
 
     def encode(self) -> bytes:
+        version = WITHOUT_QUEUES if self.queues is None else VERSION
         head = _HEAD.pack(
-            VERSION, self.whole, self.first_us, self.last_us, self.end, self.commits, len(self.writers)
+            version, self.whole, self.first_us, self.last_us, self.end, self.commits, len(self.writers)
         )  # fmt: skip
-        return b"".join((head, *(_ROW.pack(*row) for row in self.writers)))
+        queues = [] if self.queues is None else _encoded_queues(self.queues)
+        return b"".join((head, *(_ROW.pack(*row) for row in self.writers), *queues))
 
     @classmethod
     def decode(cls, name: str, data: bytes) -> Summary:
         """`name` is for the error. Raises Corrupt."""
         try:
             version, whole, first_us, last_us, end, commits, count = _HEAD.unpack_from(data)
-        except struct.error as error:
-            raise Corrupt(name, 0, len(data), "it is too short for a summary") from error
-        if version != VERSION or len(data) != _HEAD.size + count * _ROW.size:
-            raise Corrupt(name, 0, len(data), f"a summary of version {version} with {count} writers is none")
-        rows = tuple(WriterSummary(*row) for row in _ROW.iter_unpack(data[_HEAD.size :]))
-        return cls(whole == 1, first_us, last_us, end, commits, rows)
+            if version not in (VERSION, WITHOUT_QUEUES):
+                raise ValueError(f"version {version} is not known")
+            behind = _HEAD.size + count * _ROW.size
+            rows = tuple(WriterSummary(*_ROW.unpack_from(data, at)) for at in range(_HEAD.size, behind, _ROW.size))
+            queues, at = (None, behind) if version == WITHOUT_QUEUES else _decoded_queues(data, behind)
+            if at != len(data):
+                raise ValueError(f"its rows end at byte {at}")
+        except (struct.error, ValueError) as error:
+            raise Corrupt(name, 0, len(data), f"that is no summary: {error}") from error
+        return cls(whole == 1, first_us, last_us, end, commits, rows, queues)
+
+
+def _encoded_queues(queues: Sequence[SummedQueue]) -> list[bytes]:
+    parts = [_COUNT.pack(len(queues))]
+    for queue, name in queues:
+        text = b"" if name is None else encode_name(name)
+        parts += [_QUEUE.pack(queue, len(text)), text]
+    return parts
+
+
+def _decoded_queues(data: bytes, at: int) -> tuple[tuple[SummedQueue, ...], int]:
+    """And where they end. Raises struct.error and ValueError."""
+    (count,) = _COUNT.unpack_from(data, at)
+    at += _COUNT.size
+    queues = []
+    for _ in range(count):
+        queue, length = _QUEUE.unpack_from(data, at)
+        start, at = at + _QUEUE.size, at + _QUEUE.size + length
+        queues.append(SummedQueue(queue, decode_name(data[start:at]) if length else None))
+    return tuple(queues), at
 
 
 @dataclass(slots=True)
@@ -92,13 +139,30 @@ class Tally:
     last_us: int = 0
     commits: int = 0
     writers: dict[int, list[int]] = field(default_factory=dict)
+    queues: set[int] = field(default_factory=set)
+    names: dict[int, set[NameRow]] = field(default_factory=dict)
 
-    def take(self, records: Sequence[Record], data: Buffer) -> None:
-        for kind, _, _, writer, index, start, end in records:
+    def take(self, found: Sequence[Record], data: Buffer) -> None:
+        """The whole records with which these bytes begin."""
+        for kind, _, _, writer, index, start, end in found:
             if kind >= FIRST_KIND_OF_WRITERS:
                 self._count(writer, index, HEADER_BYTES + end - start)
             elif kind == Kind.MARK:
                 self._take_mark(data[start:end])
+            if kind == Kind.NAME:
+                self._take_name(index, data[start:end])
+        self._note_queues(data)
+
+    def _note_queues(self, data: Buffer) -> None:
+        found = records(data, 0, len(data), PAYLOAD_BYTES_MAX, FilePlace(0))
+        _, columns = events(data, 0, found[:2], 0, b"")
+        queues = numbers(EVENTS[_QUEUE_COLUMN], columns[_QUEUE_COLUMN])
+        self.queues.update(queue & NUMBER_MAX for queue in set(queues))
+
+    def _take_name(self, queue: int, payload: Buffer) -> None:
+        """What is none names nobody: readers of the file think so too."""
+        with suppress(ValueError):
+            self.names.setdefault(queue, set()).add(decode_name(bytes(payload)))
 
     def _count(self, writer: int, index: int, size: int) -> None:
         row = self.writers.get(writer)
@@ -119,7 +183,12 @@ class Tally:
 
     def summary(self, end: int, whole: bool) -> Summary:
         rows = tuple(WriterSummary(writer, *row) for writer, row in sorted(self.writers.items()))
-        return Summary(whole, self.first_us, self.last_us, end, self.commits, rows)
+        queues = tuple(
+            SummedQueue(queue, name)
+            for queue in sorted(self.queues | self.names.keys())
+            for name in sorted(self.names.get(queue, ())) or (None,)
+        )
+        return Summary(whole, self.first_us, self.last_us, end, self.commits, rows, queues)
 
 
 def summarise(file: File) -> Summary:
@@ -127,8 +196,8 @@ def summarise(file: File) -> Summary:
     tally, at, size, wanted = Tally(), 0, file.size(), PIECE_BYTES
     while at < size:
         data = file.read_at(at, wanted)
-        records, stop, reason = scan(data, 0, len(data), PAYLOAD_BYTES_MAX)
-        tally.take(records, data)
+        found, stop, reason = scan(data, 0, len(data), PAYLOAD_BYTES_MAX)
+        tally.take(found, data)
         at += stop
         if stop:
             wanted = PIECE_BYTES

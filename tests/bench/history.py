@@ -17,6 +17,8 @@ import time
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import cached_property, partial
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,12 +27,15 @@ from analytics.__main__ import main as analytics
 from analytics.inputs import log_files
 from analytics.jobs.answer import EXIT_HOLDS
 from tests.bench.history_logs import (
+    ASKED,
     MARKED,
     linked_nodes,
+    logs_of_a_day,
     logs_of_lone_messages,
     logs_of_one_message,
     logs_of_runs,
 )
+from tests.bench.past_day import archived_day, last_second
 from tests.bench.process_tree import processor_seconds, resident_bytes
 from tests.bench.steady_log import Lags, lags_at
 
@@ -39,6 +44,7 @@ if TYPE_CHECKING:
 
 RUNS, LONE = 4_800_000, 300_000
 LARGE_BYTES = 3 << 30
+DAY_BYTES, ASKED_MESSAGES, OTHERS = 50 * 10**9, 200_000, 1_600_000
 LIVE_PER_SECOND = 20_000
 MASTER = "local[2]"
 EIGHT = "queue long, pos long, off int, nth int, published_at timestamp, exchange string, routing_key string, body_bytes long"
@@ -60,15 +66,25 @@ class HistoryBench:
     """The logs, and the questions that are asked of them."""
 
     def __init__(self, logs: Path) -> None:
-        self.runs = _kept(logs / "runs", lambda at: logs_of_runs(at, RUNS))
-        self.lone = _kept(logs / "lone", lambda at: logs_of_lone_messages(at, LONE))
-        self.one = _kept(logs / "one", logs_of_one_message)
-        self.large = logs / "large"
-        if not self.large.exists():
-            linked_nodes(self.runs, self.large, LARGE_BYTES)
-            (self.large / "marked").symlink_to(self.one)
+        self._logs = logs
         self._spark: SparkSession | None = None
-        self._scratch = logs
+
+    @cached_property
+    def runs(self) -> Path:
+        return _kept(self._logs / "runs", lambda at: logs_of_runs(at, RUNS))
+
+    @cached_property
+    def lone(self) -> Path:
+        return _kept(self._logs / "lone", lambda at: logs_of_lone_messages(at, LONE))
+
+    @cached_property
+    def large(self) -> Path:
+        large = self._logs / "large"
+        if not large.exists():
+            one = _kept(self._logs / "one", logs_of_one_message)
+            linked_nodes(self.runs, large, LARGE_BYTES)
+            (large / "marked").symlink_to(one)
+        return large
 
     @property
     def spark(self) -> SparkSession:
@@ -141,7 +157,7 @@ class HistoryBench:
         context = self.spark.sparkContext
 
         def ask() -> int:
-            with tempfile.TemporaryDirectory(dir=self._scratch) as making:
+            with tempfile.TemporaryDirectory(dir=self._logs) as making:
                 groups = files_of_tasks(files, TASK_BYTES)
                 tasks = [RawTask(f"{at:04d}", group, (), {}, making) for at, group in enumerate(groups)]
                 return sum(done.rows for done in context.parallelize(tasks, len(tasks)).map(convert_files).collect())
@@ -149,7 +165,7 @@ class HistoryBench:
         return rate("rows written as Parquet", ask, 3e6)
 
     def _lone_large(self) -> Path:
-        large = self._scratch / "lone-large"
+        large = self._logs / "lone-large"
         return large if large.exists() else linked_nodes(self.lone, large, LARGE_BYTES // 2)
 
     def life_found(self) -> HistoryRow:
@@ -159,6 +175,28 @@ class HistoryBench:
     def proved(self) -> HistoryRow:
         words = ["--data", str(self.runs), "--master", MASTER, "--json", "proof"]
         return seconds(f"proof over {RUNS:,} messages, session included", lambda: self._said(words), 15.0)
+
+    def past_second(self) -> HistoryRow:
+        """Of each kind of queue, and the slower one counts."""
+        data = _kept(self._logs / "worked", lambda at: logs_of_a_day(at, OTHERS, ASKED_MESSAGES))
+        day = self._logs / "day"
+        if not day.exists():
+            archived_day(data, set(ASKED.values()), day, DAY_BYTES)
+        words = [
+            "--data",
+            str(day),
+            "--json",
+            "queue",
+            "--at",
+            f"{datetime.fromtimestamp(last_second(data), UTC):%FT%T}",
+        ]
+        for name in ASKED.values():
+            self._said([*words, f"//{name}"])
+        rows = [
+            seconds("a queue at a second of a day's archive of 50 GB", partial(self._said, [*words, f"//{name}"]), 10.0)
+            for name in ASKED.values()
+        ]
+        return max(rows, key=lambda row: row.figure)
 
     def _said(self, words: list[str]) -> None:
         self.close()
@@ -215,6 +253,7 @@ QUESTIONS: dict[str, Callable[[HistoryBench], HistoryRow]] = {
     "memory": HistoryBench.memory,
     "life": HistoryBench.life_found,
     "proof": HistoryBench.proved,
+    "at": HistoryBench.past_second,
     "live": HistoryBench.live_lag,
 }
 

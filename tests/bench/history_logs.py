@@ -16,6 +16,7 @@ CONFIG = "[archive]\nhours = 24\n"
 BATCHED_QUEUES = 8
 LONE_QUEUES = 32
 AT_ONCE = 2  # queues that clients work on
+ASKED = {"classic": "asked.classic", "quorum": "asked.quorum"}
 MARKED = "the-one-that-is-looked-for"
 
 
@@ -37,6 +38,19 @@ def logs_of_lone_messages(directory: Path, messages: int) -> Path:
 def logs_of_one_message(directory: Path) -> Path:
     """The same, of one message with the id MARKED."""
     return _logs_of(directory, _one)
+
+
+def logs_of_a_day(directory: Path, others: int, messages: int) -> Path:
+    """The same, of a node with as many queues, and then one of each kind that took so many messages and gave half of them
+    away."""
+
+    def work(address: Address) -> None:
+        for kind in ("classic", "quorum"):
+            _runs(address, kind, others // 2)
+        for kind, name in ASKED.items():
+            _asked(address, kind, name, messages)
+
+    return _logs_of(directory, work)
 
 
 def linked_nodes(data: Path, directory: Path, size: int) -> Path:
@@ -71,6 +85,14 @@ def _runs(address: Address, kind: str, messages: int) -> None:
         those = names[at : at + AT_ONCE]
         publishers = [(publisher, (address, "", [name], each, 1_000, 100, True)) for name in those]
         timed([*publishers, *((consumer, (address, [name], each, 1_000)) for name in those)])
+
+
+def _asked(address: Address, kind: str, name: str, messages: int) -> None:
+    declare(address, [name], kind=kind)
+    half = (publisher, (address, "", [name], messages // 2, 1_000, 100, True))
+    timed([half])
+    timed([(consumer, (address, [name], messages // 2, 1_000))])
+    timed([half])
 
 
 def _lone(address: Address, messages: int) -> None:

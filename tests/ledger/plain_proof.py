@@ -9,8 +9,8 @@ from analytics.fold.folded_history import QueueHistory
 from analytics.fold.lives import LifeState
 from analytics.inputs import LogFile, log_files
 from analytics.jobs.evidence import file_evidence, log_evidence
-from analytics.jobs.proof import CLASSIC, ProofRow, QueueLives, prove
-from analytics.queue_events import QueueName
+from analytics.jobs.proof import ProofRow, QueueLives, prove
+from analytics.queue_events import CLASSIC, QueueName
 from analytics.streams.stream_look import FileStreams
 from analytics.streams.stream_proof import stream_proofs
 from classic.stored_run import LEVEL_SHIFT

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,15 +72,6 @@ def test_a_proof_over_a_part_of_a_log_is_unknown(ask: Ask, logs: Path, tmp_path:
     code, rows = ask(tmp_path, "proof")
     assert code == EXIT_UNKNOWN
     assert any("classic queues of n1 are missing" in (row["why"] or "") for row in rows)
-
-
-def test_a_queue_at_a_past_second(ask: Ask, logs: Path) -> None:
-    now = datetime.now(UTC).isoformat()
-    code, (row,) = ask(logs, "queue", "quorum", "--at", now)
-    assert code == EXIT_HOLDS
-    assert (row["messages"], row["ready"], row["unacknowledged"]) == (LEFT, LEFT, 0)
-    code, (row,) = ask(logs, "queue", "classic", "--at", "2020-01-01T00:00")
-    assert (code, row["messages"], row["ready"]) == (EXIT_HOLDS, 0, None)
 
 
 def test_what_died_and_what_came_back_is_told_by_reason(ask: Ask, logs: Path) -> None:

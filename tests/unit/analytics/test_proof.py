@@ -6,7 +6,8 @@ import pytest
 
 from analytics.fold.lives import LifeState
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_MISSING, EXIT_UNKNOWN, worst
-from analytics.jobs.proof import CLASSIC, COLUMN_OF, LogEvidence, QueueLives, code_of, prove
+from analytics.jobs.proof import COLUMN_OF, LogEvidence, QueueLives, code_of, prove
+from analytics.queue_events import CLASSIC
 from classic.stored_run import LEVEL_SHIFT
 from native.sequence_set import SequenceSet
 

@@ -7,12 +7,14 @@ from random import Random
 
 import pytest
 
+from classic.store.log_records import encode_published
 from storage import doctor, snapshot_file
 from storage.archive.archive import Archive
 from storage.archive.archive_window import HOUR_MS, ArchivedFile, ArchiveLimits, to_delete
 from storage.archive.roomy_disk import RoomyDisk
 from storage.archive.summary import Summary, Tally, WriterSummary, summarise
 from storage.errors import Corrupt, DiskFull
+from storage.history.name_records import NameRow, encode_name
 from storage.names import (
     ARCHIVE_DIRECTORY,
     LOG_SUFFIX,
@@ -23,7 +25,7 @@ from storage.names import (
     log_file,
     numbers_in,
 )
-from storage.record import HEADER_BYTES, Kind, Mark, encode_mark
+from storage.record import HEADER_BYTES, PAYLOAD_BYTES_MAX, Kind, Mark, encode, encode_mark, scan
 from storage.wal.facts import load_or_create
 from storage.wal.files import WalFiles
 from tests.sim.clock import SimClock
@@ -245,8 +247,37 @@ def test_a_summary_with_bytes_behind_its_rows_is_none() -> None:
     good = Summary(True, 1, 2, 300, 1, (WriterSummary(7, 1, 132, 5, 5),)).encode()
     assert Summary.decode("", good).writers
     for wrong in (good + b"x", good[:-1]):
-        with pytest.raises(Corrupt, match="with 1 writers"):
+        with pytest.raises(Corrupt, match="that is no summary"):
             Summary.decode("", wrong)
+
+
+def test_a_summary_names_the_queues_that_a_file_tells_of() -> None:
+    """Records of classic queues have no writer, so the rows of writers do not say which queues they are of."""
+    published = encode_published([(7, 0), (8, 5)], 4, 1, 1, None, "", "orders")
+    named = encode_name(NameRow("classic", "/", "orders"))
+    records = (encode(Kind.NAME, 0, 7, [named]), encode(Kind.CLASSIC_PUBLISH, 0, 1, [published, b"x"]))
+    data = b"".join(bytes(part) for record in records for part in record)
+    tally = Tally()
+    tally.take(scan(data, 0, len(data), PAYLOAD_BYTES_MAX)[0], data)
+    told = Summary.decode("", tally.summary(len(data), whole=True).encode())
+    assert told.queues == ((7, NameRow("classic", "/", "orders")), (8, None))
+
+
+def test_a_summary_keeps_both_names_of_a_number() -> None:
+    """The log of the catalog has the number 1, and so has the first classic queue, which a reader would have passed over."""
+    rows = (NameRow("catalog", "", "metadata"), NameRow("classic", "/", "orders"))
+    data = b"".join(bytes(part) for row in rows for part in encode(Kind.NAME, 0, 1, [encode_name(row)]))
+    tally = Tally()
+    tally.take(scan(data, 0, len(data), PAYLOAD_BYTES_MAX)[0], data)
+    told = Summary.decode("", tally.summary(len(data), whole=True).encode())
+    assert told.queues == tuple((1, row) for row in rows)
+
+
+def test_a_summary_of_an_earlier_build_does_not_say_which_queues_a_file_tells_of() -> None:
+    of_now = Summary(True, 1, 2, 300, 1, (WriterSummary(7, 1, 132, 5, 5),), ())
+    before = b"\x01" + of_now.encode()[1:-4]
+    told = Summary.decode("", before)
+    assert told.queues is None and told.writers == of_now.writers and told.encode() == before
 
 
 def test_indexes_that_go_back_with_a_cut_log_widen_what_the_summary_says_of_them() -> None:

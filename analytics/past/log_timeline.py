@@ -1,0 +1,84 @@
+"""The files of all nodes' logs before and after a moment, and which queues they tell of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import groupby, islice
+from typing import NamedTuple
+
+from analytics.inputs import LogFile
+from analytics.past.file_contents import DatedFile, FileContents, contents_of, dated, read_contents
+from analytics.queue_events import QueueName
+from analytics.workers import Workers
+
+
+class NodeFiles(NamedTuple):
+    """Of one node, in the order of its log."""
+
+    early: list[DatedFile]  # up to the last that begins before the moment
+    late: list[DatedFile]
+
+
+class LogTimeline:
+    """See the module. Files are read for their queues once they are asked for, and only those that no summary tells of."""
+
+    def __init__(self, workers: Workers, files: Sequence[LogFile], moment: int, *, tail: bool) -> None:
+        """`moment`: µs."""
+        self._workers = workers
+        self._tail = tail
+        found = [dated(file) for file in files]
+        self._nodes = [divided(list(those), moment) for _, those in groupby(found, lambda one: one.file.node)]
+        self._contents: dict[LogFile, FileContents] = {}
+
+    def names(self) -> dict[int, QueueName]:
+        """Of all queues that tell something before the moment, and of those that summaries name later."""
+        early = [one for node in self._nodes for one in node.early]
+        summed = [one for node in self._nodes for one in node.late if one.summary is not None]
+        contents = self._look([*early, *summed, *self._first_late()])
+        names = names_of(contents)
+        known = names.keys() | {number for one in contents for number in one.others}
+        self._read_again([one.file for one in contents if not one.queues.keys() <= known])
+        return names_of(self._contents.values())
+
+    def _first_late(self) -> Iterator[DatedFile]:
+        """Before the moment a node may have written nothing that is still there."""
+        return (node.late[0] for node in self._nodes if node.late)
+
+    def _read_again(self, files: list[LogFile]) -> None:
+        """Old builds do not name a queue in each file, and a summary has not all that a file says of names."""
+        for one in self._workers.each(partial(read_contents, tail=self._tail), files):
+            self._contents[one.file] = one
+
+    def _look(self, files: Iterable[DatedFile]) -> list[FileContents]:
+        wanted = list(files)
+        unknown = [one for one in wanted if one.file not in self._contents]
+        for found in self._workers.each(partial(contents_of, tail=self._tail), unknown):
+            self._contents[found.file] = found
+        return [self._contents[one.file] for one in wanted]
+
+    def telling_of(self, queue: int, later: int) -> list[FileContents]:
+        """Files that tell of it: all before the moment, and of each node so many that begin later."""
+        return [
+            one
+            for node in self._nodes
+            for one in (*self._those_of(node.early, queue), *islice(self._those_of(node.late, queue), later))
+        ]
+
+    def _those_of(self, files: Iterable[DatedFile], queue: int) -> Iterator[FileContents]:
+        return (one for file in files for one in self._look([file]) if queue in one.queues)
+
+    def late_begins(self) -> list[str]:
+        """Nodes of whose logs nothing of before the moment is there, though there was something."""
+        return [node.late[0].file.node for node in self._nodes if not node.early and node.late[0].file.number > 1]
+
+
+def names_of(contents: Iterable[FileContents]) -> dict[int, QueueName]:
+    return {number: name for one in contents for number, name in one.names.items()}
+
+
+def divided(files: list[DatedFile], moment: int) -> NodeFiles:
+    """Clocks may be set back: a file behind one that begins later may begin earlier."""
+    early = [at for at, one in enumerate(files) if one.begin is None or one.begin < moment]
+    end = max(early, default=-1) + 1
+    return NodeFiles(files[:end], files[end:])

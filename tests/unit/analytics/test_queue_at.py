@@ -1,0 +1,136 @@
+"""A queue at a past second is what it was then, whatever is left unread for it.
+
+With `--instants 1000` (make instants) that many random seconds are asked for, of each kind of queue.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from analytics.__main__ import main
+from analytics.inputs import log_files, snapshot_files
+from analytics.jobs.answer import EXIT_HOLDS, EXIT_UNKNOWN
+from analytics.past import file_contents, past_events, past_fold
+from analytics.past.past_events import FilePast
+from analytics.past.queue_at import PastAnswer, QueueAt
+from storage.names import archived, log_file
+from tests.unit.analytics.past_world import CLASSIC_QUEUE, GROUP, START_MS, STREAM_GROUP, PastWorld
+
+FILES = 30
+ASKED = {"c": CLASSIC_QUEUE, "q": GROUP, "s": STREAM_GROUP}
+
+
+@pytest.fixture(autouse=True)
+def entries_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each entry of this log has a record of its own, so a summary says exactly which ones a file has."""
+    monkeypatch.setattr(file_contents, "PACK_ENTRIES_MAX", 1)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> PastWorld:
+    made = PastWorld(tmp_path_factory.mktemp("past") / "n1", seed=6)
+    made.live(FILES)
+    return made
+
+
+def asked(world: PastWorld, name: str, second: int) -> PastAnswer:
+    paths = [str(world.directory)]
+    return QueueAt(log_files(paths), snapshot_files(paths), name, second).answer()
+
+
+def row_of(world: PastWorld, name: str, second: int) -> dict[str, Any]:
+    said = asked(world, name, second).said
+    assert said.code == EXIT_HOLDS, said.rows
+    (row,) = said.rows
+    return {field: row[field] for field in (*world.figures(ASKED[name], second), "unknown")}
+
+
+@pytest.mark.parametrize("name", sorted(ASKED))
+def test_each_instant_is_told_as_it_was(world: PastWorld, name: str, request: pytest.FixtureRequest) -> None:
+    random = Random(name)
+    for _ in range(request.config.getoption("--instants")):
+        second = random.randrange(START_MS // 1_000, world.now // 1_000 + 2)
+        assert row_of(world, name, second) == {**world.figures(ASKED[name], second), "unknown": None}, second
+
+
+def test_only_files_that_can_tell_of_it_are_read(world: PastWorld) -> None:
+    """Of a quorum queue none behind the second, but the next one that has some of it, and none before the snapshot."""
+    early = START_MS // 1_000 + 60
+    assert asked(world, "c", early).coverage.files < FILES / 4
+    late = world.now // 1_000 - 60
+    assert asked(world, "q", late).coverage.files < FILES / 2 < asked(world, "c", late).coverage.files
+    found = asked(world, "q", late)
+    assert found.coverage.files + found.coverage.skipped == FILES
+
+
+def test_without_summaries_and_snapshots_it_is_told_the_same(world: PastWorld, tmp_path: Path) -> None:
+    shutil.copytree(world.directory, tmp_path / "n1", ignore=shutil.ignore_patterns("*.sum", "*.snap"))
+    paths = [str(tmp_path)]
+    for second in (START_MS // 1_000 + 100, world.now // 1_000 - 100):
+        for name in ASKED:
+            (row,) = QueueAt(log_files(paths), [], name, second).answer().said.rows
+            assert row == asked(world, name, second).said.rows[0]
+
+
+def test_where_the_log_begins_later_it_is_not_known(world: PastWorld, tmp_path: Path) -> None:
+    shutil.copytree(world.directory, tmp_path / "n1", ignore=shutil.ignore_patterns("*.snap"))
+    for number in range(1, FILES // 2):
+        (tmp_path / "n1" / archived(log_file(number))).unlink()
+    paths = [str(tmp_path)]
+    for second in (START_MS // 1_000 + 100, world.now // 1_000 - 100):
+        for name in ASKED:
+            answer = QueueAt(log_files(paths), snapshot_files(paths), name, second).answer()
+            assert answer.said.code == EXIT_UNKNOWN and answer.said.rows[0]["unknown"], (name, second)
+
+
+def test_a_gap_is_told_unless_a_snapshot_lies_behind_it(world: PastWorld, tmp_path: Path) -> None:
+    second = world.now // 1_000 - 30
+    shutil.copytree(world.directory, tmp_path / "n1")
+    paths = [str(tmp_path)]
+    for number in range(3, 7):
+        (tmp_path / "n1" / archived(log_file(number))).unlink()
+    (row,) = QueueAt(log_files(paths), snapshot_files(paths), "q", second).answer().said.rows
+    assert row == {**asked(world, "q", second).said.rows[0], "oldest_ms": row["oldest_ms"]}
+    oldest = min(snapshot_files(paths), key=lambda one: one.number)
+    (row,) = QueueAt(log_files(paths), [oldest], "q", second).answer().said.rows
+    assert "are missing" in row["unknown"]
+
+
+def test_a_queue_that_no_file_names_is_not_known(world: PastWorld) -> None:
+    found = asked(world, "nobody", START_MS // 1_000 + 100)
+    assert (found.said.rows, found.said.code) == ([], EXIT_UNKNOWN)
+
+
+def test_a_fold_that_loses_a_record_is_noticed(world: PastWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the instants above are worth."""
+    whole = past_events.past_of
+
+    def without_one(*arguments: Any, **named: Any) -> FilePast:
+        found = whole(*arguments, **named)
+        found.events = found.events[:1] + found.events[2:]
+        return found
+
+    monkeypatch.setattr(past_fold, "past_of", without_one)
+    wrong = 0
+    for second in range(START_MS // 1_000 + 30, world.now // 1_000, 60):
+        (row,) = asked(world, "c", second).said.rows
+        wrong += any(row[field] != noted for field, noted in world.figures(CLASSIC_QUEUE, second).items())
+    assert wrong
+
+
+def test_the_command_says_how_many_files_it_skipped(world: PastWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    at = datetime.fromtimestamp(START_MS // 1_000 + 60, UTC).isoformat()
+    words = ["--data", str(world.directory), "queue", "//c", "--at", at]
+    assert main(["--json", *words]) == EXIT_HOLDS
+    said = json.loads(capsys.readouterr().out)
+    assert said["coverage"]["files"] + said["coverage"]["skipped"] == FILES
+    assert [one["name"] for one in said["schema"]] == list(said["rows"][0])
+    assert main(words) == EXIT_HOLDS
+    assert f"{said['coverage']['skipped']} files that cannot tell of it skipped" in capsys.readouterr().out
