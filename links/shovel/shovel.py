@@ -3,8 +3,8 @@
     starting → running ⇄ flow, blocked → terminated → (after a delay) starting …        stalled → starting
 
 A message is acknowledged at the source when the destination has confirmed it (on-confirm), when it was published (on-publish),
-or by its delivery (no-ack). What the destination refuses goes back to the source's queue. So does what it returns because no
-queue wants it, after a pause: RabbitMQ's shovel publishes without `mandatory`, and such messages are gone.
+or by its delivery (no-ack). What the destination refuses goes back to the source's queue after a pause. So does what it returns
+because no queue wants it: RabbitMQ's shovel publishes without `mandatory`, and such messages are gone.
 
 A core: its two ends are doors (`amqp_doors` in production), time and chance are ports.
 """
@@ -28,7 +28,7 @@ STALL_S = 60.0
 WATCH_S = 5.0
 DELAY_S_MAX = 60.0  # of back-off, unless the definition asks for more
 JITTER = 0.25
-RETURN_PAUSE_S = 1.0  # before a returned message is back in its queue, and is tried again
+RETURN_PAUSE_S = 1.0  # before a message that was returned or refused is back in its queue, and is tried again
 AUTODELETE = "autodelete"
 
 
@@ -244,10 +244,11 @@ class Shovel:
             for low, high in arrived:
                 self._count_forwarded(high - low)
                 source.acknowledge(low, high - 1, multiple=self._transit.settle(low, high))
-        else:
-            self._give_back(source, arrived)
-        if returned:
-            self._give_back_later(returned)
+        elif arrived:
+            self._reason = "the destination refuses messages: a queue there is full, or cannot take them now"
+        back = returned if confirmed.ok else [*arrived, *returned]
+        if back:
+            self._give_back_later(back)
         self._forward()
         self._finish_if_done()
 
@@ -376,5 +377,6 @@ class Shovel:
             if attempt == self._attempt and self._source is not None:
                 self._giving_back -= count
                 self._give_back(self._source, ranges)
+                self._forward()
 
         self._clock.call_later(max(RETURN_PAUSE_S, self._definition.reconnect_delay_s), give_back)
