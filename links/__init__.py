@@ -2,7 +2,6 @@
 
     amqp/      a client of AMQP 0-9-1, as a state machine without I/O
     shovel/    messages of one source to one destination, until they are confirmed there
-    local/     the same doors as a client's, for a shovel that ends in this cluster
     world      what a link needs of the world: time, connections, chance
 
 Cores decide; `sockets` is the only module that does I/O.

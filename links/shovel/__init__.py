@@ -7,5 +7,5 @@ transit         what is on its way, and what the destination said of it
 shovel          one shovel: connects, forwards, acknowledges, begins again
 amqp_doors      its two ends, over AMQP 0-9-1
 owner           which node a shovel runs on
-shovels         those of one node
+node_shovels    those of one node
 """

@@ -5,5 +5,4 @@ descriptors.py   ceilings that fit into the descriptors of the process
 loop_watch.py    turns of the event loop that took too long, and whose they were
 disk_losses.py   what was lost on this node's disk, in sentences       halted_groups.py   groups that stand still for it
 metrics.py       the figures of the node                               audit_metrics.py   of logins and changes
-logs.py          one event is one line
 """

@@ -30,8 +30,8 @@ NO_FORMAT = {"classic/stored_run.py", "storage/wal/file_reader.py", "storage/wal
 
 
 def packing(folder: str) -> list[str]:
-    """Modules of a folder that lay out bytes."""
-    modules = [path for path in sorted((ROOT / folder).glob("*.py")) if PACKS.search(path.read_text())]
+    """Modules of a folder, and of those in it, that lay out bytes."""
+    modules = [path for path in sorted((ROOT / folder).rglob("*.py")) if PACKS.search(path.read_text())]
     return [name for path in modules if (name := str(path.relative_to(ROOT))) not in NO_FORMAT]
 
 

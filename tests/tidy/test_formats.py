@@ -20,6 +20,10 @@ def test_each_module_that_lays_out_bytes_is_on_the_page() -> None:
     assert missing == set(), "draw the bytes in the docstring, and add it to tests/tidy/formats.py"
 
 
+def test_no_chapter_is_empty() -> None:
+    assert [chapter for chapter, modules in CHAPTERS.items() if not modules] == []
+
+
 def test_each_module_on_the_page_draws_its_bytes() -> None:
     without = [module for module in LISTED if not re.search(r"^    \S", docstring(module), re.MULTILINE)]
     assert set(without) == IN_WORDS, "draw the bytes as an indented table"
