@@ -106,6 +106,13 @@ def test_no_line_of_the_changelog_is_there_twice() -> None:
     assert sorted({line for line in lines if lines.count(line) > 1}) == []
 
 
+def test_each_decision_has_a_number_of_its_own() -> None:
+    pages = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+    in_names = [int(page.name[:4]) for page in pages]
+    in_headings = [int(page.read_text().removeprefix("# ").partition(".")[0]) for page in pages]
+    assert in_names == in_headings == list(range(1, len(pages) + 1))
+
+
 def test_the_reading_order_names_every_room() -> None:
     text = (ROOT / "docs/README.md").read_text()
     rooms = {
