@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from analytics.coverage import Coverage, DamagedBytes, iso_time
-from analytics.inputs import LogFile, unless_deleted, without_bodies
+from analytics.inputs import LogFile, segment_group, unless_deleted, without_bodies
 from analytics.queue_events import FileEvents, Said
 from native.columns import numbers, row_of
 from native.log_tables import RECORDS
@@ -52,7 +52,7 @@ def looked_through(seen: FileWindow, *, tail: bool) -> Iterator[LookedPiece]:
     """Piece by piece; times and damage are noted. A file that its node has deleted meanwhile has none."""
     with unless_deleted(seen.file):
         reader, durable = reader_of(seen.file, tail=tail)
-        events = FileEvents(seen.file.number, durable)
+        events = FileEvents(seen.file.number, durable, is_segment=segment_group(seen.file) is not None)
         for piece in reader.pieces():
             seen.note_times(piece)
             yield LookedPiece(piece, events, events.said(piece))
@@ -73,6 +73,7 @@ class LoggedEntry(NamedTuple):
     group: int
     entry: Entry
     durable: bool
+    written: int  # as of a QueueEvent
 
 
 def entries_of(looked: LookedPiece, groups: Container[int]) -> Iterator[LoggedEntry]:
@@ -87,7 +88,7 @@ def entries_of(looked: LookedPiece, groups: Container[int]) -> Iterator[LoggedEn
             durable = looked.events.is_durable(record["offset"])
             with suppress(BadBytes):
                 for one in decode(record["index"], record["term"], record["flags"], payload):
-                    yield LoggedEntry(writer, one, durable)
+                    yield LoggedEntry(writer, one, durable, looked.events.written_base + record["offset"])
 
 
 def coverage_of(files: Sequence[LogFile], seen: Sequence[FileWindow]) -> Coverage:

@@ -27,6 +27,7 @@ from storage.record import HEADER_BYTES, Kind
 
 CLASSIC, QUORUM, STREAM = "classic", "quorum", "stream"  # the last two as groups of these queues call their machine
 QUEUE_KINDS = (CLASSIC, QUORUM, STREAM)  # the catalog is a group, too, and has the number of a queue
+SEGMENTS_BELOW = 1 << 62
 STANDING_PLACE = 0  # of what nodes say of their members: before all entries
 
 CLASSIC_KINDS = frozenset(
@@ -57,6 +58,9 @@ class QueueEvent(NamedTuple):
     data: bytes
     size: int = 0  # of an entry whose contents were cut out of `data`; 0: nothing was
     durable: bool = True  # a mark says that it was fsynced
+    written: int = (
+        0  # of an entry where it lies in its node's log: what lies behind was written later. In segments below zero
+    )
     node: str = ""  # whose log has it
 
 
@@ -102,11 +106,18 @@ class FileEvents:
     streams: set[int]  # those among them that are streams
 
     def __init__(
-        self, number: int, durable: int | None = None, others: Iterable[int] = (), streams: Iterable[int] = ()
+        self,
+        number: int,
+        durable: int | None = None,
+        others: Iterable[int] = (),
+        streams: Iterable[int] = (),
+        *,
+        is_segment: bool = False,
     ) -> None:
         """`number`: of the file. `durable`: so much of it is known to be durable; None: all. `others` and `streams`: as they
-        were where reading goes on."""
+        were where reading goes on. `is_segment`: it is a segment of a group, not a file of the log."""
         self._number = number
+        self.written_base = (number << FILE_BITS) - (SEGMENTS_BELOW if is_segment else 0)
         self._durable = durable
         self.others = set(others)
         self.streams = set(streams)

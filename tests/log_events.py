@@ -20,8 +20,8 @@ def said_in(found: ColumnPiece, events: FileEvents) -> Iterator[Said]:
     """All that a piece says, row by row."""
     yield from events.said(found)
     for row in rows_of(EVENTS, events.events(found)):
-        is_durable = events.is_durable(row.pop("offset"))
-        yield QueueEvent(**row, durable=is_durable)
+        offset = row.pop("offset")
+        yield QueueEvent(**row, durable=events.is_durable(offset), written=events.written_base + offset)
 
 
 def said_in_file(file: LogFile) -> Iterator[Said]:

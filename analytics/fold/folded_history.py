@@ -20,6 +20,9 @@ class QueueHistory:
     actors: dict[ConsumerKey, int] = field(default_factory=dict)  # who consumers of a quorum queue are
     unknown: str | None = None  # why something is not known; None: all is
     committed: int = 0  # the last place of its log that is known to count
+    overruled: dict[int, int] = field(
+        default_factory=dict
+    )  # by place, the term that counts where some copy has a higher one
 
     def is_committed(self, life: Life) -> bool | None:
         """Whether all that is told of it counts for ever; None: the logs that were read do not say."""

@@ -1,17 +1,17 @@
 """One log of all copies of a replicated log, entry by entry and without gaps, for the fold of its kind of queue.
 
 It begins at the first entry, or at the first snapshot that was read. Behind a gap it goes on with the next snapshot, for no
-machine can go on over a missing entry. Of several entries of one index the one with the highest term counts: a later leader has
-replaced the others.
+machine can go on over a missing entry. Which of several entries of one index counts: log_chains.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from struct import error as struct_error
 from typing import Protocol
 
 from analytics.fold.group_copies import GroupCopies, Removal
+from analytics.fold.log_chains import LogChains
 from analytics.queue_events import STANDING_KINDS, QueueEvent
 from raft.core.byte_reader import ByteReader
 from raft.core.codec import read_meta
@@ -50,6 +50,7 @@ class MergedLog:
 
     def __init__(self, fold: EntriesFold) -> None:
         self.copies = GroupCopies()
+        self.chains = LogChains(self._take_copies)
         self._fold = fold
         self._next = FIRST_INDEX
         self._term = 0
@@ -64,10 +65,11 @@ class MergedLog:
         elif event.kind == Kind.RAFT_STATE:
             self._take_snapshot(event)
         else:
-            self._take_copy(event)
+            self.chains.take(event)
 
     def end(self) -> None:
         """Removing a member is no command of the log, so no entry says when the queue went."""
+        self.chains.end()
         removal = self.copies.removal()
         if removal is Removal.OF_ALL:
             self._fold.remove(self._removed_at)
@@ -79,6 +81,7 @@ class MergedLog:
 
     def _take_snapshot(self, event: QueueEvent) -> None:
         """Of use where entries are missing; where none are, it has to say the same."""
+        self.chains.decide(event.place, _term_of(event))
         if not self._is_lost and event.place == self._next - 1:
             self._fold.check(event.place, event.data[event.first :])
         elif event.place >= (self._next - 1 if self._is_lost else self._next):
@@ -97,15 +100,19 @@ class MergedLog:
         self._next, self._term = event.place + 1, meta.term
         self.copies.stand(event.place, meta.membership)
 
-    def _take_copy(self, event: QueueEvent) -> None:
+    def _take_copies(self, copies: Sequence[QueueEvent]) -> None:
+        """All that nodes have of one entry."""
+        event = copies[0]
         if not self._is_lost and event.place > self._next and event.term >= self._term:
             self._miss(event.place)
         if self._is_lost:
             self._fold.pass_over(event)
         elif event.place == self._next and event.term >= self._term:
             self._apply(event)
-        if event.place == self._next - 1 and event.term == self._term and event.durable:
-            self.copies.copied(event)  # else it is what a leader has replaced
+        if event.place == self._next - 1 and event.term == self._term:  # else it lies behind a gap
+            for copy in copies:
+                if copy.durable:
+                    self.copies.copied(copy)
 
     def _apply(self, event: QueueEvent) -> None:
         self._next, self._term = event.place + 1, event.term
@@ -123,3 +130,11 @@ class MergedLog:
     def _lose(self, why: str) -> None:
         self._fold.lose(why)
         self._is_lost = True
+
+
+def _term_of(snapshot: QueueEvent) -> int:
+    """Of the entry that it stands for; 0: what it says cannot be read."""
+    try:
+        return read_meta(ByteReader(snapshot.data[: snapshot.first])).term
+    except (ValueError, BadBytes, struct_error):
+        return 0

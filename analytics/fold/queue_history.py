@@ -183,6 +183,7 @@ class _QuorumEntries:
         self._close()
         _note_partial(self._history)
         self._history.committed = self._log.copies.committed
+        self._history.overruled = self._log.chains.overruled
 
     def _close(self) -> None:
         """Take over what the fold tells: nothing more is given to it."""

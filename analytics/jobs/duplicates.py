@@ -21,9 +21,14 @@ def duplicates(messages: DataFrame, lives: DataFrame, within_s: int = WITHIN_S) 
     from pyspark.sql import functions as f
 
     place = ["queue", "pos", "off"]
-    # Nodes have copies of a quorum queue's entries, and of one place that of the last term counts.
+    # Nodes have copies of a quorum queue's entries. Where leaders have written different ones to one place, that of the last
+    # term counts, or the one that a life names.
+    named = lives.where(f.col("of_term").isNotNull()).select("queue", "pos", "of_term").distinct()
+    counting = messages.join(f.broadcast(named), ["queue", "pos"], "left").where(
+        f.col("of_term").isNull() | (f.col("of_term") == f.col("term"))
+    )
     said = f.struct("term", "message_id", "body_bytes", "body_digest")
-    once = messages.groupBy(*place, "nth").agg(f.max(said).alias("said")).select(*place, "nth", "said.*")
+    once = counting.groupBy(*place, "nth").agg(f.max(said).alias("said")).select(*place, "nth", "said.*")
     # The number of an actor is that of the process which wrote the record, or of the one that a quorum queue's log names.
     publisher = f.when(f.col("actor").isNotNull(), f.struct("process", "actor")).alias("publisher")
     of_life = lives.select(*place, f.col("nth").alias("first"), "count", "name", "published_at", publisher)

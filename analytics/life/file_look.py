@@ -21,7 +21,7 @@ from analytics.queue_events import QUORUM, ActorName, FileEvents, QueueEvent, Qu
 from classic.store.log_records import decode_reasoned
 from native.columns import Field, Table, numbers, picked, rows_of
 from native.log_columns import events, origins, publishes, settles
-from native.log_tables import DELETED, EVENTS, ORIGINS, PUBLISHES, RECORDS, SETTLES
+from native.log_tables import DELETED, EVENTS, FILE_BITS, ORIGINS, PUBLISHES, RECORDS, SETTLES
 from raft.core.errors import BadBytes
 from raft.core.packs import count_in
 from replicated.local_members import QUEUE_GROUPS
@@ -90,7 +90,8 @@ def _events_of(piece: ColumnPiece, rows: list[int], file: LogFile, durable: int 
     made = events(piece.buffer, piece.base, picked(RECORDS, piece.records, rows), file.number, b"")
     for row in rows_of(EVENTS, made):
         offset = row.pop("offset")
-        yield QueueEvent(**row, durable=durable is None or offset < durable, node=file.node)
+        is_durable = durable is None or offset < durable
+        yield QueueEvent(**row, durable=is_durable, written=(file.number << FILE_BITS) + offset, node=file.node)
 
 
 class _FileLook:

@@ -79,7 +79,8 @@ def pursue(files: Sequence[LogFile], snapshots: Sequence[SnapshotFile], asked: L
             seen = workers.each(partial(look, wanted=wanted, tail=tail), _that_may_tell(whole, wanted, todo))
             follow = _Follower(workers, seen, snapshots, names, tail=tail)
             for one in follow.all(todo):
-                known[one.found.place] = one
+                if one.unknown != REPLACED or one.found.place not in known:
+                    known[one.found.place] = one
             todo, over = _first([one for one in _distinct(seen) if one.place not in known], LIVES_MAX - len(known))
             more = more or over
     messages = sorted(known.values(), key=lambda one: (one.found.at or 0, one.found.place))
@@ -133,13 +134,9 @@ def _first(found: list[FoundMessage], limit: int) -> tuple[list[FoundMessage], b
 
 
 def _distinct(seen: Iterable[FileSeen]) -> list[FoundMessage]:
-    """Nodes have copies of a quorum queue's entries, and of one place that of the last term counts."""
-    by_place: dict[MessagePlace, FoundMessage] = {}
-    for one in (one for file in seen for one in file.found):
-        before = by_place.get(one.place)
-        if before is None or one.term > before.term:
-            by_place[one.place] = one
-    return list(by_place.values())
+    """Nodes have copies of a quorum queue's entries. Of one place leaders of two terms may have written different ones; which
+    of them counts the fold says."""
+    return list({(one.place, one.term): one for file in seen for one in reversed(file.found)}.values())
 
 
 class _Follower:
@@ -234,7 +231,7 @@ class _Follower:
         taken = [state for _, state in states if state.place >= begin > 0]
         for state in taken[:1] if begin else []:
             fold.take(state)
-        top: dict[int, int] = {}  # the last term of the entries of these messages
+        highest: dict[int, int] = {}  # of each place the last term
         last = max((one.spans[group][1] for one in files), default=0)
         for first in range(begin + 1, last + 1, WINDOW_ENTRIES):
             end = first + WINDOW_ENTRIES
@@ -244,26 +241,27 @@ class _Follower:
             for found in self._workers.each(read, overlapping):
                 window += found
             for event in sorted(window, key=_in_order):
-                top[event.place] = max(top.get(event.place, 0), event.term)
+                highest[event.place] = max(highest.get(event.place, 0), event.term)
                 fold.take(event)
             if _note_steps(fold, messages):
                 break
         fold.end()
         _note_steps(fold, messages)
         self._actors |= fold.history.actors
+        terms = highest | fold.history.overruled
         for one in messages:
-            self._conclude(one, fold, top)
+            self._conclude(one, fold, terms)
 
     def _states(self, group: int) -> list[tuple[QueueEvent, QueueEvent]]:
         """Of each snapshot that can be read, ascending: that it is there, and the machine's state."""
         found = [snapshot_said(file) for file in self._snapshots if file.group == group]
         return sorted((one for one in found if one is not None), key=lambda one: one[1].place)
 
-    def _conclude(self, one: FollowedMessage, fold: HistoryFold, top: dict[int, int]) -> None:
+    def _conclude(self, one: FollowedMessage, fold: HistoryFold, terms: dict[int, int]) -> None:
         found, history = one.found, fold.history
         if found.incarnation is not None:
             one.publisher = self._actor_of(found.actor, found.incarnation)
-        if top.get(found.place.pos, found.term) > found.term:
+        if terms.get(found.place.pos, found.term) != found.term:
             one.steps, one.unknown = [], REPLACED
             return
         one.steps = [KnownStep(step, self._consumer(step.consumer)) for step, _ in one.steps]

@@ -94,7 +94,8 @@ class _Step:
         added = [self._making / one for one in made if Path(one).parent.name in buckets]
         if not before and not added:
             return self._spark.createDataFrame([], SCHEMA)
-        return self._spark.read.schema(SCHEMA).parquet(*map(str, (*before, *added)))
+        found = self._spark.read.schema(SCHEMA).parquet(*map(str, (*before, *added)))
+        return found.na.fill(0, ["written"])  # of rows from before there was this column
 
     def _cover(self, files: Sequence[LogFile], done: Sequence[RawDone]) -> None:
         before = _coverage(self._log.directory)

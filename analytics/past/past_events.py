@@ -55,5 +55,7 @@ def _events_of(looked: LookedPiece, queue: int, node: str) -> Iterator[QueueEven
     ends = memoryview(offsets).cast("i")
     others = count, tuple(column for one, column in zip(EVENTS, columns, strict=True) if one.kind != BINARY)
     for row, values in zip(rows, rows_at(_NUMBERS, others, rows), strict=True):
-        durable = looked.events.is_durable(values.pop("offset"))
-        yield QueueEvent(**values, data=data[ends[row] : ends[row + 1]], durable=durable, node=node)
+        offset = values.pop("offset")
+        written, durable = looked.events.written_base + offset, looked.events.is_durable(offset)
+        payload = data[ends[row] : ends[row + 1]]
+        yield QueueEvent(**values, data=payload, durable=durable, written=written, node=node)

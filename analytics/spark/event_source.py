@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
@@ -32,13 +33,13 @@ from storage.record import Kind
 FORMAT = "leveret"
 SCHEMA = (
     "file long, queue long, place long, term long, kind int, at long, first long, data binary, size long, durable boolean,"
-    " node string"
+    " written long, node string"
 )
 ARROW = pa.schema(
     [
         ("file", pa.int64()), ("queue", pa.int64()), ("place", pa.int64()), ("term", pa.int64()), ("kind", pa.int32()),
         ("at", pa.int64()), ("first", pa.int64()), ("data", pa.binary()), ("size", pa.int64()), ("durable", pa.bool_()),
-        ("node", pa.string()),
+        ("written", pa.int64()), ("node", pa.string()),
     ]
 )  # fmt: skip
 ARROW_TYPES = {INT64: pa.int64(), INT32: pa.int32(), INT8: pa.int8(), BINARY: pa.binary()}
@@ -47,7 +48,7 @@ TASK_BYTES = 256 << 20
 TASK_SNAPSHOTS = 1_000
 SNAPSHOT_BYTES_MAX = 64 << 20  # a row has all of it; without a larger one the fold says what is missing
 
-Row = tuple[int, int, int, int, int, int | None, int, bytes, int, bool, str]
+Row = tuple[int, int, int, int, int, int | None, int, bytes, int, bool, int, str]
 
 
 class Files(InputPartition):
@@ -171,7 +172,7 @@ def batches_of_piece(file: LogFile, events: FileEvents, piece: ColumnPiece) -> I
 
 def batches_of_segment(file: LogFile, piece: ColumnPiece, group: int) -> Iterator[pa.RecordBatch]:
     """A file of the log that was kept as a segment has records of others, too: they are not read here."""
-    yield from _stream_batch(file, LookedPiece(piece, FileEvents(file.number), []), (group,))
+    yield from _stream_batch(file, LookedPiece(piece, FileEvents(file.number, is_segment=True), []), (group,))
 
 
 def _stream_batch(file: LogFile, looked: LookedPiece, streams: Collection[int]) -> Iterator[pa.RecordBatch]:
@@ -185,7 +186,9 @@ def _stream_batch(file: LogFile, looked: LookedPiece, streams: Collection[int]) 
 def _event_batch(file: LogFile, events: FileEvents, made: Table) -> pa.RecordBatch:
     rows = made[0]
     columns = dict(zip((field.name for field in EVENTS), arrow_columns(EVENTS, made), strict=True))
-    durable = bisect_left(columns.pop("offset"), True, key=lambda offset: not events.is_durable(offset.as_py()))
+    offsets = columns.pop("offset")
+    columns["written"] = pc.add(offsets, events.written_base)
+    durable = bisect_left(offsets, True, key=lambda offset: not events.is_durable(offset.as_py()))
     columns["file"] = pa.repeat(pa.scalar(file.number, pa.int64()), rows)
     columns["durable"] = pa.concat_arrays([pa.repeat(True, durable), pa.repeat(False, rows - durable)])
     columns["node"] = pa.repeat(file.node, rows)
@@ -197,13 +200,13 @@ def _said_row(file: LogFile, said: Said) -> Row:
         return file.number, *said[:-1], file.node
     if isinstance(said, ActorName):
         row = json.dumps(said.row._asdict()).encode()
-        return file.number, said.number, 0, 0, int(Kind.ACTOR), None, 0, row, 0, True, file.node
+        return file.number, said.number, 0, 0, int(Kind.ACTOR), None, 0, row, 0, True, 0, file.node
     return _name_row(file.number, file.node, *said)
 
 
 def _name_row(file: int, node: str, queue: int, kind: str, name: str) -> Row:
     text = str(tamed(f"{kind}\n{name}")).encode()
-    return file, queue, 0, 0, int(Kind.NAME), None, 0, text, 0, True, node
+    return file, queue, 0, 0, int(Kind.NAME), None, 0, text, 0, True, 0, node
 
 
 def damage_batch(file: LogFile, damage: Sequence[DamagedRange]) -> pa.RecordBatch:
@@ -213,7 +216,7 @@ def damage_batch(file: LogFile, damage: Sequence[DamagedRange]) -> pa.RecordBatc
 
 def _damage_row(file: LogFile, damage: DamagedRange) -> Row:
     text = json.dumps({"length": damage.length, "torn": damage.torn, "reason": damage.reason}).encode()
-    return file.number, 0, damage.offset, 0, DAMAGE, None, 0, text, 0, True, file.node
+    return file.number, 0, damage.offset, 0, DAMAGE, None, 0, text, 0, True, 0, file.node
 
 
 def arrow_columns(fields: Sequence[Field], made: Table) -> list[pa.Array]:

@@ -37,7 +37,7 @@ ARROW = pa.schema(
         ("last_consumer", pa.string()), ("first_actor", pa.int64()), ("last_actor", pa.int64()),
         ("returned", pa.map_(pa.string(), pa.int32())), ("ended_at", TIME),
         ("wait_ms", pa.int64()), ("hold_ms", pa.int64()), ("partial", pa.bool_()), ("unknown", pa.string()),
-        ("committed", pa.bool_()), ("process", pa.string()),
+        ("committed", pa.bool_()), ("process", pa.string()), ("of_term", pa.int64()),
     ]
 )  # fmt: skip
 SCHEMA = (
@@ -45,7 +45,8 @@ SCHEMA = (
     " confirm boolean, exchange string, routing_key string, body_bytes long, first_out_at timestamp, last_out_at timestamp,"
     " times_out int, first_consumer string, last_consumer string, first_actor long, last_actor long,"
     " returned map<string,int>, ended_at timestamp, wait_ms long,"
-    " hold_ms long, partial boolean, unknown string, committed boolean, process string"
+    " hold_ms long, partial boolean, unknown string, committed boolean, process string,"
+    " of_term long"
 )
 CHUNKS_ARROW = pa.schema(
     [
@@ -180,6 +181,7 @@ def life_row(queue: int, life: Life, history: QueueHistory) -> tuple[object, ...
         history.actor_of(life.last_consumer), list(life.returned.items()),
         micros(life.ended_at), life.wait_ms, life.hold_ms, life.partial, history.unknown,
         history.is_committed(life), named_consumer(run.process),
+        history.overruled.get(life.entry),
     )  # fmt: skip
 
 

@@ -37,11 +37,13 @@ class LoggedStreamEntry(NamedTuple):
     size: int  # of all of it
     fault: str | None = None  # a chunk with this head has other data
     durable: bool = True
+    written: int = 0
 
     def event(self, group: int, node: str) -> QueueEvent:
         return QueueEvent(
-            group, self.place, self.term, Kind.RAFT_ENTRIES, None, self.kind, self.head, self.size, self.durable, node
-        )
+            group, self.place, self.term, Kind.RAFT_ENTRIES, None, self.kind, self.head, self.size, self.durable,
+            self.written, node,
+        )  # fmt: skip
 
 
 class ReaderKey(NamedTuple):
@@ -117,7 +119,13 @@ def logged_stream_event(logged: LoggedEntry, node: str) -> QueueEvent:
     """For a fold, which needs no data of chunks."""
     entry = logged.entry
     return LoggedStreamEntry(
-        entry.index, entry.term, entry.kind, _head_of(entry), len(entry.data), durable=logged.durable
+        entry.index,
+        entry.term,
+        entry.kind,
+        _head_of(entry),
+        len(entry.data),
+        durable=logged.durable,
+        written=logged.written,
     ).event(logged.group, node)
 
 
@@ -135,7 +143,7 @@ def logged_stream_entry(logged: LoggedEntry) -> LoggedStreamEntry:
     entry = logged.entry
     fault = _fault_of(entry.data) if entry.kind == EntryKind.COMMAND else None
     return LoggedStreamEntry(
-        entry.index, entry.term, entry.kind, _head_of(entry), len(entry.data), fault, logged.durable
+        entry.index, entry.term, entry.kind, _head_of(entry), len(entry.data), fault, logged.durable, logged.written
     )
 
 

@@ -55,15 +55,17 @@ def told(data: Path) -> dict[str, dict[str, list[Told]]]:
         name = names[queue]
         for life in history.lives:
             for nth in range(life.first, life.end):
-                body = bodies.get((queue, life.entry, life.offset, nth), f"? {life.entry}/{life.offset}/{nth}")
+                written = bodies.get((queue, life.entry, life.offset, nth), {})
+                body = written.get(history.overruled.get(life.entry, max(written, default=0)))
+                body = f"? {life.entry}/{life.offset}/{nth}" if body is None else body
                 found.setdefault(name, {}).setdefault(body, []).append(_told(life, history, actors, names))
     return found
 
 
-def bodies_in(paths: list[str], groups: set[int]) -> dict[Place, str]:
-    """The body of each message of these queues. Of two entries at one place the later leader's counts."""
+def bodies_in(paths: list[str], groups: set[int]) -> dict[Place, dict[int, str]]:
+    """The bodies that leaders have given to each message of these queues, by their terms."""
     numbers = b"".join(one.to_bytes(8, "little") for one in sorted(groups))
-    found: dict[Place, tuple[int, str]] = {}
+    found: dict[Place, dict[int, str]] = {}
     for file in log_files(paths):
         for piece in pieces_of(file):
             terms = {record["offset"]: record["term"] for record in rows_of(RECORDS, piece.records)}
@@ -72,8 +74,8 @@ def bodies_in(paths: list[str], groups: set[int]) -> dict[Place, str]:
                 for nth in range(row["count"]):
                     _, body, at = content.one(piece.buffer, at)
                     place = row["queue"], row["pos"], row["off"], nth
-                    found[place] = max(found.get(place, (0, "")), (term, body.decode()))
-    return {place: body for place, (_, body) in found.items()}
+                    found.setdefault(place, {})[term] = body.decode()
+    return found
 
 
 def actors_in(paths: list[str]) -> Actors:

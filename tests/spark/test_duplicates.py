@@ -86,14 +86,19 @@ def test_what_comes_much_later_is_no_duplicate_and_of_copies_that_of_the_last_te
         [(1, place, 0, 0, term, id_, 1, b"") for place in range(4) for term, id_ in ((1, "x"), (2, "y"))], SCHEMA
     )
     lives = spark.createDataFrame(
-        [(1, place, 0, 0, 1, "//q", begin + timedelta(seconds=after), None, 7) for place, after in enumerate(seconds)],
+        [
+            (1, place, 0, 0, 1, "//q", begin + timedelta(seconds=after), None, 7, None)
+            for place, after in enumerate(seconds)
+        ],
         "queue long, pos long, off int, nth long, count long, name string, published_at timestamp,"
-        " process string, actor long",
+        " process string, actor long, of_term long",
     )
     (row,) = duplicates(messages, lives, within_s=60).collect()
     assert (row.value, row.again, row.longest_gap_s, row.sample) == ("y", 2, 39.0, (1, 2, 0, 0))
     (row,) = duplicates(messages, lives, within_s=61).collect()
     assert row.again == 3
+    (row,) = duplicates(messages, lives.fillna(1, ["of_term"]), within_s=61).collect()
+    assert (row.value, row.again) == ("x", 3)
 
 
 def test_contents_that_were_withheld_all_look_alike(ask: Ask, data: Path, tmp_path: Path) -> None:

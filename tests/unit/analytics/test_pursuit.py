@@ -183,6 +183,16 @@ def test_a_message_that_a_later_leader_has_replaced_was_never_in_the_queue(tmp_p
     assert told(pursued(tmp_path, MessageId("m1"))) == [["delivered"]]
 
 
+def test_a_message_of_a_lower_term_counts_where_its_log_goes_on(tmp_path: Path) -> None:
+    """The leader of term 2 had no followers, that of term 3 has the entry of term 1."""
+    older, replaced = enqueued(0, message("m0")), enqueued(0, message("m1"))
+    log(tmp_path / "n1", 1, entries(1, 2, replaced), entries(1, 1, older), entries(2, 3, CONSUMED))
+    (one,) = pursued(tmp_path, MessageId("m1")).messages
+    assert (one.steps, one.unknown) == ([], REPLACED)
+    (one,) = pursued(tmp_path, MessageId("m0")).messages
+    assert ([known.step.what for known in one.steps], one.unknown) == (["delivered"], None)
+
+
 def test_behind_missing_entries_a_life_is_unknown_without_a_snapshot_and_known_with_one(tmp_path: Path) -> None:
     first = [enqueued(0, message("m0")), CONSUMED]
     log(

@@ -205,6 +205,18 @@ def test_entries_that_a_later_leader_replaced_do_not_count() -> None:
     assert counted(folded(found)) == {LifeState.ACKED: 3, LifeState.OUT: 2}
 
 
+def test_an_entry_of_a_lower_term_counts_where_its_log_goes_on() -> None:
+    """A leader of term 3 without followers rejected all, a leader of term 4 has the older entry of term 2."""
+    rejected = entries(4, 3, command(9, encode(Settle(CONSUMER, Outcome.REJECTED, [(1, 5)]))), command(9, SETTLED))
+    older, newer = entries(4, 2, command(9, SETTLED)), entries(5, 4, command(9, SETTLED))
+    for parts in ((rejected, older, newer), (older, newer)):
+        ours = [one._replace(node="n1") for one in events(*LOG[:2], *parts, queue=GROUP)]
+        theirs = [one._replace(node="n2") for one in events(*LOG[:2], rejected, queue=GROUP)]
+        history = folded(in_order(*ours, *theirs))
+        assert counted(history) == {LifeState.ACKED: 3, LifeState.OUT: 2}
+        assert history.overruled == {4: 2}
+
+
 def test_behind_a_gap_nothing_is_known() -> None:
     history = folded(events(LOG[0], LOG[1], entries(6, 1, command(9, SETTLED)), queue=GROUP))
     assert history.unknown == "entries 4 to 5 are missing"
