@@ -14,7 +14,7 @@ BUILD_TOOLS := pip setuptools wheel 'Cython>=3.1'
 EXTRAS := test,bench
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup lock run cluster format unit unit-times test test-containers test-spark test-spark-containers test-page check fuzz instants mutants sim sim-long chaos crash bench proto docs clean
+.PHONY: setup lock run cluster format unit unit-times test test-containers test-spark test-spark-containers test-page check fuzz instants mutants sim sim-long chaos crash bench bench-check proto docs clean
 
 setup: $(STAMP)
 
@@ -123,6 +123,12 @@ crash: setup
 # Faults on clusters of real nodes while clients work: docs/chaos.md. As root, or some scenarios are left out.
 chaos: setup
 	$(BIN)/python -m tests.chaos
+
+# This tree beside another commit, pair by pair; make bench-check BASE=v1.2 SET=quorum. Ends with 1 where a row is below 0.95.
+BASE := HEAD
+SET := one-node
+bench-check: setup
+	$(BIN)/python -m tests.bench.commits $(BASE) --set $(SET) --trend docs/bench-trend.jsonl
 
 bench: setup
 	$(BIN)/python -m tests.bench

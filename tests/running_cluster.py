@@ -12,19 +12,19 @@ from pathlib import Path
 from node.commands.local_cluster import address
 from tests.ports import free_base_port
 from tests.process_lines import SAID_WITHIN_S, ProcessLines
-
-ROOT = Path(__file__).parents[1]
+from tests.running_node import ROOT, imports_of
 
 
 class RunningCluster(ProcessLines):
     """`leveret cluster` as a process."""
 
-    def __init__(self, data_dir: Path, base_port: int, *options: str) -> None:
+    def __init__(self, data_dir: Path, base_port: int, *options: str, tree: Path = ROOT) -> None:
         self.data_dir = data_dir
         self.base_port = base_port
         command = [sys.executable, "-m", "node.main", "cluster", "--data-dir", str(data_dir)]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("LEVERET_")}
-        super().__init__([*command, "--base-port", str(base_port), *options], environment, ROOT)
+        environment |= imports_of(tree)
+        super().__init__([*command, "--base-port", str(base_port), *options], environment, tree)
 
     def amqp(self, number: int) -> tuple[str, int]:
         host, _, port = address(self.base_port, number - 1, 0).rpartition(":")
@@ -56,12 +56,12 @@ class RunningCluster(ProcessLines):
 
 @contextlib.contextmanager
 def running_cluster(
-    data_dir: Path, nodes: int = 3, ram_nodes: int = 0, *, base_port: int | None = None
+    data_dir: Path, nodes: int = 3, ram_nodes: int = 0, *, base_port: int | None = None, tree: Path = ROOT
 ) -> Iterator[RunningCluster]:
     """All nodes are ready at the beginning of the block, and have stopped at its end. Started again they are elsewhere, or
     where they were with the `base_port` that they had."""
     base_port = base_port or free_base_port(nodes + ram_nodes)
-    cluster = RunningCluster(data_dir, base_port, "--nodes", str(nodes), "--ram-nodes", str(ram_nodes))
+    cluster = RunningCluster(data_dir, base_port, "--nodes", str(nodes), "--ram-nodes", str(ram_nodes), tree=tree)
     try:
         cluster.ready(nodes + ram_nodes)
         yield cluster

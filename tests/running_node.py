@@ -10,10 +10,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+ROOT = Path(__file__).parents[1]
+LISTENERS = ("amqp", "stream", "grpc", "http")
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 60.0
 ADDRESS = re.compile(r"(amqps|amqp|streams|stream|grpc|https|http|peer) ([^ ,]+):(\d+)")
@@ -70,10 +72,13 @@ def start_node(
     ready_within_s: float = START_TIMEOUT_S,
     module: str = "node.main",
     command_prefix: tuple[str, ...] = (),
+    tree: Path = ROOT,
+    listeners: Sequence[str] = LISTENERS,
 ) -> RunningNode:
-    """Start a node on free ports and return when it says that it is ready. Raises RuntimeError with its log."""
+    """Start a node on free ports and return when it says that it is ready. Raises RuntimeError with its log. `tree`: the source
+    that it is of; of an older one the listeners that it has."""
     log = data_dir.parent / f"{data_dir.name}.log"
-    ports = [part for name in ("amqp", "stream", "grpc", "http") for part in (f"--{name}", "127.0.0.1:0")]
+    ports = [part for name in listeners for part in (f"--{name}", "127.0.0.1:0")]
     command = [*command_prefix, sys.executable, "-m", module, "serve", "--data-dir", str(data_dir), *ports, *options]
     with log.open("a") as errors:
         process = subprocess.Popen(
@@ -81,8 +86,8 @@ def start_node(
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
-            cwd=Path(__file__).parents[1],
-            env=os.environ | (environment or {}),
+            cwd=tree,
+            env=os.environ | imports_of(tree) | (environment or {}),
         )
     node = RunningNode(process, data_dir, log)
     line = read_line(process, ready_within_s)
@@ -92,6 +97,11 @@ def start_node(
         node.kill()
         raise RuntimeError(f"the node did not start; it said {line!r} and its log ends with\n{log.read_text()[-4000:]}")
     return node
+
+
+def imports_of(tree: Path) -> dict[str, str]:
+    """What has a process import the modules of this tree, wherever the interpreter finds those that are installed."""
+    return {} if tree == ROOT else {"PYTHONPATH": os.pathsep.join([str(tree), str(tree / "client")])}
 
 
 def read_line(process: subprocess.Popen[str], timeout_s: float) -> str:

@@ -1,10 +1,12 @@
 """The broker beside another one, on the same machine, in turn.
 
-    python -m tests.bench [--a HOST:PORT] [--b HOST:PORT] [--rounds N] [--only TEXT] [--json FILE] [--record FILE]
+    python -m tests.bench [--a HOST:PORT] [--b HOST:PORT] [--set SET] [--rounds N] [--only TEXT]
+                          [--json FILE] [--record FILE]
 
-A is Leveret; without --a a node is started on a temporary directory. B is the yardstick, usually a RabbitMQ. Each workload
-runs A B A B ..., and the ratio is taken pair by pair, so that it holds while the machine's speed drifts. More than 1 means
-that A is ahead. Without --b only A's figures are shown. --record adds the result to a Markdown file.
+A is Leveret; without --a a node, or a cluster of three, is started on a temporary directory. B is the yardstick, usually a
+RabbitMQ. Each workload runs A B B A ..., and the ratio is taken pair by pair, so that it holds while the machine's speed
+drifts. More than 1 means that A is ahead. Without --b only A's figures are shown. --record adds the result to a Markdown file.
+Beside another commit: python -m tests.bench.commits.
 """
 
 from __future__ import annotations
@@ -14,59 +16,22 @@ import contextlib
 import datetime
 import json
 import platform
-import statistics
 import subprocess
 import sys
-import time
+import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
-from tests.bench.workloads import WORKLOADS, Address, Workload
+from tests.bench.side_by_side import Comparison, Result, geometric_mean
+from tests.bench.workloads import ONE_NODE_SET, QUORUM_SET, SETS, Address
+from tests.running_cluster import running_cluster
 from tests.running_node import running_node
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    workload: str
-    unit: str
-    a: float
-    b: float | None
-    ratio: float | None  # median over the pairs; above 1 means that A is ahead
-    worst: float | None
-    rounds: int
 
 
 def address(text: str) -> Address:
     host, _, port = text.rpartition(":")
     return host, int(port)
-
-
-def measure(workload: Workload, a: Address, b: Address | None, rounds: int, stamp: int) -> Result:
-    a_values, b_values, ratios = [], [], []
-    for turn in range(rounds):
-        name = f"bench.{stamp}.{workload.name.replace(' ', '-')}.{turn}"
-        a_values.append(workload.run(a, name))
-        if b is not None:
-            b_values.append(workload.run(b, name))
-            ahead = a_values[-1] / b_values[-1]
-            ratios.append(ahead if workload.more_is_better else 1 / ahead)
-    return Result(
-        workload=workload.name,
-        unit=workload.unit,
-        a=statistics.median(a_values),
-        b=statistics.median(b_values) if b_values else None,
-        ratio=statistics.median(ratios) if ratios else None,
-        worst=min(ratios) if ratios else None,
-        rounds=rounds,
-    )
-
-
-def line(result: Result) -> str:
-    text = f"{result.workload:36} {result.unit:10} A {result.a:>11,.6g}"
-    if result.b is not None:
-        text += f"  B {result.b:>11,.6g}  ahead {result.ratio:6.2f}x (worst {result.worst:.2f}x of {result.rounds})"
-    return text
 
 
 def markdown(results: list[Result]) -> str:
@@ -87,33 +52,36 @@ def markdown(results: list[Result]) -> str:
 
 
 @contextlib.contextmanager
-def side_a(given: str | None) -> Iterator[Address]:
+def side_a(given: str | None, which: str) -> Iterator[Address]:
     if given:
         yield address(given)
-        return
-    with running_node() as node:
-        yield node.amqp
+    elif which != QUORUM_SET:
+        with running_node() as node:
+            yield node.amqp
+    else:
+        with tempfile.TemporaryDirectory(prefix="leveret-") as scratch, running_cluster(Path(scratch)) as cluster:
+            yield cluster.amqp(1)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--a")
     parser.add_argument("--b")
+    parser.add_argument("--set", choices=SETS, default=ONE_NODE_SET, help="workloads; quorum: on three nodes")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="", help="workloads whose name holds this text")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--record", type=Path)
     options = parser.parse_args()
     results = []
-    with side_a(options.a) as a:
-        for workload in WORKLOADS:
+    with side_a(options.a, options.set) as a:
+        b = address(options.b) if options.b else None
+        for workload in SETS[options.set]:
             if options.only in workload.name:
-                b = address(options.b) if options.b else None
-                results.append(measure(workload, a, b, options.rounds, int(time.time())))
-                print(line(results[-1]), flush=True)
-    ratios = [result.ratio for result in results if result.ratio is not None]
-    if ratios:
-        print(f"geometric mean of the ratios: {statistics.geometric_mean(ratios):.2f}")
+                results.append(Comparison(workload, a, b).run(options.rounds))
+                print(results[-1].line(), flush=True)
+    if mean := geometric_mean(results):
+        print(f"geometric mean of the ratios: {mean:.2f}")
     if options.json:
         options.json.write_text(json.dumps([asdict(result) for result in results], indent=1))
     if options.record:

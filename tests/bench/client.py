@@ -19,6 +19,8 @@ from native.sequence_set import SequenceSet
 
 FRAME_MAX = 131_072
 RECEIVE_BYTES = 1 << 18
+FRAME_METHOD, FRAME_HEADER = 1, 2
+REPLY_TO = "amq.rabbitmq.reply-to"
 DELIVER = b"\x00\x3c\x00\x3c"
 TIMEOUT_S = 60.0
 
@@ -104,9 +106,11 @@ class Client:
     def declare_queue(self, name: str, *, durable: bool = True, arguments: dict[str, Any] | None = None) -> None:
         self.call(1, commands.Queue.Declare(queue=name, durable=durable, arguments=arguments or {}), "Queue.DeclareOk")
 
-    def publish_unit(self, exchange: str, key: str, size: int, *, persistent: bool = True) -> bytes:
+    def publish_unit(
+        self, exchange: str, key: str, size: int, *, persistent: bool = True, reply_to: str | None = None
+    ) -> bytes:
         """The frames of one message, ready to be sent any number of times."""
-        properties = commands.Basic.Properties(delivery_mode=2 if persistent else 1)
+        properties = commands.Basic.Properties(delivery_mode=2 if persistent else 1, reply_to=reply_to)
         payload = b"x" * size
         step = FRAME_MAX - 8
         parts = [
@@ -153,7 +157,7 @@ class Client:
         got, acknowledged, half = 0, 0, max(1, prefetch // 2)
         while got < count:
             for item in self.receive_items():
-                if item[0] == FRAME and item[1] == 1:
+                if item[0] == FRAME and item[1] == FRAME_METHOD:
                     if item[3][:4] != DELIVER:
                         raise UnexpectedAnswer(f"after {got} of {count} deliveries: {item!r}")
                     got += 1
@@ -165,6 +169,28 @@ class Client:
 
     def acknowledge(self, tag: int) -> None:
         self.send(struct.pack(">BHIHHQBB", 1, 1, 13, 60, 80, tag, 1, 0xCE))
+
+    def ask(self, queue: str, count: int) -> None:
+        """Send requests, each once the one before is answered, directly to this channel."""
+        self.send_method(1, commands.Basic.Consume(queue=REPLY_TO, consumer_tag="c", no_ack=True, nowait=True))
+        request = self.publish_unit("", queue, 100, persistent=False, reply_to=REPLY_TO)
+        for _ in range(count):
+            self.send(request)
+            while not any(item[0] == FRAME and item[3][:4] == DELIVER for item in self.receive_items()):
+                pass
+
+    def answer(self, queue: str, count: int) -> None:
+        """Answer so many requests."""
+        self.send_method(1, commands.Basic.Consume(queue=queue, consumer_tag="c", no_ack=True, nowait=True))
+        answered = 0
+        while answered < count:
+            for item in self.receive_items():
+                if item[0] == FRAME and item[1] == FRAME_HEADER:
+                    asked = header.ContentHeader()
+                    asked.unmarshal(bytes(item[3]))
+                    to = asked.properties.reply_to
+                    self.send(self.publish_unit("", to or "", 100, persistent=False))
+                    answered += 1
 
     def measure_latency(self, queue: str, count: int, per_second: int) -> list[float]:
         """Seconds from publish to delivery, sorted; publishing and consuming on this connection at a steady rate."""
@@ -187,7 +213,7 @@ class Client:
                 continue
             now = time.perf_counter()
             for item in items:
-                if item[0] == FRAME and item[1] == 1 and item[3][:4] == DELIVER:
+                if item[0] == FRAME and item[1] == FRAME_METHOD and item[3][:4] == DELIVER:
                     times.append(now - sent_at[len(times)])
             self.acknowledge(len(times))
         self._socket.settimeout(TIMEOUT_S)

@@ -21,7 +21,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tests.bench.workloads import WORKLOADS, Workload
+from tests.bench.workloads import CLASSIC, STREAMS, Workload
 from tests.running_node import RunningNode, running_node
 
 SAMPLES_PER_SECOND = 500
@@ -117,7 +117,7 @@ def main() -> int:
     parser.add_argument("--lines", type=int, default=12)
     parser.add_argument("--record", type=Path)
     options = parser.parse_args()
-    chosen = [workload for workload in WORKLOADS if options.only in workload.name]
+    chosen = [workload for workload in (*CLASSIC, *STREAMS) if options.only in workload.name]
     if not chosen:
         parser.error(f"no workload's name holds '{options.only}'")
     commit = subprocess.run(

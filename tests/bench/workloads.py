@@ -75,27 +75,21 @@ def bind(address: Address, exchange: str, kind: str, bindings: list[tuple[str, s
     client.close()
 
 
-def publish(count: int, window: int, size: int = 100, *, persistent: bool = True) -> Callable[[Address, str], float]:
+def publish(
+    count: int, window: int, size: int = 100, *, persistent: bool = True, kind: str = ""
+) -> Callable[[Address, str], float]:
     def run(address: Address, name: str) -> float:
-        declare(address, [name])
+        declare(address, [name], kind=kind)
         return count / timed([(publisher, (address, "", [name], count, window, size, persistent))])
 
     return run
 
 
-def consume(count: int, prefetch: int) -> Callable[[Address, str], float]:
+def consume(count: int, prefetch: int, *, kind: str = "") -> Callable[[Address, str], float]:
     def run(address: Address, name: str) -> float:
-        declare(address, [name])
+        declare(address, [name], kind=kind)
         publisher(address, "", [name], count, 1000, 100, True)
         return count / timed([(consumer, (address, [name], count, prefetch))])
-
-    return run
-
-
-def publish_stream(count: int, window: int) -> Callable[[Address, str], float]:
-    def run(address: Address, name: str) -> float:
-        declare(address, [name], kind="stream")
-        return count / timed([(publisher, (address, "", [name], count, window, 100, True))])
 
     return run
 
@@ -112,11 +106,18 @@ def read_stream(count: int, prefetch: int) -> Callable[[Address, str], float]:
 
 
 def both(
-    count: int, window: int, prefetch: int, size: int = 100, pairs: int = 1, *, persistent: bool = True
+    count: int,
+    window: int,
+    prefetch: int,
+    size: int = 100,
+    pairs: int = 1,
+    *,
+    persistent: bool = True,
+    kind: str = "",
 ) -> Callable[[Address, str], float]:
     def run(address: Address, name: str) -> float:
         queues = [f"{name}.{number}" for number in range(pairs)]
-        declare(address, queues, durable=persistent)
+        declare(address, queues, durable=persistent, kind=kind)
         each = count // pairs
         jobs: list[tuple[Callable[..., None], tuple[object, ...]]] = []
         for queue in queues:
@@ -173,9 +174,31 @@ def topic(count: int, bindings_count: int) -> Callable[[Address, str], float]:
     return run
 
 
-def latency(count: int, per_second: int, share: float) -> Callable[[Address, str], float]:
+def asker(address: Address, queue: str, count: int) -> None:
+    client = Client(*address)
+    client.ask(queue, count)
+    client.close()
+
+
+def answerer(address: Address, queue: str, count: int) -> None:
+    client = Client(*address)
+    client.answer(queue, count)
+    client.close()
+
+
+def requests(count: int) -> Callable[[Address, str], float]:
+    """One after the other, answered by way of the direct reply-to."""
+
     def run(address: Address, name: str) -> float:
         declare(address, [name])
+        return count / timed([(answerer, (address, name, count)), (asker, (address, name, count))])
+
+    return run
+
+
+def latency(count: int, per_second: int, share: float, *, kind: str = "") -> Callable[[Address, str], float]:
+    def run(address: Address, name: str) -> float:
+        declare(address, [name], kind=kind)
         client = Client(*address)
         times = client.measure_latency(name, count, per_second)
         client.close()
@@ -184,7 +207,7 @@ def latency(count: int, per_second: int, share: float) -> Callable[[Address, str
     return run
 
 
-WORKLOADS = [
+CLASSIC = [
     Workload("publish, 1 unconfirmed", publish(3_000, 1)),
     Workload("publish, 100 unconfirmed", publish(100_000, 100)),
     Workload("publish, 1000 unconfirmed", publish(100_000, 1000)),
@@ -192,17 +215,44 @@ WORKLOADS = [
     Workload("consume, automatic acknowledgement", consume(100_000, 0)),
     Workload("publish and consume", both(100_000, 1000, 1000)),
     Workload("publish and consume, 8 queues", both(80_000, 200, 200, pairs=8)),
+    Workload("publish and consume, 50 connections", both(50_000, 100, 100, pairs=25)),
+    Workload("publish and consume, prefetch 1", both(10_000, 1000, 1)),
     Workload("publish and consume, 4 KiB", both(40_000, 500, 500, size=4096)),
+    Workload("publish and consume, 16 KiB", both(15_000, 200, 200, size=16_384)),
     Workload("publish and consume, 64 KiB", both(5_000, 100, 100, size=65_536)),
     Workload("publish and consume, transient", both(100_000, 1000, 1000, persistent=False)),
     Workload("fan-out to 10 queues, deliveries", fan_out(10_000, 10)),
     Workload("1000 queues, one in flight each", many_queues(1_000, 20)),
     Workload("topic exchange, 1000 bindings", topic(30_000, 1_000)),
-    Workload("stream: publish, 1 unconfirmed", publish_stream(3_000, 1)),
-    Workload("stream: publish, 100 unconfirmed", publish_stream(100_000, 100)),
-    Workload("stream: publish, 1000 unconfirmed", publish_stream(200_000, 1000)),
-    Workload("stream: read, prefetch 100", read_stream(200_000, 100)),
-    Workload("stream: read, prefetch 1000", read_stream(200_000, 1000)),
+    Workload("requests, direct reply-to", requests(5_000)),
     Workload("latency p50 at 1000/s", latency(3_000, 1000, 0.50), "ms", more_is_better=False),
     Workload("latency p99 at 1000/s", latency(3_000, 1000, 0.99), "ms", more_is_better=False),
 ]
+
+STREAMS = [
+    Workload("stream: publish, 1 unconfirmed", publish(3_000, 1, kind="stream")),
+    Workload("stream: publish, 100 unconfirmed", publish(100_000, 100, kind="stream")),
+    Workload("stream: publish, 1000 unconfirmed", publish(200_000, 1000, kind="stream")),
+    Workload("stream: read, prefetch 100", read_stream(200_000, 100)),
+    Workload("stream: read, prefetch 1000", read_stream(200_000, 1000)),
+]
+
+QUORUM = [
+    Workload("quorum: publish, 1 unconfirmed", publish(3_000, 1, kind="quorum")),
+    Workload("quorum: publish, 100 unconfirmed", publish(100_000, 100, kind="quorum")),
+    Workload("quorum: publish, 1000 unconfirmed", publish(100_000, 1000, kind="quorum")),
+    Workload("quorum: consume, prefetch 100", consume(100_000, 100, kind="quorum")),
+    Workload("quorum: publish and consume", both(100_000, 1000, 1000, kind="quorum")),
+    Workload("quorum: publish and consume, 8 queues", both(80_000, 200, 200, pairs=8, kind="quorum")),
+    Workload("quorum: publish and consume, 50 connections", both(50_000, 100, 100, pairs=25, kind="quorum")),
+    Workload("quorum: publish and consume, prefetch 1", both(3_000, 1000, 1, kind="quorum")),
+    Workload("quorum: publish and consume, 4 KiB", both(40_000, 500, 500, size=4096, kind="quorum")),
+    Workload("quorum: publish and consume, 16 KiB", both(10_000, 200, 200, size=16_384, kind="quorum")),
+    Workload("quorum: publish and consume, 64 KiB", both(3_000, 100, 100, size=65_536, kind="quorum")),
+    Workload("quorum: latency p50 at 1000/s", latency(3_000, 1000, 0.50, kind="quorum"), "ms", more_is_better=False),
+    Workload("quorum: latency p99 at 1000/s", latency(3_000, 1000, 0.99, kind="quorum"), "ms", more_is_better=False),
+]
+
+# By name. Quorum queues are measured on three nodes, the others on one.
+ONE_NODE_SET, QUORUM_SET = "one-node", "quorum"
+SETS = {ONE_NODE_SET: [*CLASSIC, *STREAMS], "classic": CLASSIC, "streams": STREAMS, QUORUM_SET: QUORUM}

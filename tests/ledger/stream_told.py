@@ -67,7 +67,7 @@ def _bodies_in(read: StreamsRead) -> dict[tuple[int, int, int], list[str]]:
 
 def _bodies_of(file: LogFile, groups: set[int]) -> Iterator[tuple[tuple[int, int, int], list[str]]]:
     for looked in looked_through(FileWindow(file), tail=False):
-        for group, entry, _ in entries_of(looked, groups):
+        for group, entry, _, _ in entries_of(looked, groups):
             said = decode(entry.data) if entry.kind == EntryKind.COMMAND else None
             if isinstance(said, ChunkEntry):
                 items = items_in(said.chunk[CHUNK_HEADER_BYTES:], said.header.item_count)

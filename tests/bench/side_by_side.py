@@ -1,0 +1,71 @@
+"""A workload on two brokers in turn, and what comes of it."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.bench.workloads import Address, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Medians."""
+
+    workload: str
+    unit: str
+    a: float
+    b: float | None
+    ratio: float | None  # of the pairs; above 1 means that A is ahead
+    worst: float | None
+    rounds: int
+
+    def line(self) -> str:
+        text = f"{self.workload:44} {self.unit:10} A {self.a:>11,.6g}"
+        if self.b is not None:
+            text += f"  B {self.b:>11,.6g}  ahead {self.ratio:6.2f}x (worst {self.worst:.2f}x of {self.rounds})"
+        return text
+
+
+class Comparison:
+    """Of one workload, as many pairs as are asked for. Who is first changes from pair to pair."""
+
+    def __init__(self, workload: Workload, a: Address, b: Address | None) -> None:
+        self._workload = workload
+        self._a, self._b = a, b
+        self._pairs: list[tuple[float, float]] = []
+        self._alone: list[float] = []
+        self._stamp = time.time_ns()
+        self._turn = 0
+
+    def run(self, rounds: int) -> Result:
+        """With those that were run before."""
+        for _ in range(rounds):
+            self._turn += 1
+            if self._b is None:
+                self._alone.append(self._once(self._a))
+            elif self._turn % 2:
+                a = self._once(self._a)
+                self._pairs.append((a, self._once(self._b)))
+            else:
+                b = self._once(self._b)
+                self._pairs.append((self._once(self._a), b))
+        return self._result()
+
+    def _once(self, where: Address) -> float:
+        return self._workload.run(where, f"bench.{self._stamp}.{self._workload.name.replace(' ', '-')}.{self._turn}")
+
+    def _result(self) -> Result:
+        one = self._workload
+        if self._b is None:
+            return Result(one.name, one.unit, statistics.median(self._alone), None, None, None, len(self._alone))
+        ratios = [a / b if one.more_is_better else b / a for a, b in self._pairs]
+        a, b = (statistics.median(values) for values in zip(*self._pairs, strict=True))
+        return Result(one.name, one.unit, a, b, statistics.median(ratios), min(ratios), len(ratios))
+
+
+def geometric_mean(results: Sequence[Result]) -> float | None:
+    ratios = [result.ratio for result in results if result.ratio is not None]
+    return statistics.geometric_mean(ratios) if ratios else None

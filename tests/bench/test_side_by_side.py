@@ -1,0 +1,53 @@
+"""Pairs of measurements, and when a row counts as slower."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.bench.commits import is_below, measured
+from tests.bench.side_by_side import Comparison, geometric_mean
+from tests.bench.workloads import Address, Workload
+
+OURS, THEIRS = ("ours", 1), ("theirs", 1)
+
+
+class Scripted:
+    """Gives the next figure of whoever is asked, and notes who that was."""
+
+    def __init__(self, ours: list[float], theirs: list[float]) -> None:
+        self._figures: dict[Address, Iterator[float]] = {OURS: iter(ours), THEIRS: iter(theirs)}
+        self.asked: list[str] = []
+
+    def run(self, where: Address, name: str) -> float:
+        self.asked.append(where[0])
+        return next(self._figures[where])
+
+
+def test_who_is_first_changes_from_pair_to_pair() -> None:
+    script = Scripted([1, 2, 3], [2, 2, 2])
+    result = Comparison(Workload("w", script.run), OURS, THEIRS).run(3)
+    assert script.asked == ["ours", "theirs", "theirs", "ours", "ours", "theirs"]
+    assert (result.a, result.b, result.ratio, result.worst, result.rounds) == (2, 2, 1, 0.5, 3)
+
+
+def test_of_times_less_is_ahead() -> None:
+    script = Scripted([5], [10])
+    result = Comparison(Workload("w", script.run, "ms", more_is_better=False), OURS, THEIRS).run(1)
+    assert result.ratio == 2
+
+
+def test_alone_there_is_no_ratio() -> None:
+    result = Comparison(Workload("w", Scripted([3, 1, 2], []).run), OURS, None).run(3)
+    assert (result.a, result.b, result.ratio, geometric_mean([result])) == (2, None, None, None)
+    assert not is_below(result, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("ours", "rounds", "ratio"),
+    [([96, 96], 2, 0.96), ([90, 90, 100, 100, 100, 100], 6, 1.0), ([90] * 6, 6, 0.9)],
+)
+def test_a_row_that_is_below_is_given_more_pairs_before_it_counts(ours: list[float], rounds: int, ratio: float) -> None:
+    result = measured(Comparison(Workload("w", Scripted(ours, [100] * 6).run), OURS, THEIRS), 2, 0.95)
+    assert (result.rounds, result.ratio, is_below(result, 0.95)) == (rounds, ratio, ratio < 0.95)
