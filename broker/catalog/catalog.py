@@ -33,6 +33,7 @@ from broker.errors import NotFound, PreconditionFailed, ResourceLocked
 from broker.exchanges.bindings import Destination
 from broker.exchanges.delayed_exchange import DELAYED_KIND, DELAYED_TYPE, routing_kind
 from broker.exchanges.exchange import check_binding, check_kind
+from broker.exchanges.federation_upstream import FEDERATION_KIND, MAX_HOPS
 from broker.limits import VHOST_LIMITS, check_limits, given_limits
 from broker.names import check_length, check_name, check_not_holding, delayed_exchange, is_holding, labelled, not_found
 from broker.records import (
@@ -60,6 +61,8 @@ PREDECLARED_EXCHANGES = (
     ("amq.match", "headers", False),
     ("amq.rabbitmq.trace", "topic", True),  # internal: only the broker publishes there
 )
+# Arguments beside COMPARED_FOR_EXCHANGE that are compared when an exchange of this kind is declared again.
+_COMPARED_FOR_KIND = {DELAYED_KIND: frozenset({DELAYED_TYPE}), FEDERATION_KIND: frozenset({MAX_HOPS})}
 # Records that only come and go, so that counting both gives how many there are.
 _NEVER_REPLACED = (ExchangeRecord, QueueRecord, BindingRecord)
 
@@ -288,7 +291,7 @@ class Catalog(CatalogNodes, CatalogUsers, CatalogPolicies):
             ("internal", wish.internal, current.internal),
         ):
             check_field_equivalent(field, "exchange", wish.name, wish.vhost, received, found)
-        compared = COMPARED_FOR_EXCHANGE | ({DELAYED_TYPE} if wish.kind == DELAYED_KIND else set())
+        compared = COMPARED_FOR_EXCHANGE | _COMPARED_FOR_KIND.get(wish.kind, frozenset())
         check_arguments_equivalent(compared, "exchange", wish.name, wish.vhost, wish.arguments, current.arguments)
         return current
 

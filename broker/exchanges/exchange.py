@@ -22,6 +22,7 @@ from broker.exchanges.delayed_exchange import (
     DelayedBindings,
     check_delayed_type,
 )
+from broker.exchanges.federation_upstream import FEDERATION_KIND, FederationUpstreamBindings, check_max_hops
 from broker.exchanges.headers_bindings import HeadersBindings
 from broker.exchanges.topic_tree import check_pattern
 from broker.records import Arguments, BindingRecord, QueueRecord
@@ -63,10 +64,11 @@ KINDS: dict[str, Callable[[Arguments], Bindings]] = {
     "x-modulus-hash": hash_exchanges.ModulusHashBindings,
     "x-random": hash_exchanges.RandomBindings,
     "x-local-random": hash_exchanges.LocalRandomBindings,
+    FEDERATION_KIND: FederationUpstreamBindings,
     DELAYED_KIND: lambda arguments: DelayedBindings(KINDS[arguments[DELAYED_TYPE]](arguments)),
 }
 # Kinds by which delayed messages may be routed. What has been delayed is remembered nowhere.
-_ROUTES_DELAYED = tuple(kind for kind in KINDS if kind not in (DELAYED_KIND, "x-recent-history"))
+_ROUTES_DELAYED = tuple(kind for kind in KINDS if kind not in (DELAYED_KIND, FEDERATION_KIND, "x-recent-history"))
 # Kinds that RabbitMQ knows as plugins say so in the error, which is worded differently there.
 _PLUGIN_KIND_PREFIX = "x-"
 
@@ -78,6 +80,8 @@ def check_kind(kind: str, arguments: Arguments) -> None:
         check_kind(arguments[DELAYED_TYPE], arguments)
     elif kind == "x-consistent-hash":
         hash_exchanges.check_hash_arguments(arguments)
+    elif kind == FEDERATION_KIND:
+        check_max_hops(arguments)
     elif kind == "x-recent-history":
         _check_history_length(arguments.get(HISTORY_LENGTH, HISTORY_LENGTH_DEFAULT))
     if kind in KINDS:

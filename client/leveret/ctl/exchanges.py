@@ -32,7 +32,7 @@ def declare(
         typer.Option(
             "--type",
             help="direct, fanout, topic, headers, x-consistent-hash, x-modulus-hash, x-random, x-local-random, "
-            "x-recent-history or x-delayed-message.",
+            "x-recent-history, x-delayed-message or x-federation-upstream.",
         ),
     ] = "direct",
     transient: Annotated[bool, typer.Option(help="Gone when the node stops.")] = False,
