@@ -2,6 +2,9 @@
 
     amqp/      a client of AMQP 0-9-1, as a state machine without I/O
     shovel/    messages of one source to one destination, until they are confirmed there
+    parameter_checks   what parameters of links have in common
+    backoff    when a link that ended begins again
+    owner      which node a link runs on
     world      what a link needs of the world: time, connections, chance
 
 Cores decide; `sockets` is the only module that does I/O.

@@ -53,7 +53,7 @@ class AmqpClient:
         self._events: list[ClientEvent] = []
         self._arriving: dict[int, ArrivingContent] = {}
         self._arriving_bytes = 0  # of all their bodies: a broker has 65,535 channels to begin messages on
-        self._server_properties: Arguments = {}
+        self.server_properties: Arguments = {}
         self._heard_at = self._sent_at = now
 
     @property
@@ -182,7 +182,7 @@ class AmqpClient:
     def _take_connection_method(self, name: str, arguments: Arguments) -> None:
         match self.state, name:
             case ClientState.START, "connection.start":
-                self._server_properties = arguments["server_properties"]
+                self.server_properties = arguments["server_properties"]
                 self._reply(start_ok(self._terms, arguments), ClientState.TUNE)
             case ClientState.TUNE, "connection.secure":
                 self._end(0, f"the broker asks for more than {self._terms.mechanism} has to say")
@@ -192,7 +192,7 @@ class AmqpClient:
                 self.send(0, "connection.open", virtual_host=self._terms.vhost)
             case ClientState.OPEN, "connection.open-ok":
                 self.state = ClientState.RUNNING
-                self._events.append(events.Opened(self._server_properties))
+                self._events.append(events.Opened(self.server_properties))
             case _, "connection.close":
                 self.send(0, "connection.close-ok")
                 self._end(arguments["reply_code"], arguments["reply_text"])

@@ -1,8 +1,10 @@
 """One connection to one broker, with what is to be declared first: a client, its socket and its timers.
 
 What is asked one after another is a generator of requests, `Steps`: it is sent the arguments of each answer, and ChannelRefused
-is thrown into it where the broker closed the channel instead. When it has ended, the user is told with `ready`; then come
-messages, confirms and whatever else the broker says, until `ended`, once, with a reason for people. The reason names no secret.
+is thrown into it where the broker closed the channel instead. After a request with `no_wait` the next follows at once; if it is
+refused, that is thrown in at a later one. When it has ended, the user is told with `ready`; then come messages, confirms and
+whatever else the broker says, and more Steps may be asked, until `ended`, once, with a reason for people. The reason names no
+secret.
 """
 
 from __future__ import annotations
@@ -13,10 +15,11 @@ from typing import Any, Protocol
 from links.amqp import events
 from links.amqp.client import AmqpClient
 from links.amqp.events import ClientEvent, Confirmed, Delivered, PublishReturned
-from links.amqp.opening import ClientTerms
+from links.amqp.opening import FRAME_MAX, ClientTerms
 from links.amqp.uri import AmqpUri
 from links.world import Cancel, LinkClock, LinkNet, LinkSocket, LinkTimer, TlsTerms
 
+GUEST = "guest"
 GOODBYE_TIMEOUT_S = 5.0
 TICK_S = 1.0
 
@@ -76,6 +79,12 @@ class Conversation:
         timeout_s = uri.connection_timeout_ms / 1000
         self._timer = self._clock.call_later(timeout_s, self._not_opened)
         self._give_up = self._net.connect(uri.host, uri.port, tls, timeout_s, self)
+
+    def ask(self, steps: Steps) -> None:
+        """More, once `ready` was said of those before: it is said of these, too."""
+        assert self._asked is None, f"asked for more while {self._asked} is not answered"
+        self._steps = steps
+        self._advance(None)
 
     def flush(self) -> None:
         """Write what was put into the client."""
@@ -184,12 +193,17 @@ class Conversation:
 
     def _ready(self, result: Any) -> None:
         self._asked = None
+        self.flush()
         self._user.ready(result)
 
     def _request(self, request: Request) -> None:
+        """This one, and those behind it up to the first that is answered."""
         channel, name, arguments = request
-        self._asked = (channel, f"{name}-ok")
         self.client.send(channel, name, **arguments)
+        while arguments.get("no_wait"):
+            channel, name, arguments = self._steps.send(None)
+            self.client.send(channel, name, **arguments)
+        self._asked = (channel, f"{name}-ok")
         self.flush()
 
     # ------------------------------------------------------------------------- time and ends
@@ -242,3 +256,11 @@ def tls_terms(uri: AmqpUri) -> TlsTerms:
         files.get("certfile", ""),
         files.get("keyfile", ""),
     )
+
+
+def login_terms(uri: AmqpUri, properties: dict[str, Any]) -> ClientTerms:
+    user = GUEST if uri.user is None else uri.user
+    password = (GUEST if uri.user is None else "") if uri.password is None else uri.password
+    # Smaller frames may be asked for, not larger ones: a whole frame is kept until its end has come.
+    frame_max = min(uri.frame_max or FRAME_MAX, FRAME_MAX)
+    return ClientTerms(uri.vhost, uri.mechanism, user, password, uri.heartbeat_s, frame_max, properties)

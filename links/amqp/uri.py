@@ -67,8 +67,8 @@ class AmqpUri:
         return f"{scheme}://{host}{port}" + ("" if self.vhost == "/" else f"/{self.vhost}")
 
 
-def parse_uri(text: str) -> AmqpUri:
-    """Raises UriError."""
+def parse_uri(text: str, vhost: str = "/") -> AmqpUri:
+    """`vhost`: where one without a path leads. Raises UriError."""
     try:
         parts = urlsplit(text)
         port = parts.port
@@ -86,7 +86,7 @@ def parse_uri(text: str) -> AmqpUri:
         scheme == "amqps",
         _decoded(parts.hostname or ""),
         port or PORTS[scheme],
-        _vhost(parts.path),
+        _vhost(parts.path, vhost),
         None if parts.username is None else _decoded(parts.username),
         None if parts.password is None else _decoded(parts.password),
         _one_of(query, "auth_mechanism", MECHANISMS, "PLAIN"),
@@ -108,9 +108,9 @@ def without_secrets(text: str) -> str:
         return _SECRET.sub(r"\1", text).split("?")[0]
 
 
-def _vhost(path: str) -> str:
+def _vhost(path: str, default: str) -> str:
     if not path:
-        return "/"
+        return default
     if "/" in path[1:]:
         raise UriError("its vhost has a slash: write it as %2F")
     return _decoded(path[1:])

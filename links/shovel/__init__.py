@@ -6,6 +6,5 @@ rewriting       headers and properties that a shovel sets
 transit         what is on its way, and what the destination said of it
 shovel          one shovel: connects, forwards, acknowledges, begins again
 amqp_doors      its two ends, over AMQP 0-9-1
-owner           which node a shovel runs on
 node_shovels    those of one node
 """

@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from links.amqp.conversation import Conversation, Steps
+from links.amqp.conversation import Conversation, Steps, login_terms
 from links.amqp.events import Confirmed, Delivered, PublishReturned
-from links.amqp.opening import FRAME_MAX, ClientTerms
 from links.amqp.uri import AmqpUri, parse_uri
 from links.shovel.definition import ShovelDefinition
 from links.shovel.setup import MAIN_CHANNEL, destination_steps, source_steps
 from links.shovel.shovel import Shovel
 from links.world import LinkClock, LinkNet
-
-GUEST = "guest"
 
 
 class AmqpDoors:
@@ -61,14 +58,6 @@ class AmqpDoors:
         conversation = Conversation(uri, login_terms(uri, self._properties), steps, self._net, self._clock, door)
         door.conversation = conversation
         self._clock.call_later(0.0, door.open)
-
-
-def login_terms(uri: AmqpUri, properties: dict[str, Any]) -> ClientTerms:
-    user = GUEST if uri.user is None else uri.user
-    password = (GUEST if uri.user is None else "") if uri.password is None else uri.password
-    # Smaller frames may be asked for, not larger ones: a whole frame is kept until its end has come.
-    frame_max = min(uri.frame_max or FRAME_MAX, FRAME_MAX)
-    return ClientTerms(uri.vhost, uri.mechanism, user, password, uri.heartbeat_s, frame_max, properties)
 
 
 class _Door:

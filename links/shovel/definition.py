@@ -6,20 +6,29 @@ publish-properties.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from links.amqp.uri import UriError, parse_uri, without_secrets
-from wire.amqp.tables import PROPERTIES, TableError, encode_properties, encode_table
+from links.parameter_checks import (
+    ACK_MODES,
+    Check,
+    DefinitionError,
+    check_arguments,
+    check_delay,
+    check_flag,
+    check_prefetch,
+    check_text,
+    check_uri,
+    one_of,
+    reconnect_delay_s,
+    shown,
+    uris_of,
+)
+from wire.amqp.tables import PROPERTIES, TableError, encode_properties
 
 PREFETCH = 1000
-PREFETCH_MAX = 65_535
-RECONNECT_DELAY_S = 5.0
-RECONNECT_DELAY_S_MIN = 1.0  # some microseconds would keep a node busy with connecting
 PROTOCOLS = ("amqp091", "local")
-ACK_MODES = ("on-confirm", "on-publish", "no-ack")
-NAME_BYTES_MAX = 255
 
 OLDER_NAMES = {
     "prefetch-count": "src-prefetch-count",
@@ -28,10 +37,6 @@ OLDER_NAMES = {
     "add-timestamp-header": "dest-add-timestamp-header",
     "publish-properties": "dest-publish-properties",
 }
-
-
-class DefinitionError(ValueError):
-    """Raised when a parameter is no shovel. Its text names no secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +76,6 @@ class ShovelDefinition:
     reconnect_delay_s: float  # 0: a shovel that ended stays so
 
 
-Check = Callable[[str, Any], None]
-
-
 def read_definition(name: str, value: Any) -> ShovelDefinition:
     """Raises DefinitionError."""
     if not isinstance(value, Mapping):
@@ -81,7 +83,7 @@ def read_definition(name: str, value: Any) -> ShovelDefinition:
     given: dict[str, Any] = {OLDER_NAMES.get(str(key), str(key)): item for key, item in value.items()}
     _check_keys(name, given)
     source = SourceTerms(
-        _uris(given["src-uri"]),
+        uris_of(given["src-uri"]),
         given.get("src-protocol", "amqp091"),
         given.get("src-queue"),
         given.get("src-exchange"),
@@ -94,7 +96,7 @@ def read_definition(name: str, value: Any) -> ShovelDefinition:
         given.get("src-delete-after", "never"),
     )
     destination = DestinationTerms(
-        _uris(given["dest-uri"]),
+        uris_of(given["dest-uri"]),
         given.get("dest-protocol", "amqp091"),
         given.get("dest-queue"),
         given.get("dest-exchange"),
@@ -105,13 +107,7 @@ def read_definition(name: str, value: Any) -> ShovelDefinition:
         given.get("dest-add-timestamp-header", False),
         {key.replace("-", "_"): item for key, item in given.get("dest-publish-properties", {}).items()},
     )
-    delay = float(given.get("reconnect-delay", RECONNECT_DELAY_S))
-    delay = max(delay, RECONNECT_DELAY_S_MIN) if delay else delay
-    return ShovelDefinition(source, destination, given.get("ack-mode", "on-confirm"), delay)
-
-
-def _uris(value: str | list[str]) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(value)
+    return ShovelDefinition(source, destination, given.get("ack-mode", "on-confirm"), reconnect_delay_s(given))
 
 
 def _check_keys(name: str, given: Mapping[str, Any]) -> None:
@@ -133,91 +129,20 @@ def _check_keys(name: str, given: Mapping[str, Any]) -> None:
         raise DefinitionError("Cannot specify 'no-ack' and numerical 'delete-after'")
 
 
-def _shown(value: Any) -> str:
-    return repr(value)[:100]
-
-
-def _check_uri(key: str, value: Any) -> None:
-    if isinstance(value, list):
-        if not value:
-            raise DefinitionError(f"{key} should have at least one URI")
-        for one in value:
-            _check_one_uri(key, one)
-    else:
-        _check_one_uri(key, value)
-
-
-def _check_one_uri(key: str, value: Any) -> None:
-    if not isinstance(value, str):
-        raise DefinitionError(f"{key} should be binary, actually was {type(value).__name__}")
-    try:
-        uri = parse_uri(value)
-    except UriError as error:
-        raise DefinitionError(f'"{without_secrets(value)}" not a valid URI: {error}') from error
-    if not uri.host and uri.user is None:
-        raise DefinitionError(
-            f'"{uri.shown}" names no user: a URI without a host is this cluster, '
-            "and needs one as whom the shovel works there, as in amqp://user:password@/vhost"
-        )
-
-
-def _check_text(key: str, value: Any) -> None:
-    if not isinstance(value, str):
-        raise DefinitionError(f"{key} should be binary, actually was {_shown(value)}")
-    if len(value.encode("utf-8", "surrogatepass")) > NAME_BYTES_MAX:
-        raise DefinitionError(f"{key} should be at most {NAME_BYTES_MAX} bytes, actually was {len(value.encode())}")
-
-
-def _check_flag(key: str, value: Any) -> None:
-    if not isinstance(value, bool):
-        raise DefinitionError(f"{key} should be boolean, actually was {_shown(value)}")
-
-
-def _check_prefetch(key: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise DefinitionError(f"{key} should be a number, actually was {_shown(value)}")
-    if not 0 <= value <= PREFETCH_MAX:
-        raise DefinitionError(f"{key} should be between 0 and {PREFETCH_MAX}, actually was {value}")
-
-
-def _check_delay(key: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise DefinitionError(f"{key} should be a number, actually was {_shown(value)}")
-    if not 0 <= value <= 86_400:
-        raise DefinitionError(f"{key} should be between 0 and 86400 seconds, actually was {_shown(value)}")
-
-
 def _check_delete_after(key: str, value: Any) -> None:
     if value in ("never", "queue-length"):
         return
     if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**63:
         return
-    raise DefinitionError(f'{key} should be number, "never" or "queue-length", actually was {_shown(value)}')
-
-
-def _one_of(*options: str) -> Check:
-    def check(key: str, value: Any) -> None:
-        if value not in options:
-            raise DefinitionError(f"{key} should be one of {', '.join(options)}, actually was {_shown(value)}")
-
-    return check
-
-
-def _check_arguments(key: str, value: Any) -> None:
-    if not isinstance(value, Mapping):
-        raise DefinitionError(f"{key} should be a map, actually was {_shown(value)}")
-    try:
-        encode_table(value)
-    except TableError as error:
-        raise DefinitionError(f"{key}: {error}") from error
+    raise DefinitionError(f'{key} should be number, "never" or "queue-length", actually was {shown(value)}')
 
 
 def _check_properties(key: str, value: Any) -> None:
     if not isinstance(value, Mapping):
-        raise DefinitionError(f"{key} should be a map, actually was {_shown(value)}")
+        raise DefinitionError(f"{key} should be a map, actually was {shown(value)}")
     for name in value:
         if name.replace("-", "_") not in PROPERTIES:
-            raise DefinitionError(f"{key}: there is no message property '{_shown(name)}'")
+            raise DefinitionError(f"{key}: there is no message property '{shown(name)}'")
     try:
         encode_properties({name.replace("-", "_"): item for name, item in value.items()})
     except (TableError, TypeError, ValueError, AttributeError) as error:
@@ -225,27 +150,27 @@ def _check_properties(key: str, value: Any) -> None:
 
 
 CHECKS: dict[str, Check] = {
-    "src-protocol": _one_of(*PROTOCOLS),
-    "src-uri": _check_uri,
-    "src-queue": _check_text,
-    "src-exchange": _check_text,
-    "src-exchange-key": _check_text,
-    "src-queue-args": _check_arguments,
-    "src-consumer-args": _check_arguments,
-    "src-consumer-name": _check_text,
-    "src-predeclared": _check_flag,
-    "src-prefetch-count": _check_prefetch,
+    "src-protocol": one_of(*PROTOCOLS),
+    "src-uri": check_uri,
+    "src-queue": check_text,
+    "src-exchange": check_text,
+    "src-exchange-key": check_text,
+    "src-queue-args": check_arguments,
+    "src-consumer-args": check_arguments,
+    "src-consumer-name": check_text,
+    "src-predeclared": check_flag,
+    "src-prefetch-count": check_prefetch,
     "src-delete-after": _check_delete_after,
-    "dest-protocol": _one_of(*PROTOCOLS),
-    "dest-uri": _check_uri,
-    "dest-queue": _check_text,
-    "dest-exchange": _check_text,
-    "dest-exchange-key": _check_text,
-    "dest-queue-args": _check_arguments,
-    "dest-predeclared": _check_flag,
-    "dest-add-forward-headers": _check_flag,
-    "dest-add-timestamp-header": _check_flag,
+    "dest-protocol": one_of(*PROTOCOLS),
+    "dest-uri": check_uri,
+    "dest-queue": check_text,
+    "dest-exchange": check_text,
+    "dest-exchange-key": check_text,
+    "dest-queue-args": check_arguments,
+    "dest-predeclared": check_flag,
+    "dest-add-forward-headers": check_flag,
+    "dest-add-timestamp-header": check_flag,
     "dest-publish-properties": _check_properties,
-    "ack-mode": _one_of(*ACK_MODES),
-    "reconnect-delay": _check_delay,
+    "ack-mode": one_of(*ACK_MODES),
+    "reconnect-delay": check_delay,
 }

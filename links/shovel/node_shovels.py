@@ -17,9 +17,10 @@ from broker.catalog.commands.catalog_commands import ClearParameter, Command, Se
 from broker.operations.shovel_facts import COMPONENT, ShovelEnd, ShovelFacts
 from broker.pending import Pending
 from broker.records import ParameterRecord
+from links.owner import owner_of
+from links.parameter_checks import DefinitionError
 from links.shovel.amqp_doors import AmqpDoors
-from links.shovel.definition import DefinitionError, ShovelDefinition, read_definition
-from links.shovel.owner import owner_of
+from links.shovel.definition import ShovelDefinition, read_definition
 from links.shovel.shovel import Shovel
 from links.shovel.shovel_status import ShovelState, ShovelStatus
 from links.world import LinkClock, LinkNet, LinkTimer

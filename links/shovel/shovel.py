@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from links.amqp.events import Confirmed, Delivered, PublishReturned
+from links.backoff import Backoff
 from links.shovel.definition import ShovelDefinition
 from links.shovel.rewriting import Rewriting
 from links.shovel.shovel_status import ShovelState, ShovelStatus
@@ -26,8 +27,6 @@ from native.sequence_set import Range
 IN_FLIGHT_BYTES_MAX = 16 << 20
 STALL_S = 60.0
 WATCH_S = 5.0
-DELAY_S_MAX = 60.0  # of back-off, unless the definition asks for more
-JITTER = 0.25
 RETURN_PAUSE_S = 1.0  # before a message that was returned or refused is back in its queue, and is tried again
 AUTODELETE = "autodelete"
 
@@ -82,12 +81,12 @@ class Shovel:
         self._definition = definition
         self._forward_entry = forward_entry
         self._clock = clock
-        self._fraction = fraction
+        self._backoff = Backoff(definition.reconnect_delay_s, fraction)
         self._on_finished = on_finished
         self._on_ended = on_ended
         self._confirms = definition.ack_mode == "on-confirm"
         self._state, self._since_ms, self._reason = ShovelState.STARTING, clock.wall_ms(), ""
-        self._forwarded = self._returned = self._restarts = self._stalls = self._failures = 0
+        self._forwarded = self._returned = self._restarts = self._stalls = 0
         self._moved_at = clock.monotonic()
         self._timer: LinkTimer | None = None
         self._watch: LinkTimer | None = None
@@ -168,12 +167,9 @@ class Shovel:
         self._reason = reason
         self._enter(ShovelState.TERMINATED)
         self._on_ended(reason)
-        delay = self._definition.reconnect_delay_s
-        if delay:
-            grown = max(delay, min(delay * 2**self._failures, DELAY_S_MAX))
-            self._failures = min(self._failures + 1, 10)
-            jittered = grown * (1 + JITTER * (2 * self._fraction() - 1))
-            self._timer = self._clock.call_later(jittered, self._begin_again)
+        delay_s = self._backoff.failed()
+        if delay_s is not None:
+            self._timer = self._clock.call_later(delay_s, self._begin_again)
 
     def _begin_again(self) -> None:
         self._timer = None
@@ -331,7 +327,7 @@ class Shovel:
 
     def _count_forwarded(self, count: int) -> None:
         self._forwarded += count
-        self._failures = 0
+        self._backoff.worked()
 
     def _update_reading(self) -> None:
         source = self._source

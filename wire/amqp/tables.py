@@ -14,8 +14,8 @@
     A       size u32, letters + values   list                F       table                    dict
     V       nothing                      None
 
-Python integers go out as `I` when they fit and as `l` otherwise, floats as `d`, bytes as `x`. Who must give a client's own
-fields back unchanged (dead letters) uses `split_properties` and `split_table`, which leave the values as bytes.
+Python integers go out as `I` when they fit and as `l` otherwise or as a Long, floats as `d`, bytes as `x`. Who must give a
+client's own fields back unchanged (dead letters) uses `split_properties` and `split_table`, which leave the values as bytes.
 
 Everything read here came from a client. Sizes are checked against the buffer before anything is built, nesting is
 limited, and what does not parse raises TableError naming the place. Of two fields with one name the first counts.
@@ -61,6 +61,12 @@ class Timestamp(int):
 
     def __repr__(self) -> str:
         return f"Timestamp({int(self)})"
+
+
+class Long(int):
+    """Goes out as `l`, however small: where a broker takes nothing else."""
+
+    __slots__ = ()
 
 
 # ----------------------------------------------------------------------------- reading
@@ -268,7 +274,7 @@ def _write_integer(value: int) -> bytes:
         if not 0 <= value < 2**64:
             raise TableError(f"a timestamp has 64 bits and no sign, and {int(value)} does not fit")
         return b"T" + _U64.pack(value)
-    if _I32_MIN <= value <= _I32_MAX:
+    if _I32_MIN <= value <= _I32_MAX and not isinstance(value, Long):
         return struct.pack(">ci", b"I", value)
     if _I64_MIN <= value <= _I64_MAX:
         return struct.pack(">cq", b"l", value)

@@ -83,3 +83,9 @@ def test_no_secret_is_shown(text: str, shown: str) -> None:
 
 def test_no_secret_is_in_its_description() -> None:
     assert "pw" not in repr(parse_uri("amqp://ada:pw@host"))
+
+
+def test_no_path_leads_to_the_vhost_that_the_asker_means() -> None:
+    assert parse_uri("amqp://h", "own").vhost == "own"
+    assert parse_uri("amqp://h/", "own").vhost == ""
+    assert parse_uri("amqp://h/other", "own").vhost == "other"

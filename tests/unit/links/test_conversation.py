@@ -10,8 +10,8 @@ from pamqp import commands, frame
 from links.amqp.conversation import Conversation, Request, Steps
 from links.amqp.uri import parse_uri
 from links.world import Cancel, SocketUser, TlsTerms
+from tests.unit.links.hand_clock import HandClock
 from tests.unit.links.test_amqp_client import START, TUNE, terms
-from tests.unit.links.test_shovel import HandClock
 
 ASKED: Request = (1, "channel.open", {})
 
@@ -21,6 +21,7 @@ class ScriptedBroker:
 
     def __init__(self) -> None:
         self.heard: list[Any] = []
+        self.asked: list[tuple[int, str]] = []
         self.conversation = Conversation(parse_uri("amqp://h"), terms(), self._steps(), self, HandClock(), self)
         self.conversation.open()
         self.conversation.connected(self)
@@ -37,7 +38,11 @@ class ScriptedBroker:
     def connect(self, host: str, port: int, tls: TlsTerms | None, timeout_s: float, events: SocketUser) -> Cancel:
         return lambda: None
 
-    def write(self, data: bytes) -> None: ...
+    def write(self, data: bytes) -> None:
+        while len(data) > 7:
+            size, channel, method = frame.unmarshal(data) if not data.startswith(b"AMQP") else (8, 0, None)
+            data = data[size:]
+            self.asked += [] if method is None else [(channel, method.name)]
 
     def pause_reading(self) -> None: ...
 
@@ -82,3 +87,52 @@ def test_the_answer_to_something_else_ends_it(channel: int, method: Any, said: s
     broker = ScriptedBroker()
     broker.say(channel, method)
     assert broker.heard == [f"the broker answered {said}, which nobody had asked for"]
+
+
+def binding(no_wait: bool) -> Request:
+    arguments: dict[str, Any] = {"source": "a", "destination": "b", "routing_key": "", "arguments": {}}
+    return 2, "exchange.bind", {**arguments, "no_wait": no_wait}
+
+
+def test_what_is_asked_later_is_told_as_what_was_asked_first() -> None:
+    broker = ScriptedBroker()
+    broker.say(1, commands.Channel.OpenOk())
+
+    def more() -> Steps:
+        answer = yield binding(no_wait=False)
+        return f"answered {answer}"
+
+    broker.conversation.ask(more())
+    assert broker.heard == ["set up"]
+    broker.say(2, commands.Exchange.BindOk())
+    assert broker.heard == ["set up", "answered {}"]
+
+
+def test_requests_that_are_not_answered_are_not_waited_for() -> None:
+    broker = ScriptedBroker()
+    broker.say(1, commands.Channel.OpenOk())
+    broker.asked.clear()
+
+    def more() -> Steps:
+        yield binding(no_wait=True)
+        yield binding(no_wait=True)
+        yield binding(no_wait=False)
+        yield binding(no_wait=True)
+
+    broker.conversation.ask(more())
+    assert broker.asked == [(2, "Exchange.Bind")] * 3
+    broker.say(2, commands.Exchange.BindOk())
+    assert broker.asked == [(2, "Exchange.Bind")] * 4
+    assert broker.heard == ["set up", None]
+
+
+def test_what_was_refused_without_an_answer_ends_it_with_its_reason() -> None:
+    broker = ScriptedBroker()
+    broker.say(1, commands.Channel.OpenOk())
+
+    def more() -> Steps:
+        yield binding(no_wait=True)
+
+    broker.conversation.ask(more())
+    broker.say(2, commands.Channel.Close(404, "NOT_FOUND - no exchange 'a'", 40, 30))
+    assert broker.heard == ["set up", None, "404 NOT_FOUND - no exchange 'a'"]

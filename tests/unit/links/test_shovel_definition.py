@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from links.shovel.definition import DefinitionError, read_definition
+from links.parameter_checks import DefinitionError
+from links.shovel.definition import read_definition
 
 LEAST = {"src-uri": "amqp://u:hush@s", "src-queue": "q", "dest-uri": "amqp://u:hush@d"}
 

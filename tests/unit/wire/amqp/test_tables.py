@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from wire.amqp.tables import (
     NESTING_MAX,
     PROPERTIES,
+    Long,
     TableError,
     Timestamp,
     decode_properties,
     decode_table,
+    decode_value,
     encode_properties,
     encode_table,
     encode_value,
@@ -225,3 +227,8 @@ def test_unknown_properties_are_refused() -> None:
         encode_properties({"colour": "red"})
     with pytest.raises(TableError, match="priority is between 0 and 255, not 300"):
         encode_properties({"priority": 300})
+
+
+def test_a_long_is_written_with_eight_bytes_and_read_as_the_number_it_is() -> None:
+    assert encode_value(Long(1)) == b"l\0\0\0\0\0\0\0\x01"
+    assert decode_value(encode_value(Long(-1)))[0] == -1

@@ -1,12 +1,12 @@
-"""links/shovel/amqp_doors.py: what is asked of the other broker."""
+"""links/amqp/conversation.py: as whom it logs in, and what frames it asks for."""
 
 from __future__ import annotations
 
 import pytest
 
+from links.amqp.conversation import login_terms
 from links.amqp.opening import FRAME_MAX
 from links.amqp.uri import parse_uri
-from links.shovel.amqp_doors import login_terms
 
 
 @pytest.mark.parametrize(("asked", "frame_max"), [(0, FRAME_MAX), (4096, 4096), (2**32 - 1, FRAME_MAX)])

@@ -1,8 +1,8 @@
-"""On which node a shovel runs: the one that hashes highest with its name, of those that can take it.
+"""On which node a link runs: the one that hashes highest with its name, of those that can take it.
 
 Every node reckons this by itself from the catalog and from whom it reaches. When a node goes, only what ran there moves
-(rendezvous hashing). Two nodes that see the cluster differently may run a shovel at once for a moment: then a message may
-arrive twice, as after every restart of a shovel, and none is lost.
+(rendezvous hashing). Two nodes that see the cluster differently may run a link at once for a moment: then a message may
+arrive twice, as after every restart of a link, and none is lost.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""links/shovel/owner.py."""
+"""links/owner.py."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-from links.shovel.owner import owner_of
+from links.owner import owner_of
 
 NODES = ("one", "two", "three")
 NAMES = [f"shovel-{number}" for number in range(600)]
