@@ -26,6 +26,7 @@ from front.amqp.server import amqp_server
 from front.amqp.terms import Identity
 from front.answers import answered
 from front.client_server import ClientServer
+from front.cluster_shovels import ClusterShovels
 from front.grpc.admin_service import AdminPorts
 from front.grpc.log_service import LogSource
 from front.grpc.server import Server, Tls, serve
@@ -34,6 +35,7 @@ from front.plain_login import Credentials
 from front.stream.server import stream_server
 from front.stream.stream_terms import StreamIdentity
 from front.web.api import Api, WebPorts
+from front.web.everywhere import Everywhere
 from front.web.http.server import WebLimits, WebServer
 from front.web.security.cross_origin import CrossOrigin
 from links.shovel.definition import read_definition
@@ -203,19 +205,21 @@ class Node:
         for protocol, server in (("amqp", amqp), ("stream", streams)):
             await self._listen_to_clients(protocol, server)
             self._undo.push_async_callback(server.stop)
-        grpc = await self._listen_grpc(broker, AdminPorts(operations, cluster, members, exports))
-        self._undo.callback(exports.stop)
         questions = WebQuestions(config.node_name, metadata.catalog, calls, cluster.reaches)
+        everywhere = Everywhere(questions)
+        cluster_shovels = ClusterShovels(config.node_name, metadata.catalog, operations.parameters, everywhere, shovels)
+        grpc = await self._listen_grpc(broker, AdminPorts(operations, cluster, members, exports, cluster_shovels))
+        self._undo.callback(exports.stop)
         web = WebPorts(
             operations,
             metrics,
             self._clock.wall_ms,
             config.metrics.login,
             self._versions(),
+            everywhere,
+            cluster_shovels,
             cluster,
             members,
-            questions,
-            shovels,
             cross_origin=CrossOrigin(config.management.cors_allow_origins, config.management.cors_max_age_s),
             login_session_minutes=config.management.login_session_minutes,
             log_tail=self.log_tail,

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any
 
+from leveret.errors import NotFound
 from leveret.records import (
     Alarm,
     Channel,
@@ -20,6 +21,8 @@ from leveret.records import (
     QueueGroup,
     QueueStatus,
     RedriveProgress,
+    Shovel,
+    Shovels,
     StreamConsumer,
     StreamPublisher,
     TopicPermissions,
@@ -350,6 +353,37 @@ class Admin:
 
     async def clear_policy(self, name: str, *, operator: bool = False, vhost: str | None = None) -> None:
         await self._call("ClearPolicy", pb.ClearPolicyRequest(vhost=self._vhost(vhost), name=name, operator=operator))
+
+    # ------------------------------------------------------------------ shovels
+
+    async def shovels(self, *, vhost: str | None = None, all_vhosts: bool = False) -> Shovels:
+        """Those that run, on whichever node."""
+        request = pb.ListShovelsRequest(vhost=self._vhost(vhost), all_vhosts=all_vhosts)
+        return from_stub(Shovels, await self._call("ListShovels", request))
+
+    async def shovel(self, name: str, *, vhost: str | None = None) -> Shovel:
+        """Raises NotFound."""
+        found = await self.shovels(vhost=vhost)
+        for one in found.shovels:
+            if one.name == name:
+                return one
+        silent = f"; these nodes did not answer: {', '.join(found.missing_nodes)}" if found.missing_nodes else ""
+        raise NotFound(f"no shovel '{name}' runs in vhost '{self._vhost(vhost)}'{silent}")
+
+    async def put_shovel(
+        self, name: str, definition: Mapping[str, Any], *, create_only: bool = False, vhost: str | None = None
+    ) -> None:
+        """`definition`: src-uri, src-queue, dest-uri and so on. `create_only`: raises PreconditionFailed when there is one."""
+        request = pb.PutShovelRequest(
+            vhost=self._vhost(vhost), name=name, definition=to_table(definition), create_only=create_only
+        )
+        await self._call("PutShovel", request)
+
+    async def delete_shovel(self, name: str, *, vhost: str | None = None) -> None:
+        await self._call("DeleteShovel", pb.DeleteShovelRequest(vhost=self._vhost(vhost), name=name))
+
+    async def restart_shovel(self, name: str, *, vhost: str | None = None) -> None:
+        await self._call("RestartShovel", pb.RestartShovelRequest(vhost=self._vhost(vhost), name=name))
 
     def _vhost(self, vhost: str | None) -> str:
         return self._node.vhost if vhost is None else vhost

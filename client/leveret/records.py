@@ -414,9 +414,59 @@ class Policy:
     operator: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class ShovelEnd:
+    """A queue, or where that is empty an exchange."""
+
+    uri: str
+    protocol: str
+    queue: str
+    exchange: str
+    exchange_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shovel:
+    """As the node says that runs it. See admin.proto."""
+
+    vhost: str
+    name: str
+    node: str
+    type: str
+    state: str
+    reason: str
+    since_ms: int
+    source: ShovelEnd
+    destination: ShovelEnd
+    remaining: int  # -1: it does not end by itself
+    pending: int
+    unconfirmed: int
+    forwarded: int
+    returned: int
+    restarts: int
+    stalls: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shovels:
+    shovels: tuple[Shovel, ...]
+    missing_nodes: tuple[str, ...]  # that did not say in time what they run
+
+
 _RECORDS: dict[str, type[Any]] = {
     kind.__name__: kind
-    for kind in (Alarm, ClusterNode, DefinitionEffect, Listener, Queue, QueueMember, QueueReader, RedriveCause)
+    for kind in (
+        Alarm,
+        ClusterNode,
+        DefinitionEffect,
+        Listener,
+        Queue,
+        QueueMember,
+        QueueReader,
+        RedriveCause,
+        Shovel,
+        ShovelEnd,
+    )
 }  # records within records, by the name of their stub
 
 

@@ -8,6 +8,7 @@ from broker.operations.operations import Operations
 from broker.operations.this_node import QueueTotals
 from broker.operations.users import UserChange
 from broker.records import PermissionRecord, PolicyRecord, TopicPermissionRecord, VhostRecord
+from front.cluster_shovels import ClusterShovels
 from front.definitions import check_definitions, export_definitions, import_definitions
 from front.grpc import convert, describe
 from front.grpc.call import DEFAULT_VHOST, Context, Front, answers_errors, vhost_asked_for
@@ -16,6 +17,7 @@ from front.grpc.cluster_service import ClusterMethods
 from front.grpc.log_service import LogMethods, LogPort
 from front.grpc.members_service import MembersMethods, group_stub
 from front.grpc.redrive_service import RedriveMethods
+from front.grpc.shovels_service import ShovelMethods
 from front.grpc.stubs import stub_of
 from front.node_ports import ClusterPort, QueueMembersPort
 from front.slices import made_in_slices
@@ -31,9 +33,12 @@ class AdminPorts:
     cluster: ClusterPort | None  # None: this node cannot be in one
     members: QueueMembersPort | None  # None: there are no quorum queues
     log: LogPort | None = None  # None: nothing of it is given away
+    shovels: ClusterShovels | None = None
 
 
-class AdminService(ClusterMethods, MembersMethods, LogMethods, RedriveMethods, admin_pb2_grpc.AdminServicer):
+class AdminService(
+    ClusterMethods, MembersMethods, LogMethods, RedriveMethods, ShovelMethods, admin_pb2_grpc.AdminServicer
+):
     """leveret.v1.Admin."""
 
     def __init__(self, front: Front, ports: AdminPorts) -> None:
@@ -41,6 +46,7 @@ class AdminService(ClusterMethods, MembersMethods, LogMethods, RedriveMethods, a
         self.cluster = ports.cluster
         self.members = ports.members
         self.log = ports.log
+        self.shovels = ports.shovels
         self.redrives = ports.operations.redrives
         self._operations = ports.operations
 

@@ -14,12 +14,12 @@ from broker.errors import AccessRefused, BrokerError, ResourceExhausted
 from broker.login.audit import Actor, acting_for
 from broker.operations.operations import Operations
 from broker.operations.operator import MANAGEMENT, Operator
-from broker.operations.shovel_facts import NodeShovelsPort
 from broker.pending import Pending
 from broker.records import UserRecord
 from front.answers import answered
+from front.cluster_shovels import ClusterShovels
 from front.node_ports import ClusterPort, LogTailPort, MetricsPort, QueueMembersPort
-from front.web.everywhere import Everywhere, OtherNodes
+from front.web.everywhere import Everywhere
 from front.web.handlers import WebFront
 from front.web.http.compression import compressed
 from front.web.http.refusals import http_error
@@ -79,10 +79,10 @@ class WebPorts:
     wall_ms: Callable[[], int]
     metrics_login: bool
     versions: dict[str, Any]  # of the product, as tools know them: they choose by them what they do
+    everywhere: Everywhere
+    shovels: ClusterShovels
     cluster: ClusterPort | None = None  # None: this node cannot be in one
     members: QueueMembersPort | None = None  # None: there are no quorum queues
-    others: OtherNodes | None = None
-    shovels: NodeShovelsPort | None = None  # None: this node runs none
     cross_origin: CrossOrigin = NO_CROSS_ORIGIN
     login_session_minutes: int = 480
     log_tail: LogTailPort | None = None  # None: nobody keeps the last lines
@@ -98,7 +98,7 @@ class Api:
         self._browser_logins = BrowserLogins(
             lambda name: broker.catalog.users.get(name), broker.node, ports.login_session_minutes
         )
-        self.everywhere = Everywhere(ports.others)
+        self.everywhere = ports.everywhere
         self.router = WebRouter()
         front = WebFront(broker, ports.operations, ports.wall_ms)
         self.sampler = Sampler(front.samples)
@@ -156,7 +156,7 @@ class Api:
             PoliciesApi(front, operators=False),
             PoliciesApi(front, operators=True),
             ParametersApi(front),
-            ShovelsApi(front, self.everywhere, ports.shovels),
+            ShovelsApi(front, ports.shovels),
             LimitsApi(front),
             ClientsApi(front, self.everywhere, flows),
             StreamClientsApi(front),

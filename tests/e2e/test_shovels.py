@@ -11,6 +11,7 @@ from typing import Any
 import pika
 import pytest
 
+from tests.e2e.test_cli import ctl, ctl_json
 from tests.e2e.test_http import ask
 from tests.ports import free_ports
 from tests.running_node import RunningNode, running_node, start_node
@@ -266,3 +267,25 @@ class TestNothingIsLost:
         finally:
             for one in nodes.values():
                 one.kill()
+
+
+def test_one_is_added_looked_at_restarted_and_deleted_from_the_command_line(node: RunningNode) -> None:
+    fill(node, "cli.from", 20)
+    add = ("shovel", "add", "cli", "--source-uri", LOCAL, "--source-queue", "cli.from", "--dest-uri", LOCAL)
+    ctl(node, *add, "--dest-queue", "cli.to")
+    assert "there is a shovel 'cli' in vhost '/' already" in ctl(node, *add, code=65)
+    assert "src-predeclared should be boolean" in ctl(node, *add, "--replace", "-k", "src-predeclared=7", code=65)
+    until("all are moved", lambda: ctl_json(node, "shovel", "status", "cli")["forwarded"] == 20)
+    (listed,) = ctl_json(node, "shovel", "list")
+    assert (listed["source"]["queue"], listed["destination"]["queue"], listed["remaining"]) == (
+        "cli.from",
+        "cli.to",
+        -1,
+    )
+    ctl(node, "shovel", "restart", "cli")
+    until("it began again", lambda: ctl_json(node, "shovel", "status", "cli")["restarts"] == 1)
+    assert "guest" not in ctl(node, "--json", "shovel", "list")
+    ctl(node, "shovel", "delete", "cli")
+    until("it is gone", lambda: not ctl_json(node, "shovel", "list"))
+    assert "no shovels run in vhost '/'" in ctl(node, "shovel", "list")
+    assert "no shovel 'cli'" in ctl(node, "shovel", "restart", "cli", code=65)

@@ -50,10 +50,15 @@ async def _streams(node: leveret.Node) -> Iterable[Any]:
     return [queue for queue in await node.topology.queues() if queue.kind == "stream"]
 
 
+async def _shovels(node: leveret.Node) -> Iterable[Any]:
+    return (await node.admin.shovels()).shovels
+
+
 queues = _names(_queues)
 streams = _names(_streams)
 exchanges = _names(lambda node: node.topology.exchanges())
 vhosts = _names(lambda node: node.admin.vhosts())
 users = _names(lambda node: node.admin.users())
 policies = _names(lambda node: node.admin.policies())
+shovels = _names(_shovels)
 connections = _names(lambda node: node.admin.connections(), "id")

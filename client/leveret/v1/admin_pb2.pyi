@@ -752,6 +752,112 @@ class ClearPolicyResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class ShovelEnd(_message.Message):
+    __slots__ = ("uri", "protocol", "queue", "exchange", "exchange_key")
+    URI_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_KEY_FIELD_NUMBER: _ClassVar[int]
+    uri: str
+    protocol: str
+    queue: str
+    exchange: str
+    exchange_key: str
+    def __init__(self, uri: _Optional[str] = ..., protocol: _Optional[str] = ..., queue: _Optional[str] = ..., exchange: _Optional[str] = ..., exchange_key: _Optional[str] = ...) -> None: ...
+
+class Shovel(_message.Message):
+    __slots__ = ("vhost", "name", "node", "type", "state", "reason", "since_ms", "source", "destination", "remaining", "pending", "unconfirmed", "forwarded", "returned", "restarts", "stalls")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    DESTINATION_FIELD_NUMBER: _ClassVar[int]
+    REMAINING_FIELD_NUMBER: _ClassVar[int]
+    PENDING_FIELD_NUMBER: _ClassVar[int]
+    UNCONFIRMED_FIELD_NUMBER: _ClassVar[int]
+    FORWARDED_FIELD_NUMBER: _ClassVar[int]
+    RETURNED_FIELD_NUMBER: _ClassVar[int]
+    RESTARTS_FIELD_NUMBER: _ClassVar[int]
+    STALLS_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    name: str
+    node: str
+    type: str
+    state: str
+    reason: str
+    since_ms: int
+    source: ShovelEnd
+    destination: ShovelEnd
+    remaining: int
+    pending: int
+    unconfirmed: int
+    forwarded: int
+    returned: int
+    restarts: int
+    stalls: int
+    def __init__(self, vhost: _Optional[str] = ..., name: _Optional[str] = ..., node: _Optional[str] = ..., type: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., since_ms: _Optional[int] = ..., source: _Optional[_Union[ShovelEnd, _Mapping]] = ..., destination: _Optional[_Union[ShovelEnd, _Mapping]] = ..., remaining: _Optional[int] = ..., pending: _Optional[int] = ..., unconfirmed: _Optional[int] = ..., forwarded: _Optional[int] = ..., returned: _Optional[int] = ..., restarts: _Optional[int] = ..., stalls: _Optional[int] = ...) -> None: ...
+
+class ListShovelsRequest(_message.Message):
+    __slots__ = ("vhost", "all_vhosts")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    ALL_VHOSTS_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    all_vhosts: bool
+    def __init__(self, vhost: _Optional[str] = ..., all_vhosts: _Optional[bool] = ...) -> None: ...
+
+class ListShovelsResponse(_message.Message):
+    __slots__ = ("shovels", "missing_nodes")
+    SHOVELS_FIELD_NUMBER: _ClassVar[int]
+    MISSING_NODES_FIELD_NUMBER: _ClassVar[int]
+    shovels: _containers.RepeatedCompositeFieldContainer[Shovel]
+    missing_nodes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, shovels: _Optional[_Iterable[_Union[Shovel, _Mapping]]] = ..., missing_nodes: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class PutShovelRequest(_message.Message):
+    __slots__ = ("vhost", "name", "definition", "create_only")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DEFINITION_FIELD_NUMBER: _ClassVar[int]
+    CREATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    name: str
+    definition: _message_pb2.Table
+    create_only: bool
+    def __init__(self, vhost: _Optional[str] = ..., name: _Optional[str] = ..., definition: _Optional[_Union[_message_pb2.Table, _Mapping]] = ..., create_only: _Optional[bool] = ...) -> None: ...
+
+class PutShovelResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DeleteShovelRequest(_message.Message):
+    __slots__ = ("vhost", "name")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    name: str
+    def __init__(self, vhost: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+
+class DeleteShovelResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class RestartShovelRequest(_message.Message):
+    __slots__ = ("vhost", "name")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    name: str
+    def __init__(self, vhost: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+
+class RestartShovelResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class SetLogLevelRequest(_message.Message):
     __slots__ = ("level",)
     LEVEL_FIELD_NUMBER: _ClassVar[int]

@@ -119,6 +119,26 @@ class AdminStub:
                 request_serializer=leveret_dot_v1_dot_admin__pb2.ClearPolicyRequest.SerializeToString,
                 response_deserializer=leveret_dot_v1_dot_admin__pb2.ClearPolicyResponse.FromString,
                 _registered_method=True)
+        self.ListShovels = channel.unary_unary(
+                '/leveret.v1.Admin/ListShovels',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.ListShovelsRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.ListShovelsResponse.FromString,
+                _registered_method=True)
+        self.PutShovel = channel.unary_unary(
+                '/leveret.v1.Admin/PutShovel',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.PutShovelRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.PutShovelResponse.FromString,
+                _registered_method=True)
+        self.DeleteShovel = channel.unary_unary(
+                '/leveret.v1.Admin/DeleteShovel',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.DeleteShovelRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.DeleteShovelResponse.FromString,
+                _registered_method=True)
+        self.RestartShovel = channel.unary_unary(
+                '/leveret.v1.Admin/RestartShovel',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.RestartShovelRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.RestartShovelResponse.FromString,
+                _registered_method=True)
         self.PutVhost = channel.unary_unary(
                 '/leveret.v1.Admin/PutVhost',
                 request_serializer=leveret_dot_v1_dot_admin__pb2.PutVhostRequest.SerializeToString,
@@ -383,6 +403,31 @@ class AdminServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ClearPolicy(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListShovels(self, request, context):
+        """management to look at them, on whichever node they run; policymaker with access to the vhost to change them
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PutShovel(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteShovel(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RestartShovel(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -666,6 +711,26 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.ClearPolicy,
                     request_deserializer=leveret_dot_v1_dot_admin__pb2.ClearPolicyRequest.FromString,
                     response_serializer=leveret_dot_v1_dot_admin__pb2.ClearPolicyResponse.SerializeToString,
+            ),
+            'ListShovels': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListShovels,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.ListShovelsRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.ListShovelsResponse.SerializeToString,
+            ),
+            'PutShovel': grpc.unary_unary_rpc_method_handler(
+                    servicer.PutShovel,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.PutShovelRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.PutShovelResponse.SerializeToString,
+            ),
+            'DeleteShovel': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteShovel,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.DeleteShovelRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.DeleteShovelResponse.SerializeToString,
+            ),
+            'RestartShovel': grpc.unary_unary_rpc_method_handler(
+                    servicer.RestartShovel,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.RestartShovelRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.RestartShovelResponse.SerializeToString,
             ),
             'PutVhost': grpc.unary_unary_rpc_method_handler(
                     servicer.PutVhost,
@@ -1282,6 +1347,114 @@ class Admin:
             '/leveret.v1.Admin/ClearPolicy',
             leveret_dot_v1_dot_admin__pb2.ClearPolicyRequest.SerializeToString,
             leveret_dot_v1_dot_admin__pb2.ClearPolicyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListShovels(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/ListShovels',
+            leveret_dot_v1_dot_admin__pb2.ListShovelsRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.ListShovelsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PutShovel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/PutShovel',
+            leveret_dot_v1_dot_admin__pb2.PutShovelRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.PutShovelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteShovel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/DeleteShovel',
+            leveret_dot_v1_dot_admin__pb2.DeleteShovelRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.DeleteShovelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RestartShovel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/RestartShovel',
+            leveret_dot_v1_dot_admin__pb2.RestartShovelRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.RestartShovelResponse.FromString,
             options,
             channel_credentials,
             insecure,

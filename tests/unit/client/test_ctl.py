@@ -192,6 +192,24 @@ def test_policies_exchanges_vhosts_and_what_is_running(leveretctl: Ctl) -> None:
     leveretctl("log", "level", "debug")
 
 
+def test_shovels_are_added_shown_restarted_and_deleted(leveretctl: Ctl) -> None:
+    ends = ("--source-uri", "amqp://u:p@old", "--source-queue", "q", "--dest-uri", "amqp://u:p@/")
+    add = ("shovel", "add", "s", *ends, "--delete-after", "12", "-k", "reconnect-delay=7")
+    assert "shovel 's' is declared in vhost '/'" in leveretctl(*add)
+    assert "there is a shovel 's'" in leveretctl(*add, code=exits.DATA)
+    leveretctl(*add, "--replace", "--dest-queue", "r")
+    listed = {one["name"]: one for one in leveretctl.json("shovel", "list")}
+    assert (listed["s"]["state"], listed["s"]["source"]["queue"]) == ("running", "orders")
+    shown = leveretctl("shovel", "list")
+    assert "queue 'orders' of amqp://old" in shown
+    assert "exchange 'events' with key 'new' of amqp://" in shown
+    assert "queue 'orders' of amqp://old" in leveretctl("shovel", "status", "s")
+    assert leveretctl.json("shovel", "status", "s")["forwarded"] == 30
+    leveretctl("shovel", "restart", "s")
+    assert "is deleted" in leveretctl("shovel", "delete", "s")
+    leveretctl("shovel", "delete", "s", code=exits.DATA)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
@@ -210,6 +228,9 @@ def test_policies_exchanges_vhosts_and_what_is_running(leveretctl: Ctl) -> None:
         (["status", "--node", "127.0.0.1:1"], exits.UNAVAILABLE, "no connection to 127.0.0.1:1"),
         (["status", "--user", "nobody"], exits.NO_USER, "user 'nobody' refused"),
         (["queue", "list", "--vhost", "missing"], exits.DATA, "no vhost 'missing'"),
+        (["shovel", "status", "nix"], exits.DATA, "no shovel 'nix' runs in vhost '/'"),
+        (["shovel", "delete", "nix"], exits.DATA, "no parameter 'nix' of component 'shovel'"),
+        (["shovel", "add", "s", "--source-uri", "amqp://", "--dest-uri", "amqp://"], exits.USAGE, "has one source"),
         (["queue", "declare", "a\udcff"], exits.USAGE, "is not UTF-8"),
         (["policy", "set", "p", "x", f'{{"max-length":{10**20}}}'], exits.USAGE, "a value that no node can keep"),
         (["policy", "set", "p", "x", '{"expires":"\\ud800"}'], exits.USAGE, "a value that no node can keep"),

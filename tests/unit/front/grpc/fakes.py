@@ -26,12 +26,15 @@ from broker.messages.browsed import Browsed
 from broker.messages.message import Run
 from broker.operations.node_facts import AlarmFacts, ListenerFacts, NodeFacts
 from broker.operations.operations import Operations
+from broker.operations.shovel_facts import COMPONENT, ShovelEnd, ShovelFacts
 from broker.pending import Pending
 from broker.queues.queue_type import QueueStatistics, Slice
 from broker.records import BindingRecord, ExchangeRecord, QueueRecord, UserRecord
+from front.cluster_shovels import ClusterShovels
 from front.grpc.admin_service import AdminPorts
 from front.grpc.server import GrpcLimits, Server, Tls, serve
 from front.node_ports import ChangeView, Chosen, ClusterView, GroupView, NodeView
+from front.web.everywhere import Everywhere
 from native import content
 from node.logins.password_hashes import Hashes
 
@@ -530,8 +533,32 @@ class Running:
     members: FakeMembers
 
 
+class FakeShovels:
+    """One shovel runs here, and each that is declared."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self.restarted: list[str] = []
+
+    def facts(self) -> list[ShovelFacts]:
+        declared = [one.name for one in self._catalog.parameters() if one.component == COMPONENT]
+        return [self._facts(name) for name in dict.fromkeys(["first", *declared])]
+
+    def _facts(self, name: str) -> ShovelFacts:
+        source = ShovelEnd("amqp://old", "amqp091", "orders", None, None)
+        destination = ShovelEnd("amqp://", "amqp091", "", "events", "new")
+        return ShovelFacts("/", name, "running", "", NOW, source, destination, 7, 9, 1, 2, 30, 4, 5, 6)
+
+    def restart(self, vhost: str, name: str) -> bool:
+        self.restarted.append(name)
+        return any(one.name == name for one in self.facts())
+
+
 def admin_ports(broker: Any) -> AdminPorts:
-    return AdminPorts(Operations(broker, FakeNode()), FakeCluster(), FakeMembers())
+    operations = Operations(broker, FakeNode())
+    own = FakeShovels(broker.catalog)
+    shovels = ClusterShovels("n1", broker.catalog, operations.parameters, Everywhere(None), own)
+    return AdminPorts(operations, FakeCluster(), FakeMembers(), shovels=shovels)
 
 
 @asynccontextmanager

@@ -50,6 +50,11 @@ CALLS: dict[str, tuple[tuple[Any, ...], set[str]]] = {
     "policies": ((), MANAGEMENT),
     "set_policy": (("p", "^q", {"max-length": 10}), POLICYMAKER),
     "clear_policy": (("p",), POLICYMAKER),
+    "shovels": ((), MANAGEMENT),
+    "shovel": (("first",), MANAGEMENT),
+    "put_shovel": (("s", {"src-queue": "q"}), POLICYMAKER),
+    "restart_shovel": (("s",), POLICYMAKER),
+    "delete_shovel": (("s",), POLICYMAKER),
     "users": ((), ADMINISTRATOR),
     "set_password": (("other", "secret"), ADMINISTRATOR),
     "set_tags": (("other", ["management"]), ADMINISTRATOR),
@@ -95,7 +100,7 @@ def test_the_table_is_complete() -> None:
     public = {name for name in vars(leveret.connect("x").admin.__class__) if not name.startswith("_")}
     assert public == CALLS.keys() | NOT_IN_THE_TABLE
     methods = admin_pb2.DESCRIPTOR.services_by_name["Admin"].methods
-    assert len(methods) == 45 + len(OF_THE_LOG), "a new method needs a row in the table, and this number"
+    assert len(methods) == 49 + len(OF_THE_LOG), "a new method needs a row in the table, and this number"
 
 
 @pytest.mark.parametrize("tag", TAGS)
@@ -122,6 +127,8 @@ def test_a_vhost_without_permission_is_not_even_confirmed_to_exist() -> None:
                 for call in (
                     node.admin.queue_status("q", vhost=vhost),
                     node.admin.policies(vhost=vhost),
+                    node.admin.shovels(vhost=vhost),
+                    node.admin.restart_shovel("first", vhost=vhost),
                     node.admin.set_policy("p", ".", {"max-length": 1}, vhost=vhost),
                 ):
                     with pytest.raises(errors.AccessRefused, match="has no access to vhost"):
@@ -278,5 +285,28 @@ def test_the_cluster_is_shown_and_changed() -> None:
         with pytest.raises(errors.RequestRefused, match="the name of the node is missing"):
             await node.admin.forget_node("")
         assert server.cluster.asked == ["forget n2"]
+
+    with_server(work)
+
+
+def test_a_shovel_is_declared_once_shown_and_deleted() -> None:
+    async def work(server: Running, node: leveret.Node) -> None:
+        await node.admin.put_shovel("s", {"src-queue": "q", "src-queue-args": {"x-max-length": 5}}, create_only=True)
+        record = server.broker.catalog.parameter("/", "shovel", "s")
+        assert record is not None
+        assert record.value == {"src-queue": "q", "src-queue-args": {"x-max-length": 5}}
+        with pytest.raises(errors.PreconditionFailed, match="there is a shovel 's' in vhost '/' already"):
+            await node.admin.put_shovel("s", {}, create_only=True)
+        found = await node.admin.shovel("s")
+        assert (found.node, found.state, found.remaining, found.forwarded) == ("n1", "running", 7, 30)
+        assert (found.source.queue, found.destination.exchange, found.destination.exchange_key) == (
+            "orders",
+            "events",
+            "new",
+        )
+        await node.admin.delete_shovel("s")
+        for gone in (node.admin.delete_shovel("s"), node.admin.shovel("s"), node.admin.restart_shovel("s")):
+            with pytest.raises(errors.NotFound, match="'s'"):
+                await gone
 
     with_server(work)

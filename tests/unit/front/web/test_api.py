@@ -35,8 +35,10 @@ from broker.pending import Pending
 from broker.queues.queue_type import QueueStatistics
 from broker.queues.stream_contract import StreamTracking
 from broker.records import BindingRecord, ExchangeRecord, PermissionRecord, PolicyRecord, QueueRecord, UserRecord
+from front.cluster_shovels import ClusterShovels
 from front.slices import SLICE_S
 from front.web.api import Api, WebPorts
+from front.web.everywhere import Everywhere
 from front.web.http.request import HttpError, Request, Response, error_response
 from front.web.lists.listing import SENT_AT_ONCE
 from front.web.resources.messages_api import publication
@@ -252,7 +254,10 @@ class World:
         node: Any = Node()
         operations = Operations(node_broker, node)
         versions = {"rabbitmq_version": "3.13.7"}
-        self.api = Api(node_broker, WebPorts(operations, Figured(), lambda: NOW, metrics_login, versions))
+        everywhere = Everywhere(None)
+        shovels = ClusterShovels("n1", node_broker.catalog, operations.parameters, everywhere, None)
+        ports = WebPorts(operations, Figured(), lambda: NOW, metrics_login, versions, everywhere, shovels)
+        self.api = Api(node_broker, ports)
 
     def request(
         self, method: str, path: str, body: Any = None, user: str | None = "root", raw: bytes = b"", **headers: str

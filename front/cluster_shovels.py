@@ -1,0 +1,145 @@
+"""Shovels as operators see and change them from any node: each node says which of them it runs.
+
+Declaring one is setting a parameter, deleting it is clearing that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from broker.catalog.catalog import Catalog
+from broker.errors import NotFound, PreconditionFailed
+from broker.operations.operator import MANAGEMENT, POLICYMAKER, Operator
+from broker.operations.parameters import Parameters
+from broker.operations.shovel_facts import COMPONENT, NodeShovelsPort, ShovelEnd, ShovelFacts
+from broker.pending import Pending
+from broker.records import ParameterRecord
+
+SHOVELS = "shovels"
+RESTART = "restart shovel"
+
+Json = dict[str, Any]
+
+
+class FoundRows(Protocol):
+    @property
+    def rows(self) -> list[Json]: ...
+
+    @property
+    def missing(self) -> Sequence[str]: ...
+
+
+class AskedNodes(Protocol):
+    """What is needed of front/web/everywhere.py."""
+
+    def add(self, what: str, source: Callable[..., Iterator[Json]]) -> None: ...
+
+    async def find(self, what: str, who: Operator, *arguments: Any) -> FoundRows: ...
+
+
+class ClusterShovels:
+    """See the module. Raises BrokerErrors."""
+
+    def __init__(
+        self, node: str, catalog: Catalog, parameters: Parameters, everywhere: AskedNodes, own: NodeShovelsPort | None
+    ) -> None:
+        """Without `own` this node runs none."""
+        self._node = node
+        self._catalog = catalog
+        self._parameters = parameters
+        self._everywhere = everywhere
+        self._own = own
+        everywhere.add(SHOVELS, self._rows)
+        everywhere.add(RESTART, self._restarted)
+
+    async def listed(self, who: Operator, vhost: str | None) -> FoundRows:
+        """Of one vhost, or of all that they may see."""
+        who.require_tag(MANAGEMENT)
+        who.vhosts(self._catalog, vhost)
+        return await self._everywhere.find(SHOVELS, who, vhost)
+
+    async def one(self, who: Operator, vhost: str, name: str) -> Json:
+        found = await self.listed(who, vhost)
+        for row in found.rows:
+            if row["name"] == name:
+                return row
+        raise _none_runs(vhost, name)
+
+    def put(self, who: Operator, vhost: str, name: str, definition: Any, *, create_only: bool) -> Pending[bool]:
+        """Answers whether there was one."""
+        if create_only and self._catalog.parameter(vhost, COMPONENT, name) is not None:
+            who.check_may_see(self._catalog, vhost)
+            raise PreconditionFailed(f"there is a shovel '{name}' in vhost '{vhost}' already")
+        return self._parameters.set(who, ParameterRecord(vhost, COMPONENT, name, definition))
+
+    def delete(self, who: Operator, vhost: str, name: str) -> Pending[Any]:
+        return self._parameters.clear(who, COMPONENT, vhost, name)
+
+    async def restart(self, who: Operator, vhost: str, name: str) -> None:
+        who.require_tag(POLICYMAKER)
+        who.check_may_see(self._catalog, vhost)
+        found = await self._everywhere.find(RESTART, who, vhost, name)
+        if not found.rows:
+            raise _none_runs(vhost, name)
+
+    # what this node says
+
+    def _rows(self, who: Operator, vhost: str | None) -> Iterator[Json]:
+        seen = set(who.vhosts(self._catalog, vhost))
+        facts = [] if self._own is None else self._own.facts()
+        return (shovel_row(self._node, one) for one in facts if one.vhost in seen)
+
+    def _restarted(self, who: Operator, vhost: str, name: str) -> Iterator[Json]:
+        """A row says that it was."""
+        who.require_tag(POLICYMAKER)
+        who.check_may_see(self._catalog, vhost)
+        done = self._own is not None and self._own.restart(vhost, name)
+        return iter([{"node": self._node}] if done else [])
+
+
+def _none_runs(vhost: str, name: str) -> NotFound:
+    return NotFound(f"no shovel '{name}' runs in vhost '{vhost}'")
+
+
+def shovel_row(node: str, one: ShovelFacts) -> Json:
+    """As RabbitMQ shows it, and what only Leveret knows."""
+    shown: Json = {
+        "node": node,
+        "timestamp": _time(one.since_ms),
+        "since_ms": one.since_ms,
+        "name": one.name,
+        "vhost": one.vhost,
+        "type": "dynamic",
+        "state": one.state,
+        **_end("src", one.source),
+        **_end("dest", one.destination),
+        "blocked_status": one.state,
+        "pending": one.pending,
+        "forwarded": one.forwarded,
+        "unconfirmed": one.unconfirmed,
+        "returned": one.returned,
+        "restarts": one.restarts,
+        "stalls": one.stalls,
+    }
+    if one.reason:
+        shown["reason"] = one.reason
+    if one.remaining is not None:
+        shown |= {"remaining": one.remaining, "remaining_unacked": one.remaining_unacked}
+    return shown
+
+
+def _end(which: str, end: ShovelEnd) -> Json:
+    shown: Json = {f"{which}_uri": end.uri, f"{which}_protocol": end.protocol}
+    if end.queue:
+        shown[f"{which}_queue"] = end.queue
+    if end.exchange is not None:
+        shown[f"{which}_exchange"] = end.exchange
+    if end.exchange_key is not None:
+        shown[f"{which}_exchange_key"] = end.exchange_key
+    return shown
+
+
+def _time(since_ms: int) -> str:
+    return datetime.fromtimestamp(since_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
