@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from analytics.fold.folded_history import QueueHistory
 from analytics.fold.lives import Life
-from analytics.fold.queue_history import folded
+from analytics.fold.queue_history import HistoryFold, folded
 from analytics.fold.stream_log import NO_ENTRY, StreamLog, ToldChunk, folded_stream
 from analytics.queue_events import CLASSIC_KINDS, QUEUE_KINDS, QUORUM, STANDING_KINDS, STREAM, QueueEvent
 from analytics.spark.event_source import FORMAT, EventSource, arrow_batch
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.group import GroupedData
 
-FOLDED_KINDS = sorted({*STANDING_KINDS, Kind.RAFT_ENTRIES, Kind.RAFT_STATE})  # of replicated logs
+NAME = int(Kind.NAME)
+CLASSIC = sorted(int(kind) for kind in CLASSIC_KINDS)
+FOLDED_KINDS = sorted(int(kind) for kind in (*STANDING_KINDS, Kind.RAFT_ENTRIES, Kind.RAFT_STATE))  # of replicated logs
+_QUORUM, _STREAM = QUORUM.encode(), STREAM.encode()
 CONSUMERS_KEPT = 1_024
 ROWS_MAX = 16_384  # of one batch that leaves a worker
 
@@ -68,9 +71,12 @@ def events(spark: SparkSession, paths: list[str], *, tail: bool = False) -> Data
 
 
 def lives(found: DataFrame) -> DataFrame:
-    """The lives of all messages. Replicated logs that are of no queue are left out."""
-    queues = _queue_by_queue(events_of_queues(found)).applyInArrow(fold_queue, SCHEMA)
-    return queues.unionByName(_queue_by_queue(events_of_streams(found)).applyInArrow(fold_stream, SCHEMA))
+    """The lives of all messages. Replicated logs that are of no queue are left out: by the task that has their names beside
+    them, for asking Spark which they are would read the logs once more for each kind of queue."""
+    from pyspark.sql import functions as f
+
+    told = found.where(f.col("kind").isin([*CLASSIC, *FOLDED_KINDS, NAME]))
+    return _queue_by_queue(told.select(*QueueEvent._fields)).applyInArrow(fold_queue, SCHEMA)
 
 
 def chunks(found: DataFrame) -> DataFrame:
@@ -79,10 +85,10 @@ def chunks(found: DataFrame) -> DataFrame:
 
 
 def _queue_by_queue(chosen: DataFrame) -> GroupedData:
-    """The events of each queue, in the order in which folds take them."""
+    """The events of each queue, in the order in which folds take them, behind its names if there are any."""
     from pyspark.sql import functions as f
 
-    ordered = chosen.repartition("queue").sortWithinPartitions("queue", "place", f.desc("term"))
+    ordered = chosen.repartition("queue").sortWithinPartitions("queue", f.col("kind") != NAME, "place", f.desc("term"))
     return ordered.groupBy("queue")
 
 
@@ -90,7 +96,7 @@ def events_of_queues(found: DataFrame) -> DataFrame:
     """What folds take: of classic and quorum queues."""
     from pyspark.sql import functions as f
 
-    classic = found.where(f.col("kind").isin([int(kind) for kind in CLASSIC_KINDS]))
+    classic = found.where(f.col("kind").isin(CLASSIC))
     return classic.select(*QueueEvent._fields).unionByName(_events_of_groups(found, QUORUM))
 
 
@@ -102,8 +108,8 @@ def events_of_streams(found: DataFrame) -> DataFrame:
 def _events_of_groups(found: DataFrame, kind: str) -> DataFrame:
     from pyspark.sql import functions as f
 
-    named = found.where((f.col("kind") == int(Kind.NAME)) & f.col("data").cast("string").startswith(f"{kind}\n"))
-    taken = found.where(f.col("kind").isin([int(kind) for kind in FOLDED_KINDS]))
+    named = found.where((f.col("kind") == NAME) & f.col("data").cast("string").startswith(f"{kind}\n"))
+    taken = found.where(f.col("kind").isin(FOLDED_KINDS))
     return taken.join(f.broadcast(named.select("queue").distinct()), "queue", "left_semi").select(*QueueEvent._fields)
 
 
@@ -112,25 +118,46 @@ def queue_names(found: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
     said = f.split(f.col("data").cast("string"), "\n", 2)
-    named = found.where(f.col("kind") == int(Kind.NAME)).select("queue", said[0].alias("kind"), said[1].alias("name"))
+    named = found.where(f.col("kind") == NAME).select("queue", said[0].alias("kind"), said[1].alias("name"))
     return named.where(f.col("kind").isin(*QUEUE_KINDS)).dropDuplicates(["queue"])
 
 
 def fold_queue(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """All events of one queue, in their order."""
-    queue, history = _history_of(batches)
-    for start in range(0, len(history.lives), ROWS_MAX):
-        rows = [life_row(queue, life, history) for life in history.lives[start : start + ROWS_MAX]]
-        yield arrow_batch(ARROW, rows)
+    """All that logs say of one queue, whatever its kind: its names, and its events in their order."""
+    kinds, events = _named(events_in(batches))
+    first = next(events, None)
+    if first is not None:
+        for history in _histories(kinds, chain((first,), events)):
+            for start in range(0, len(history.lives), ROWS_MAX):
+                rows = [life_row(first.queue, life, history) for life in history.lives[start : start + ROWS_MAX]]
+                yield arrow_batch(ARROW, rows)
 
 
-def fold_stream(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """All events of one stream, in their order."""
-    queue, log = _stream_of(batches)
-    history = log.history()
-    for start in range(0, len(history.lives), ROWS_MAX):
-        rows = [life_row(queue, life, history) for life in history.lives[start : start + ROWS_MAX]]
-        yield arrow_batch(ARROW, rows)
+def _named(told: Iterator[QueueEvent]) -> tuple[set[bytes], Iterator[QueueEvent]]:
+    """As which kinds of queue its log has a name, and what stands behind the names."""
+    kinds: set[bytes] = set()
+    for event in told:
+        if event.kind != NAME:
+            return kinds, chain((event,), told)
+        kinds.add(event.data.partition(b"\n")[0])
+    return kinds, iter(())
+
+
+def _histories(kinds: set[bytes], events: Iterator[QueueEvent]) -> Iterator[QueueHistory]:
+    """One, but where damage or malice gave one number to several queues."""
+    if _STREAM not in kinds:
+        yield folded(events if _QUORUM in kinds else (event for event in events if event.kind in CLASSIC_KINDS))
+        return
+    queue, stream = HistoryFold(), StreamLog()
+    for event in events:
+        is_classic = event.kind in CLASSIC_KINDS
+        if not is_classic:
+            stream.take(event)
+        if is_classic or _QUORUM in kinds:
+            queue.take(event)
+    for fold in (stream, queue):
+        fold.end()
+    yield from (stream.history(), queue.history)
 
 
 def fold_chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -149,13 +176,6 @@ def chunk_row(queue: int, chunk: ToldChunk, log: StreamLog) -> tuple[object, ...
         chunk.term if is_read else None, chunk.entry if is_read else None, str(chunk.state), micros(chunk.ended_at),
         list(chunk.publishers), True if chunk.told_at <= log.committed else None,
     )  # fmt: skip
-
-
-def _history_of(batches: Iterator[pa.RecordBatch]) -> tuple[int, QueueHistory]:
-    """The number of the one queue that these events are of, and what they come to."""
-    events = events_in(batches)
-    first = next(events)
-    return first.queue, folded(chain((first,), events))
 
 
 def _stream_of(batches: Iterator[pa.RecordBatch]) -> tuple[int, StreamLog]:
