@@ -29,7 +29,7 @@ from analytics.jobs.proof import PROOF_COLUMNS, code_of
 from analytics.jobs.raft_terms import TERM_COLUMNS
 from analytics.life.life_story import story
 from analytics.life.pursuit import pursue
-from analytics.life.wanted import BodyText, HeaderValue, LookFor, MessageId, at_place
+from analytics.life.wanted import BodyText, HeaderValue, LookFor, TextProperty, at_place
 from analytics.past.queue_at import QueueAt
 from analytics.shell import lines_of_terminal, shell
 from analytics.show import show, show_now
@@ -264,8 +264,9 @@ def sought(options: argparse.Namespace) -> LookFor:
     if options.at is not None:
         queue, place = options.at
         return LookFor(places=(at_place(queue, place),))
-    if options.message_id is not None:
-        return LookFor(sought=(MessageId(options.message_id),))
+    for name in ("message_id", "correlation_id"):
+        if (value := getattr(options, name)) is not None:
+            return LookFor(sought=(TextProperty(name, value),))
     if options.header is not None:
         name, _, value = options.header.partition("=")
         return LookFor(sought=(HeaderValue(name, value),))
@@ -438,6 +439,9 @@ def parser() -> argparse.ArgumentParser:
     )
     one = life.add_mutually_exclusive_group(required=True)
     one.add_argument("--message-id", metavar="ID", help="the messages whose publisher gave them this id")
+    one.add_argument(
+        "--correlation-id", metavar="ID", help="the messages that belong to this request, as its client said"
+    )
     one.add_argument("--at", nargs=2, metavar=("QUEUE", "POS"), help=PLACE_HELP)
     one.add_argument("--header", metavar="NAME=VALUE", help="the messages with this header, a text or a whole number")
     one.add_argument("--body-holds", metavar="TEXT", help="the messages with this text in their bodies")

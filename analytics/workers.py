@@ -17,8 +17,9 @@ HERE_BYTES_MAX = 64 << 20  # so little is read faster than processes are started
 class Workers:
     """This process, if there is little to read."""
 
-    def __init__(self, files: Sequence[LogFile]) -> None:
-        processes = min(os.cpu_count() or 1, len(files))
+    def __init__(self, files: Sequence[LogFile], processes_max: int | None = None) -> None:
+        """Without `processes_max`: as many as there are processors."""
+        processes = min(processes_max or os.cpu_count() or 1, len(files))
         is_little = sum(file.size for file in files) <= HERE_BYTES_MAX
         self._pool = None if is_little or processes < 2 else ProcessPoolExecutor(processes)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from broker.operations.node_facts import AlarmFacts, ListenerFacts
 from broker.records import QueueRecord
@@ -193,6 +193,34 @@ class LogTailPort(Protocol):
 
     def after(self, number: int) -> Iterator[tuple[int, LogLine]]:
         """With their numbers, the newest first, down to that number."""
+
+
+class NodeRead(NamedTuple):
+    """A node whose log was searched, and what that stands on; or why it was not."""
+
+    node: str
+    error: str  # empty: it was searched
+    files: int
+    file_bytes: int
+    skipped: int  # files that have nothing of the queue
+    first: str | None  # ISO, UTC: from when on the log tells
+    last: str | None
+    damaged_bytes: int
+
+
+class LivesFound(NamedTuple):
+    """Objects as analytics/life/life_objects.py makes them, each with what it was and what it `became`: queue and place."""
+
+    lives: Sequence[dict[str, Any]]
+    nodes: Sequence[NodeRead]
+    more: bool  # than are told
+
+
+class MessageLivesPort(Protocol):
+    """What became of messages, as the logs of all nodes say; node/lives/cluster_lives.py fulfils it."""
+
+    async def find(self, queue: int, by: str, value: str) -> LivesFound:
+        """Of messages in the queue with this number in the catalog. `by`: message_id, correlation_id, place, or body_sha256."""
 
 
 class MetricsPort(Protocol):

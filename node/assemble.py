@@ -63,6 +63,7 @@ from node.foundation import Parts, Ports
 from node.identity import DISK, RAM, NodeIdentity, Place
 from node.kernel import ENTER_S, Kernel
 from node.listening import addresses, advertised
+from node.lives.node_lives import begin_lives
 from node.logins.auth import Verifier
 from node.logs import end_tail, tail
 from node.maintenance import ClientDoors
@@ -223,6 +224,9 @@ class Node:
             cross_origin=CrossOrigin(config.management.cors_allow_origins, config.management.cors_max_age_s),
             login_session_minutes=config.management.login_session_minutes,
             log_tail=self.log_tail,
+            lives=begin_lives(
+                config.node.data_dir, config.node_name, metadata.catalog, calls, cluster.reaches, self._undo
+            ),
         )
         await self._listen_http(broker, web, questions)
         watching = asyncio.create_task(self.certificates.watch())

@@ -16,7 +16,16 @@ from typing import Any
 
 from analytics.file_window import FileWindow, reader_of
 from analytics.inputs import LogFile
-from analytics.life.wanted import AtPlace, FoundMessage, LookFor, MessagePlace, Sought, SuccessorOf
+from analytics.life.wanted import (
+    AtPlace,
+    BodyDigest,
+    FoundMessage,
+    LookFor,
+    MessagePlace,
+    Sought,
+    SuccessorOf,
+    numbers_of,
+)
 from analytics.queue_events import QUORUM, ActorName, FileEvents, QueueEvent, QueueName
 from classic.store.log_records import decode_reasoned
 from native.columns import Field, Table, numbers, picked, rows_of
@@ -111,6 +120,8 @@ class _FileLook:
                 self._search(piece, needle, sought)
         for place in self._wanted.places:
             self._go_to(piece, place)
+        for digest in self._wanted.digests:
+            self._compare(piece, digest)
         if self._wanted.sequences:
             self._note_settles(piece)
         if self._wanted.groups:
@@ -166,6 +177,30 @@ class _FileLook:
                         if whole:
                             yield makes.message(run, nth, begin), at >= body, end
                         break
+
+    # messages by their bodies
+
+    def _compare(self, piece: ColumnPiece, digest: BodyDigest) -> None:
+        for row in self._publishing_to(piece, digest.queue):
+            makes = _Maker(self._seen.file, piece, row, self._durable)
+            for run in _runs(piece, row):
+                if run["queue"] in numbers_of(digest.queue):
+                    start = run["content_at"] - piece.base
+                    for nth, begin, body, end in _messages(piece.buffer, start, start + run["stored_bytes"]):
+                        is_it = digest.fits_body(memoryview(piece.buffer)[body:end])
+                        if is_it and len(self._seen.found) < self._wanted.matches_max:
+                            self._keep(makes.message(run, nth, begin))
+
+    def _publishing_to(self, piece: ColumnPiece, queue: int) -> list[int]:
+        """Records of a piece that say what came to this queue."""
+        classic, group = numbers_of(queue)
+        made = publishes(piece.buffer, piece.base, piece.records, b"")
+        columns = [_numbers(PUBLISHES, made, name) for name in ("queue", "offset")]
+        offsets, kinds = _numbers(RECORDS, piece.records, "offset"), piece.kinds()
+        rows = {bisect_left(offsets, offset) for number, offset in zip(*columns, strict=True) if number == classic}
+        writers = _numbers(RECORDS, piece.records, "writer")
+        rows.update(row for row, one in enumerate(writers) if one == group and kinds[row] == Kind.RAFT_ENTRIES)
+        return sorted(rows)
 
     # messages by their places
 

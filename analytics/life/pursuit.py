@@ -6,7 +6,7 @@ from all entries of its queue: these are folded from the newest snapshot before 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
@@ -67,10 +67,24 @@ class Pursuit:
     more: bool  # than LIVES_MAX were found
 
 
-def pursue(files: Sequence[LogFile], snapshots: Sequence[SnapshotFile], asked: LookFor, *, tail: bool) -> Pursuit:
-    """See the module. `asked` says which messages to begin with."""
-    with Workers(files) as workers:
-        whole = workers.each(partial(look, wanted=asked, tail=tail), files)
+def _any(_: LogFile) -> bool:
+    return True
+
+
+def pursue(
+    files: Sequence[LogFile],
+    snapshots: Sequence[SnapshotFile],
+    asked: LookFor,
+    *,
+    tail: bool,
+    may_hold: Callable[[LogFile], bool] = _any,
+    processes_max: int | None = None,
+) -> Pursuit:
+    """See the module. `asked` says which messages to begin with; where `may_hold` is false a file has none of these."""
+    with Workers(files, processes_max) as workers:
+        held = [file for file in files if may_hold(file)]
+        seen_first = {one.file: one for one in workers.each(partial(look, wanted=asked, tail=tail), held)}
+        whole = [seen_first.get(file) or FileSeen(file) for file in files]
         names = {number: name for one in whole for number, name in one.names.items()}
         todo, more = _first(_distinct(whole), LIVES_MAX)
         known: dict[MessagePlace, FollowedMessage] = {}
@@ -86,7 +100,7 @@ def pursue(files: Sequence[LogFile], snapshots: Sequence[SnapshotFile], asked: L
     messages = sorted(known.values(), key=lambda one: (one.found.at or 0, one.found.place))
     for one in messages:
         one.became = [letter.found.place for letter in messages if _is_letter_of(letter, one)]
-    return Pursuit(messages, coverage_of(files, whole), more)
+    return Pursuit(messages, coverage_of(files, whole)._replace(skipped=len(files) - len(held)), more)
 
 
 def _next_look(todo: Sequence[FoundMessage], names: dict[int, QueueName], known: Iterable[MessagePlace]) -> LookFor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from analytics.queue_events import QueueEvent
@@ -13,7 +14,8 @@ from wire.amqp.tables import TableError, decode_properties
 QueuePosition = tuple[int, int, int, int]
 
 _DEATH_IN = struct.Struct("<QQII")  # the head of a Death: classic/store/log_records.py
-SHORT_BYTES_MAX = 255  # of a message id, or the name of a header: no message has a longer one
+SHORT_BYTES_MAX = 255  # of an id, or the name of a header: no message has a longer one
+DIGEST_DIGITS = 64  # of SHA-256, in hexadecimal
 _INTEGERS = (
     ("b", ">b"),
     ("s", ">h"),
@@ -70,9 +72,10 @@ class FoundMessage(NamedTuple):
             return {}
 
 
-class MessageId(NamedTuple):
-    """All messages with this id."""
+class TextProperty(NamedTuple):
+    """All messages of which this property, a short text, is this."""
 
+    name: str
     value: str
 
     def needles(self) -> list[bytes]:
@@ -80,7 +83,7 @@ class MessageId(NamedTuple):
         return [bytes([len(raw)]) + raw] if 0 < len(raw) <= SHORT_BYTES_MAX else []
 
     def fits(self, found: FoundMessage, in_body: bool) -> bool:
-        return not in_body and found.properties().get("message_id") == self.value
+        return not in_body and found.properties().get(self.name) == self.value
 
 
 class HeaderValue(NamedTuple):
@@ -152,13 +155,54 @@ class AtPlace(NamedTuple):
 
 def at_place(queue: str, text: str) -> AtPlace:
     """A place as operators write it: POS or POS/OFF/NTH. Raises ValueError."""
+    return AtPlace(queue, None, *place_numbers(text))
+
+
+def place_numbers(text: str) -> list[int]:
+    """Raises ValueError."""
     numbers = text.split("/")
     if len(numbers) not in (1, 3) or not all(one.isdecimal() for one in numbers):
         raise ValueError(f"{text!r} is no place in a queue: write 17, or 17/9/0 for pos, off and nth of `lives`")
-    return AtPlace(queue, None, *map(int, numbers))
+    return [int(one) for one in numbers]
 
 
-Sought = MessageId | HeaderValue | BodyText | SuccessorOf
+class BodyDigest(NamedTuple):
+    """All messages of one queue whose bodies have this digest. Of these each body is read, so it is asked of one queue only."""
+
+    queue: int  # its number in the catalog
+    sha256: str  # in hexadecimal, small letters
+
+    def fits_body(self, body: bytes | memoryview) -> bool:
+        return sha256(body).hexdigest() == self.sha256
+
+
+def body_digest(queue: int, text: str) -> BodyDigest:
+    """Raises ValueError."""
+    digits = text.lower()
+    if len(digits) != DIGEST_DIGITS or set(digits) - set("0123456789abcdef"):
+        raise ValueError(f"{text[:80]!r} is no SHA-256 of a body: it has {DIGEST_DIGITS} hexadecimal digits")
+    return BodyDigest(queue, digits)
+
+
+class InQueue(NamedTuple):
+    """Of those that are sought the ones in this queue."""
+
+    sought: TextProperty
+    queue: int  # its number in the catalog
+
+    def needles(self) -> list[bytes]:
+        return self.sought.needles()
+
+    def fits(self, found: FoundMessage, in_body: bool) -> bool:
+        return found.place.queue in numbers_of(self.queue) and self.sought.fits(found, in_body)
+
+
+def numbers_of(queue: int) -> tuple[int, int]:
+    """Under which a log speaks of the queue with this number in the catalog: as of a classic one, or as of a group."""
+    return queue, queue | QUEUE_GROUPS
+
+
+Sought = TextProperty | HeaderValue | BodyText | SuccessorOf | InQueue
 
 
 class LookFor(NamedTuple):
@@ -166,6 +210,7 @@ class LookFor(NamedTuple):
 
     sought: tuple[Sought, ...] = ()
     places: tuple[AtPlace, ...] = ()
+    digests: tuple[BodyDigest, ...] = ()
     sequences: frozenset[tuple[int, int]] = frozenset()  # of classic queues, by number: what became of them
     groups: frozenset[int] = frozenset()  # quorum queues: where their entries lie, and what nodes say of them
     consumed: frozenset[str] = frozenset()  # names of queues without virtual host: who their consumers are

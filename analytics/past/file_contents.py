@@ -70,13 +70,13 @@ class FileContents(FileWindow):
 
 
 def dated(file: LogFile) -> DatedFile:
-    summary = _summary_beside(file)
+    summary = summary_beside(file)
     if summary is not None and summary.first_us:
         return DatedFile(file, summary.first_us, summary)
     return DatedFile(file, _first_time(file), summary)
 
 
-def _summary_beside(file: LogFile) -> Summary | None:
+def summary_beside(file: LogFile) -> Summary | None:
     """None: there is none, or none that says which queues all of the file is of."""
     if not file.name.startswith(ARCHIVE_DIRECTORY):
         return None

@@ -205,17 +205,14 @@ class Session:
         return cast(StreamContract, found).browse_from(offset, limit, now)
 
     def _browsable(self, queue: str, limit: int) -> Queue:
-        name = self.topology.named(queue)
-        self.topology.check_permission("read", "queue", name)
+        found = self.topology.readable(queue).queue
         if not 0 < limit <= browsed.COUNT_MAX:
             raise PreconditionFailed(f"1 to {browsed.COUNT_MAX} messages can be looked at in one go, not {limit}")
-        return self.topology.existing(name).queue
+        return found
 
     def count_ready(self, queue: str, now: int) -> Pending[int]:
         """How many messages its home or leader has ready. Needs the permission that a get needs."""
-        name = self.topology.named(queue)
-        self.topology.check_permission("read", "queue", name)
-        found = self.topology.existing(name).queue
+        found = self.topology.readable(queue).queue
         return counted(self._broker, found, now).map(lambda _: found.ready_count)
 
     def _get_reply(self, no_ack: bool, now: int) -> Pending[GotMessage | None]:

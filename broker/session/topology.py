@@ -260,6 +260,12 @@ class Topology:
         names.check_not_holding(name)
         return self.existing(name)
 
+    def readable(self, queue: str) -> OpenQueue:
+        """One whose messages the user may be told of. Needs the permission that a get needs."""
+        name = self.named(queue)
+        self.check_permission("read", "queue", name)
+        return self.existing(name)
+
     def existing(self, name: str) -> OpenQueue:
         record = self._existing_record(name)
         found = self._broker.find_queue(self._vhost, name)

@@ -18,8 +18,8 @@ from broker.pending import Pending
 from broker.records import UserRecord
 from front.answers import answered
 from front.cluster_shovels import ClusterShovels
-from front.node_ports import ClusterPort, LogTailPort, MetricsPort, QueueMembersPort
-from front.web.everywhere import Everywhere
+from front.node_ports import ClusterPort, LogTailPort, MessageLivesPort, MetricsPort, QueueMembersPort
+from front.web.everywhere import Everywhere, OtherNodes
 from front.web.handlers import WebFront
 from front.web.http.compression import compressed
 from front.web.http.refusals import http_error
@@ -36,6 +36,7 @@ from front.web.resources.features_api import FeaturesApi
 from front.web.resources.groups_api import GroupsApi
 from front.web.resources.health_api import HealthApi
 from front.web.resources.limits_api import LimitsApi
+from front.web.resources.lives_api import LivesApi
 from front.web.resources.login_api import LoginApi
 from front.web.resources.messages_api import MessagesApi
 from front.web.resources.metrics_api import MetricsApi
@@ -86,6 +87,7 @@ class WebPorts:
     cross_origin: CrossOrigin = NO_CROSS_ORIGIN
     login_session_minutes: int = 480
     log_tail: LogTailPort | None = None  # None: nobody keeps the last lines
+    lives: MessageLivesPort | None = None  # None: nobody reads the log
 
 
 class Api:
@@ -167,6 +169,7 @@ class Api:
             BindingsApi(front),
             MessagesApi(front),
             BrowsingApi(front),
+            LivesApi(front, ports.lives),
             RedriveApi(front, self.everywhere),
             ActivityApi(front, self.everywhere, ports.log_tail),
             GroupsApi(front, self.everywhere, ports.cluster, ports.members),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
 
 from broker.messages.browsed import COUNT_MAX, Browsed
 from broker.pending import Pending
 from broker.session.session import Session
+from front.slices import made_in_slices
 from front.web.handlers import WebFront
 from front.web.http.refusals import bad_request
 from front.web.http.request import Request, Response, json_response
@@ -19,6 +21,7 @@ from native.content import one
 LIMIT_DEFAULT = 50
 TRUNCATE_DEFAULT = 4_096  # bytes of each body: a page is for looking, and a message may have many megabytes
 DIGITS_MAX = 19
+DIGEST_BYTES_MAX = 1 << 20  # of a body: some 3 ms
 UTF8_MORE_MAX = 3  # bytes of a character behind its first
 
 
@@ -32,11 +35,14 @@ class BrowsingApi:
         router.add("GET", "/api/leveret/queues/{vhost}/{queue}/browse", self._get, Right.VHOST)
 
     async def _get(self, request: Request, vhost: str, queue: str) -> Response:
-        """`limit` messages behind `skip` of them; of a stream from `offset`, which may be a number, first, last or next."""
+        """`limit` messages behind `skip` of them; of a stream from `offset`, which may be a number, first, last or next. With
+        `digest` each has the SHA-256 of its body, by which the log can be searched for it."""
         truncate = _number(request, "truncate", TRUNCATE_DEFAULT)
+        with_digest = request.asked("digest") == "true"
         with self._front.visit(request, vhost) as session:
             found = await self._front.done(_browsed(session, queue, request))
-        return json_response([browsed_view(message, truncate) for message in found])
+        views = (browsed_view(message, truncate, with_digest=with_digest) for message in found)
+        return json_response([view async for view in made_in_slices(views)])
 
 
 def _browsed(session: Session, queue: str, request: Request) -> Pending[list[Browsed]]:
@@ -47,7 +53,7 @@ def _browsed(session: Session, queue: str, request: Request) -> Pending[list[Bro
     return session.browse_from(queue, offset if number is None else number, limit, request.now)
 
 
-def browsed_view(message: Browsed, truncate: int) -> dict[str, Any]:
+def browsed_view(message: Browsed, truncate: int, *, with_digest: bool = False) -> dict[str, Any]:
     """As a message that was got, and what the queue knows of it."""
     props, body, _ = one(message.content, 0)
     payload, encoding = text_or_base64(_beginning(body, truncate))
@@ -63,7 +69,13 @@ def browsed_view(message: Browsed, truncate: int) -> dict[str, Any]:
         "delivery_count": message.delivery_count,
         "acquired_count": message.acquired_count,
         "offset": message.offset,
+        **({"payload_sha256": _digest(body)} if with_digest else {}),
     }
+
+
+def _digest(body: bytes) -> str | None:
+    """None: it takes longer than a turn of the event loop should."""
+    return sha256(body).hexdigest() if len(body) <= DIGEST_BYTES_MAX else None
 
 
 def _beginning(body: bytes, length: int) -> bytes:

@@ -21,6 +21,7 @@ class Right(Enum):
     MANAGEMENT = MANAGEMENT  # lists are cut to what the caller may see
     VHOST = "vhost"  # management, and permissions in the vhost that the path names; administrators always
     MONITORING = MONITORING
+    VHOST_MONITORING = "vhost and monitoring"
     POLICYMAKER = POLICYMAKER
     VHOST_POLICYMAKER = "vhost and policymaker"
     ADMINISTRATOR = ADMINISTRATOR
@@ -34,7 +35,11 @@ class Right(Enum):
         return self in _TAGS
 
 
-_TAGS = {Right.VHOST: MANAGEMENT, Right.VHOST_POLICYMAKER: POLICYMAKER}
+_TAGS = {
+    Right.VHOST: MANAGEMENT,
+    Right.VHOST_MONITORING: MONITORING,
+    Right.VHOST_POLICYMAKER: POLICYMAKER,
+}
 _SAID = {
     MANAGEMENT: "Not management user",
     MONITORING: "Not monitor user",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,17 @@ import pytest
 from analytics.inputs import log_files, snapshot_files
 from analytics.life import pursuit
 from analytics.life.pursuit import LIVES_MAX, REPLACED, Pursuit, pursue
-from analytics.life.wanted import AtPlace, BodyText, HeaderValue, LookFor, MessageId, Sought, at_place
+from analytics.life.wanted import (
+    AtPlace,
+    BodyText,
+    HeaderValue,
+    InQueue,
+    LookFor,
+    Sought,
+    TextProperty,
+    at_place,
+    body_digest,
+)
 from broker.queues.queue_type import Outcome
 from classic.store.log_records import DoneReason, encode_published, encode_reasoned
 from native import content
@@ -89,9 +100,12 @@ def log(directory: Path, number: int, *records: list[bytes]) -> None:
 
 def pursued(data: Path, *asked: Sought | AtPlace) -> Pursuit:
     sought = tuple(one for one in asked if not isinstance(one, AtPlace))
-    places = tuple(one for one in asked if isinstance(one, AtPlace))
+    return pursued_by(data, LookFor(sought, tuple(one for one in asked if isinstance(one, AtPlace))))
+
+
+def pursued_by(data: Path, asked: LookFor) -> Pursuit:
     paths = [str(data)]
-    return pursue(log_files(paths), snapshot_files(paths), LookFor(sought, places), tail=True)
+    return pursue(log_files(paths), snapshot_files(paths), asked, tail=True)
 
 
 def told(found: Pursuit) -> list[list[str]]:
@@ -101,7 +115,7 @@ def told(found: Pursuit) -> list[list[str]]:
 def test_the_one_that_has_the_id_is_found_in_a_run_and_not_those_that_speak_of_it(tmp_path: Path) -> None:
     speaking = message("other", b"\x02m1")
     log(tmp_path / "n1", 1, publish(10, speaking, message("m1"), message("m10")), acknowledged(11, 12))
-    found = pursued(tmp_path, MessageId("m1"))
+    found = pursued(tmp_path, TextProperty("message_id", "m1"))
     assert [one.found.place[1:] for one in found.messages] == [(10, 0, 1)]
     assert told(found) == [["acked"]]
     assert told(pursued(tmp_path, BodyText("\x02m1"))) == [[]]
@@ -109,7 +123,7 @@ def test_the_one_that_has_the_id_is_found_in_a_run_and_not_those_that_speak_of_i
 
 def test_a_message_of_several_queues_has_a_life_in_each(tmp_path: Path) -> None:
     log(tmp_path / "n1", 1, publish(0, message("m1"), queues=(QUEUE, 9)), acknowledged(0, 1))
-    found = pursued(tmp_path, MessageId("m1"))
+    found = pursued(tmp_path, TextProperty("message_id", "m1"))
     assert {one.found.place.queue: len(one.steps) for one in found.messages} == {QUEUE: 1, 9: 0}
 
 
@@ -132,7 +146,12 @@ def test_more_than_are_told_are_said_to_be_more(tmp_path: Path) -> None:
 
 def test_what_no_message_can_have_is_looked_for_nowhere(tmp_path: Path) -> None:
     log(tmp_path / "n1", 1, publish(0, message("m")))
-    for sought in (MessageId("x" * 300), MessageId(""), HeaderValue("", "1"), BodyText("")):
+    for sought in (
+        TextProperty("message_id", "x" * 300),
+        TextProperty("message_id", ""),
+        HeaderValue("", "1"),
+        BodyText(""),
+    ):
         assert pursued(tmp_path, sought).messages == []
 
 
@@ -140,10 +159,10 @@ def test_a_message_ends_in_another_file_and_a_missing_one_in_between_is_told(tmp
     log(tmp_path / "n1", 1, publish(0, message("m1")))
     log(tmp_path / "n1", 2, publish(1, message("m2")))
     log(tmp_path / "n1", 3, acknowledged(0, 2))
-    (one,) = pursued(tmp_path, MessageId("m1")).messages
+    (one,) = pursued(tmp_path, TextProperty("message_id", "m1")).messages
     assert ([known.step.what for known in one.steps], one.unknown) == (["acked"], None)
     (tmp_path / "n1" / numbered(LOG_DIRECTORY, 2, LOG_SUFFIX)).unlink()
-    (one,) = pursued(tmp_path, MessageId("m1")).messages
+    (one,) = pursued(tmp_path, TextProperty("message_id", "m1")).messages
     assert one.unknown == "file 2 of the log of n1 is missing"
 
 
@@ -159,7 +178,7 @@ def test_a_message_of_a_quorum_queue_is_followed_through_the_entries_of_all_node
     monkeypatch.setattr(pursuit, "WINDOW_ENTRIES", window)
     log(tmp_path / "n1", 1, entries(1, 1, enqueued(0, message("m0"), message("m1")), CONSUMED))
     log(tmp_path / "n2", 1, entries(2, 1, CONSUMED, SETTLED))
-    (one,) = pursued(tmp_path, MessageId("m1")).messages
+    (one,) = pursued(tmp_path, TextProperty("message_id", "m1")).messages
     assert one.found.place == (GROUP, 1, 9, 1)
     assert [(known.step.what, known.step.at, known.step.consumer) for known in one.steps] == [
         ("delivered", START + 5, CONSUMER),
@@ -171,16 +190,16 @@ def test_a_message_of_a_quorum_queue_is_followed_through_the_entries_of_all_node
 def test_a_message_that_its_queue_had_already_is_told_as_refused(tmp_path: Path) -> None:
     again = enqueued(0, message("m1"))
     log(tmp_path / "n1", 1, entries(1, 1, again, again))
-    first, second = pursued(tmp_path, MessageId("m1")).messages
+    first, second = pursued(tmp_path, TextProperty("message_id", "m1")).messages
     assert (first.steps, [known.step.what for known in second.steps], second.unknown) == ([], ["refused"], None)
 
 
 def test_a_message_that_a_later_leader_has_replaced_was_never_in_the_queue(tmp_path: Path) -> None:
     log(tmp_path / "n1", 1, entries(1, 1, enqueued(0, message("m0"))))
     log(tmp_path / "n2", 1, entries(1, 2, enqueued(0, message("m1")), CONSUMED))
-    (one,) = pursued(tmp_path, MessageId("m0")).messages
+    (one,) = pursued(tmp_path, TextProperty("message_id", "m0")).messages
     assert (one.steps, one.unknown) == ([], REPLACED)
-    assert told(pursued(tmp_path, MessageId("m1"))) == [["delivered"]]
+    assert told(pursued(tmp_path, TextProperty("message_id", "m1"))) == [["delivered"]]
 
 
 def test_a_message_of_a_lower_term_counts_where_its_log_goes_on(tmp_path: Path) -> None:
@@ -200,14 +219,14 @@ def test_behind_missing_entries_a_life_is_unknown_without_a_snapshot_and_known_w
         1,
         entries(3, 1, enqueued(1, message("m1")), command(9, encode(Settle(CONSUMER, Outcome.ACKNOWLEDGED, [(1, 2)])))),
     )
-    (one,) = pursued(tmp_path, MessageId("m1")).messages
+    (one,) = pursued(tmp_path, TextProperty("message_id", "m1")).messages
     assert (one.steps, one.unknown) == ([], "entries 1 to 2 are missing")
     machine = QueueMachine()
     machine.apply(tuple(Entry(index, 1, EntryKind.COMMAND, data) for index, data in enumerate(first, 1)))
     (tmp_path / "n1" / RAFT_DIRECTORY).mkdir()
     meta = SnapshotMeta(2, 1, Membership((1,)), machine.version)
     write_snapshot(OsDisk(str(tmp_path / "n1")), GROUP, 1, meta, LiveEntries(), machine.snapshot())
-    (one,) = pursued(tmp_path, MessageId("m1")).messages
+    (one,) = pursued(tmp_path, TextProperty("message_id", "m1")).messages
     assert ([known.step.what for known in one.steps], one.unknown) == (["delivered", "acked"], None)
 
 
@@ -228,7 +247,7 @@ def test_who_published_to_a_quorum_queue_is_looked_up_in_the_log_of_the_node_tha
     log(tmp_path / "n2", 1, *named)
     told = []
     for id_ in ("m2", "m3"):
-        (one,) = pursued(tmp_path, MessageId(id_)).messages
+        (one,) = pursued(tmp_path, TextProperty("message_id", id_)).messages
         told.append(([row.user for row in one.publisher], one.found.publish_no, one.found.confirm))
     assert told == [(["ann"], 11, True), (["bob"], 3, False)]
 
@@ -244,7 +263,7 @@ def test_who_got_a_message_of_a_quorum_queue_or_purged_it_is_looked_up_once_the_
     purged = command(7, encode(Who(purger, 6)) + encode(PurgeOnce(purger, 9)))
     log(tmp_path / "n1", 1, entries(1, 1, enqueued(0, message("m1"), message("m2")), newest, got, acked, purged))
     log(tmp_path / "n2", 1, *named)
-    steps = [one.steps for id_ in ("m1", "m2") for one in pursued(tmp_path, MessageId(id_)).messages]
+    steps = [one.steps for id_ in ("m1", "m2") for one in pursued(tmp_path, TextProperty("message_id", id_)).messages]
     assert [[(known.step.what, [row.user for row in known.who]) for known in one] for one in steps] == [
         [("delivered", ["ann"]), ("acked", ["ann"])],
         [("purged", ["bob"])],
@@ -256,12 +275,12 @@ def test_a_dead_letter_into_a_quorum_queue_is_followed_by_its_place_in_both_dire
     op = b"".join(encode_enqueue(SESSION, 1, 2, 10, "", "dead", message("", b"x") + message("", b"y")))
     said = said_by(OriginPart(0, 0, 1), OriginPart(0, 0, 1, died_in=died_in))
     log(tmp_path / "n1", 1, publish(0, message("m1"), message("m2")), entries(1, 1, entry_head(START) + said + op))
-    for asked in (MessageId("m2"), AtPlace(None, GROUP, 1, 9 + len(said), 1)):
+    for asked in (TextProperty("message_id", "m2"), AtPlace(None, GROUP, 1, 9 + len(said), 1)):
         first, letter = sorted(pursued(tmp_path, asked).messages, key=lambda one: one.found.place)
         assert (first.found.place.queue, letter.found.place.queue) == (QUEUE, GROUP)
         assert first.became == [letter.found.place]
         assert (letter.found.place.nth, letter.found.death_reason) == (1, 0)
-    (alone,) = pursued(tmp_path, MessageId("m1")).messages
+    (alone,) = pursued(tmp_path, TextProperty("message_id", "m1")).messages
     assert alone.became == []
 
 
@@ -274,3 +293,49 @@ def test_what_is_no_place_is_refused(text: str) -> None:
 def test_a_place_is_a_sequence_an_entry_or_all_three_numbers() -> None:
     assert at_place("q", "17") == AtPlace("q", None, 17)
     assert at_place("q", "17/9/0") == AtPlace("q", None, 17, 9, 0)
+
+
+# What is looked for in one queue only.
+
+
+def with_request(number: str, body: bytes = b"") -> bytes:
+    return content.encode(encode_properties({"correlation_id": number}), body)
+
+
+def test_the_answer_to_a_request_is_found_by_what_it_answers(tmp_path: Path) -> None:
+    log(tmp_path / "n1", 1, publish(0, with_request("r1"), with_request("r2"), message("r2")))
+    found = pursued(tmp_path, TextProperty("correlation_id", "r2"))
+    assert [one.found.place.nth for one in found.messages] == [1]
+
+
+def test_of_several_queues_with_the_same_message_only_the_one_that_is_meant_tells(tmp_path: Path) -> None:
+    log(tmp_path / "n1", 1, publish(0, message("m1"), queues=(QUEUE, 9)), entries(1, 1, enqueued(0, message("m1"))))
+    for queue, number in ((QUEUE, QUEUE), (9, 9), (8, GROUP)):
+        found = pursued(tmp_path, InQueue(TextProperty("message_id", "m1"), queue))
+        assert [one.found.place.queue for one in found.messages] == [number]
+
+
+def test_a_message_is_found_by_the_digest_of_its_body_in_a_run_and_in_an_entry(tmp_path: Path) -> None:
+    same = message("b", b"the same")
+    log(tmp_path / "n1", 1, publish(4, message("a", b"other"), same), entries(1, 1, enqueued(0, message("c"), same)))
+    digest = sha256(b"the same").hexdigest()
+    for queue, place in ((QUEUE, (4, 0, 1)), (8, (1, 1))):
+        (one,) = pursued_by(tmp_path, LookFor(digests=(body_digest(queue, digest.upper()),))).messages
+        found = one.found.place
+        assert place == (found[1:] if queue == QUEUE else (found.pos, found.nth))
+    assert pursued_by(tmp_path, LookFor(digests=(body_digest(9, digest),))).messages == []
+
+
+def test_what_is_no_digest_is_refused() -> None:
+    for text in ("", "ab", "z" * 64):
+        with pytest.raises(ValueError, match="is no SHA-256 of a body"):
+            body_digest(QUEUE, text)
+
+
+def test_files_that_cannot_hold_what_is_looked_for_are_skipped_and_still_tell_what_became_of_it(tmp_path: Path) -> None:
+    log(tmp_path / "n1", 1, publish(0, message("m1")))
+    log(tmp_path / "n1", 2, acknowledged(0, 1))
+    files = log_files([str(tmp_path)])
+    asked = LookFor(sought=(TextProperty("message_id", "m1"),))
+    found = pursue(files, [], asked, tail=True, may_hold=lambda file: file.number == 1, processes_max=1)
+    assert (told(found), found.coverage.skipped) == ([["acked"]], 1)

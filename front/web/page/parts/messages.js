@@ -6,7 +6,8 @@ import { badge, emptyState, facts, pairsOf } from "./pieces.js";
 
 const SHOWN_BYTES = 4096;
 
-export function messageList(messages, filter = "") {
+// `lifeOf(message)` is where the life of a message is told, if there is such a place.
+export function messageList(messages, filter = "", lifeOf = () => null) {
   const wanted = filter.toLowerCase();
   const shown = messages
     .map((message, at) => ({ message, at }))
@@ -17,14 +18,14 @@ export function messageList(messages, filter = "") {
   return el(
     "ol",
     { class: "messages" },
-    shown.map(({ message, at }) => oneMessage(message, at)),
+    shown.map(({ message, at }) => oneMessage(message, at, lifeOf(message))),
   );
 }
 
 const textOf = (message) =>
   `${message.exchange} ${message.routing_key} ${JSON.stringify(message.properties)} ${message.payload}`.toLowerCase();
 
-function oneMessage(message, at) {
+function oneMessage(message, at, life) {
   const { headers = {}, ...properties } = message.properties;
   return el(
     "li",
@@ -63,6 +64,7 @@ function oneMessage(message, at) {
             name === "timestamp" ? moment(value * 1000) : el("code", {}, plain(value)),
           ]),
         ]),
+        life && el("p", {}, el("a", { href: life }, "Life of this message")),
         Object.keys(headers).length > 0 && [el("h3", {}, "Headers"), pairsOf(headers)],
         el("h3", {}, "Body"),
         body(message),

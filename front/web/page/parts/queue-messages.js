@@ -7,6 +7,7 @@ import { plural } from "../core/format.js";
 import { changed, go } from "../core/routes.js";
 import { causeTable } from "./dead-letters.js";
 import { openDialog } from "./dialog.js";
+import { lifeLink, mayTrace, traceOf } from "./message-life.js";
 import { messageList } from "./messages.js";
 import { button } from "./pieces.js";
 import { openRedrive, redriveList } from "./redrive.js";
@@ -72,8 +73,13 @@ export function messagesTab({ told }, screen) {
       el("span", { class: "quiet" }, state.said || "Browsing is read-only: no message is consumed or requeued."),
     ),
     state.error !== "" && el("p", { class: "notice bad", role: "alert" }, state.error),
-    state.found !== null && messageList(state.found, state.filter),
+    state.found !== null && messageList(state.found, state.filter, (message) => lifeOf(told, message)),
   ];
+}
+
+function lifeOf(told, message) {
+  const trace = told.type === "stream" || !mayTrace() ? null : traceOf(message);
+  return trace === null ? null : lifeLink(told.vhost, told.name, trace);
 }
 
 const field = (label, input) => el("label", { class: "select" }, el("span", {}, label), input);
@@ -82,7 +88,11 @@ async function browse(told, state, screen) {
   state.begun = true;
   const from = told.type === "stream" ? { offset: state.from || "first" } : { skip: state.from || 0 };
   try {
-    state.found = await get(path`leveret/queues/${told.vhost}/${told.name}/browse`, { ...from, limit: state.limit || 50 });
+    state.found = await get(path`leveret/queues/${told.vhost}/${told.name}/browse`, {
+      ...from,
+      limit: state.limit || 50,
+      digest: told.type !== "stream",
+    });
     state.error = "";
     state.said = `${plural(state.found.length, "message")} at the time of the request.`;
   } catch (error) {

@@ -12,6 +12,7 @@ import { consumerTable } from "../parts/consumer-table.js";
 import { confirm, openDialog } from "../parts/dialog.js";
 import { levels, rates, samplesOf } from "../parts/history.js";
 import { memberTable } from "../parts/members.js";
+import { lifeTab } from "../parts/message-life.js";
 import {
   badge,
   button,
@@ -61,7 +62,7 @@ export const queue = {
         ],
         actions: actions(told, screen),
       }),
-      tabs(tabList(told), tab, (name) => changed({ tab: name === "overview" ? "" : name })),
+      tabs(tabList(told), tab, (name) => changed({ tab: name === "overview" ? "" : name, by: "", value: "" })),
       (TABS[tab] ?? TABS.overview)(data, screen, place),
     ];
   },
@@ -75,6 +76,7 @@ function tabList(told) {
     { name: "consumers", label: "Consumers", number: told.consumers },
     told.type !== "classic" && { name: "members", label: "Members", number: told.members?.length },
     { name: "causes", label: "Dead-letter causes" },
+    told.type !== "stream" && { name: "life", label: "Message life" },
   ].filter(Boolean);
 }
 
@@ -98,6 +100,7 @@ const TABS = {
   consumers: consumersTab,
   members: membersTab,
   causes: causesTab,
+  life: lifeTab,
 };
 
 // Overview

@@ -111,6 +111,7 @@ PATHS: dict[Right, tuple[str, ...]] = {
         "DELETE /api/leveret/cluster/nodes/{node}",
         "POST /api/queues/{vhost}/{queue}/actions",
     ),
+    Right.VHOST_MONITORING: ("POST /api/leveret/queues/{vhost}/{queue}/life",),
     Right.MONITORING: (
         "GET /api/nodes",
         "GET /api/nodes/{node}",
