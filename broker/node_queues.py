@@ -38,6 +38,7 @@ from broker.routing.fan_out import QUEUES_PER_STEP
 from broker.routing.reply_to import Replies
 from broker.routing.route import route
 from broker.timers import Timers
+from broker.tracing.tracer import Tracer
 from broker.turns import Turns
 from broker.unlogged import UnloggedCounter
 
@@ -103,6 +104,7 @@ class NodeQueues:
         self._queues: dict[tuple[str, str], OpenQueue] = {}
         self._exclusive: dict[str, dict[str, QueueRecord]] = {}  # of this process, by owner and name
         self._burials = Burials(self)
+        self.tracer = Tracer(self)
         metadata.subscribe(self._applied)
 
     # ------------------------------------------------------------------------- what queues ask (QueueHost)

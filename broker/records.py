@@ -50,6 +50,7 @@ class VhostRecord:
     default_queue_type: str = "classic"
     protected_from_deletion: bool = False
     limits: dict[str, int] = field(default_factory=dict)  # max-connections, max-queues
+    tracing: bool = False  # copies of its messages go to amq.rabbitmq.trace
 
 
 @dataclass(slots=True, frozen=True)

@@ -27,6 +27,7 @@ from broker.catalog.parts.catalog_limits import CatalogLimits, check_count
 from broker.catalog.parts.catalog_nodes import CatalogNodes
 from broker.catalog.parts.catalog_policies import CatalogPolicies
 from broker.catalog.parts.catalog_users import CatalogUsers
+from broker.catalog.parts.catalog_vhosts import CatalogVhosts
 from broker.catalog.parts.namespace import Namespace, identity_of
 from broker.catalog.proposed_queue import kind_of, proposed_queue
 from broker.errors import NotFound, PreconditionFailed, ResourceLocked
@@ -34,7 +35,7 @@ from broker.exchanges.bindings import Destination
 from broker.exchanges.delayed_exchange import DELAYED_KIND, DELAYED_TYPE, routing_kind
 from broker.exchanges.exchange import check_binding, check_kind
 from broker.exchanges.federation_upstream import FEDERATION_KIND, MAX_HOPS
-from broker.limits import VHOST_LIMITS, check_limits, given_limits
+from broker.limits import VHOST_LIMITS, check_limits
 from broker.names import check_length, check_name, check_not_holding, delayed_exchange, is_holding, labelled, not_found
 from broker.records import (
     BindingRecord,
@@ -94,13 +95,14 @@ def locked(record: QueueRecord) -> ResourceLocked:
     )
 
 
-class Catalog(CatalogNodes, CatalogUsers, CatalogPolicies):
+class Catalog(CatalogNodes, CatalogVhosts, CatalogUsers, CatalogPolicies):
     """The applied state. Reading is free; records are immutable; everything iterates in the order it was declared."""
 
     def __init__(self, limits: CatalogLimits | None = None) -> None:
         self.limits = limits or CatalogLimits()
         self.version = 0  # grows with every change, so that caches can compare it
         self.observer: Observer | None = None
+        self.traced_vhosts = set()
         self._begin_empty()
 
     def _begin_empty(self) -> None:
@@ -108,7 +110,8 @@ class Catalog(CatalogNodes, CatalogUsers, CatalogPolicies):
         self.next_queue_id = 1
         self.next_node_number = 1
         self.nodes: dict[str, NodeRecord] = {}
-        self.vhosts: dict[str, VhostRecord] = {}
+        self.vhosts = {}
+        self.traced_vhosts.clear()
         self.users = {}
         self._namespaces: dict[str, Namespace] = {}
         self._permissions = {}
@@ -240,7 +243,7 @@ class Catalog(CatalogNodes, CatalogUsers, CatalogPolicies):
             check_count("vhosts", len(self.vhosts), self.limits.vhosts)
         else:
             record = replace(record, limits=current.limits)
-        self.vhosts[record.name] = record
+        self.keep_vhost(record)
         self._changed(record, True)
         if current is None:
             namespace = self._namespaces[record.name] = Namespace(self._changed)
@@ -261,19 +264,9 @@ class Catalog(CatalogNodes, CatalogUsers, CatalogPolicies):
         self._delete_permissions(lambda user, vhost: vhost == name)
         self._delete_policies(name)
         del self._namespaces[name]
-        del self.vhosts[name]
+        self.give_up_vhost(name)
         self._changed(record, False)
         return queues
-
-    def _set_vhost_limits(self, command: commands.SetVhostLimits) -> VhostRecord:
-        record = self.vhosts.get(command.vhost)
-        if record is None:
-            raise NotFound(f"no vhost '{command.vhost}'")
-        check_limits(command.limits, VHOST_LIMITS)
-        record = replace(record, limits=given_limits(command.limits))
-        self.vhosts[record.name] = record
-        self._changed(record, True)
-        return record
 
     # exchanges
 
@@ -435,7 +428,7 @@ class Catalog(CatalogNodes, CatalogUsers, CatalogPolicies):
     # taking back what was stored
 
     def _load_vhost(self, record: VhostRecord) -> None:
-        self.vhosts[record.name] = record
+        self.keep_vhost(record)
         self._namespaces[record.name] = Namespace(self._changed)
 
     def _load_node(self, record: NodeRecord) -> None:
@@ -471,7 +464,7 @@ _APPLY: dict[type[Any], Callable[[Catalog, Any], Any]] = {
     commands.DeletePolicy: Catalog.delete_policy,
     commands.SetParameter: Catalog.set_parameter,
     commands.ClearParameter: Catalog.clear_parameter,
-    commands.SetVhostLimits: Catalog._set_vhost_limits,
+    commands.SetVhostLimits: Catalog.set_vhost_limits,
     commands.SetUserLimits: Catalog.set_user_limits,
     commands.SetQueueMembers: Catalog._set_queue_members,
     commands.SetClusterId: Catalog.set_cluster_id,

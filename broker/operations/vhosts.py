@@ -77,6 +77,16 @@ class Vhosts:
         record = replace(self._catalog.vhosts[name], protected_from_deletion=protected)
         return self._submit(commands.PutVhost(record))
 
+    def is_traced(self, name: str) -> bool:
+        """False also for one that does not exist."""
+        return name in self._catalog.traced_vhosts
+
+    def trace(self, who: Operator, name: str, *, on: bool) -> Pending[Any]:
+        """Whether copies of its messages go to amq.rabbitmq.trace. Raises NotFound."""
+        who.require_tag(ADMINISTRATOR)
+        who.check_may_see(self._catalog, name)
+        return self._submit(commands.PutVhost(replace(self._catalog.vhosts[name], tracing=on)))
+
     def set_limits(self, who: Operator, name: str, limits: Mapping[str, int]) -> Pending[Any]:
         """What is not named is lifted."""
         who.require_tag(ADMINISTRATOR)

@@ -169,3 +169,10 @@ class Unacknowledged:
             del self._ranges[: self._head]
             del self._firsts[: self._head]
             self._head = 0
+
+
+def marked(taken: list[Held], back: BackReason) -> list[Held]:
+    """Why they are given back, if they are to be ready again."""
+    for held in taken:
+        held.back = back
+    return taken

@@ -57,17 +57,21 @@ class Publisher:
         counters: Counters,
         transactions: Transactions,
         actor: LogActor,
+        number: int,
     ) -> None:
+        """`number`: of the session."""
         self.reply_queue: ReplyQueue | None = None  # for the answers to its requests; set by the session
         self._connection = connection
         self._actor = actor
         self._user = connection.user
         self._vhost = connection.vhost
+        self._number = number
         self._closed = False
         self._counters = counters  # of the session
         self._transactions = transactions  # of the session
         self._broker = broker
         self._catalog: Catalog = broker.catalog
+        self._traced = broker.catalog.traced_vhosts
         self._sink = sink
         self._router = Router(broker.catalog, broker.open_queues, broker.asks, connection)
         self._flows = Flows()
@@ -186,6 +190,8 @@ class Publisher:
         self._sizes.add(run.count, run.body_bytes)
         for exchange in target.history_exchanges:
             self._broker.histories.add(exchange, run)
+        if self._traced:
+            self._broker.tracer.published(self._connection, self._number, run, target)
         if target.queue_count == 0:
             self._finish_unqueued(run, target, now)
             return

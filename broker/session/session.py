@@ -33,7 +33,7 @@ from broker.queues.queue_type import BackReason, Got, Outcome, Queue, Slice
 from broker.queues.shared_limit import SharedLimit
 from broker.queues.stream_contract import StreamContract
 from broker.routing.reply_to import is_reply_name
-from broker.session.deliveries import Held, Unacknowledged
+from broker.session.deliveries import Held, Unacknowledged, marked
 from broker.session.publish import Publisher
 from broker.session.session_sink import SessionSink
 from broker.session.topology import Topology
@@ -73,13 +73,14 @@ class Session:
         self._transactions = Transactions()
         self.actor = LogActor(ActorKind.CHANNEL, connection.actor)
         self.topology = Topology(broker, connection)
-        self.publisher = Publisher(broker, connection, sink, self.counters, self._transactions, self.actor)
+        self.publisher = Publisher(broker, connection, sink, self.counters, self._transactions, self.actor, number)
         self._broker = broker
         self._sink = sink
         self._on_closed = on_closed
         self._prefetch = 0
         self._shared = SharedLimit()
         self._next_tag = 1
+        self._traced = broker.catalog.traced_vhosts
         self._unacknowledged = Unacknowledged()
         self._consumers: dict[str, Consumer] = {}
         self._commits: deque[tuple[Transaction, Completion]] = deque()  # not finished; the first is being carried out
@@ -244,6 +245,8 @@ class Session:
             self._unacknowledged.add(tag, got.piece, None)
         if got.piece.redelivered:
             counters.redelivered += 1
+        if self._traced:
+            self._broker.tracer.delivered(self.connection, self.number, got.piece, got.content)
         return GotMessage(tag, got.piece, got.content, got.remaining)
 
     # deliveries to its consumers (DeliverySink)
@@ -265,6 +268,8 @@ class Session:
             self._unacknowledged.add(first, piece, consumer)
         if piece.redelivered:
             counters.redelivered += count
+        if self._traced:
+            self._broker.tracer.delivered(self.connection, self.number, piece, content)
         self._sink.deliver(consumer, first, piece, content)
 
     def consumer_cancelled(self, consumer: Consumer) -> None:
@@ -343,7 +348,7 @@ class Session:
                 unknown = last
         if held:
             if self._transactions.current is not None:
-                self._transactions.current.settlements.append((_marked(held, back), outcome))
+                self._transactions.current.settlements.append((marked(held, back), outcome))
             else:
                 self._give_back(held, outcome, now, back)
         if unknown is not None:
@@ -351,7 +356,7 @@ class Session:
 
     def _give_back(self, taken: list[Held], outcome: Outcome, now: int, back: BackReason = BackReason.NOT_SAID) -> None:
         if outcome is not Outcome.ACKNOWLEDGED and back:
-            _marked(taken, back)
+            marked(taken, back)
         if len(taken) > GIVEN_BACK_ONE_BY_ONE_MAX:
             self._give_back_many(taken, outcome, now)
             return
@@ -490,10 +495,3 @@ class Session:
             "transactional": transaction is not None,
             **self.counters.as_dict(),
         }
-
-
-def _marked(taken: list[Held], back: BackReason) -> list[Held]:
-    """Why they are given back, if they are to be ready again."""
-    for held in taken:
-        held.back = back
-    return taken

@@ -253,6 +253,10 @@ class Admin:
         """max-connections and max-queues; what is not named is lifted."""
         await self._call("SetVhostLimits", pb.SetVhostLimitsRequest(vhost=name, limits=dict(limits)))
 
+    async def trace_vhost(self, name: str, on: bool) -> None:
+        """Whether copies of its messages go to its exchange amq.rabbitmq.trace."""
+        await self._call("TraceVhost", pb.TraceVhostRequest(name=name, on=on))
+
     async def delete_vhost(self, name: str) -> None:
         """Delete it with everything in it; its connections are closed."""
         await self._call("DeleteVhost", pb.DeleteVhostRequest(name=name))

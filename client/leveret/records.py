@@ -352,6 +352,7 @@ class Vhost:
     default_queue_type: str = "classic"
     protected_from_deletion: bool = False
     limits: Mapping[str, int] = field(default_factory=dict)
+    tracing: bool = False  # only told: Admin.trace_vhost changes it
 
 
 @dataclass(slots=True, frozen=True)

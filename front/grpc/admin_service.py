@@ -151,9 +151,15 @@ class AdminService(
             tags=tuple(wanted.tags),
             default_queue_type=wanted.default_queue_type or "classic",
             protected_from_deletion=wanted.protected_from_deletion,
+            tracing=self._operations.vhosts.is_traced(wanted.name),
         )
         await self.front.answer(self._operations.vhosts.put(operator(), record, wanted.limits))
         return pb.PutVhostResponse()
+
+    @answers_errors
+    async def TraceVhost(self, request: pb.TraceVhostRequest, context: Context) -> pb.TraceVhostResponse:
+        await self.front.answer(self._operations.vhosts.trace(operator(), request.name, on=request.on))
+        return pb.TraceVhostResponse()
 
     @answers_errors
     async def DeleteVhost(self, request: pb.DeleteVhostRequest, context: Context) -> pb.DeleteVhostResponse:

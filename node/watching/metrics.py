@@ -316,6 +316,12 @@ class Metrics:
             "Messages that died and went: their headers left no room for what had become of them",
             broker.dead_letters_too_large,
         )
+        yield counter("leveret_traced_messages", "Copies given to amq.rabbitmq.trace", broker.tracer.traced)
+        yield counter(
+            "leveret_traced_messages_dropped",
+            "Messages of traced virtual hosts that were not copied: too many waited, or no room for what is to be said",
+            broker.tracer.dropped,
+        )
 
     def _clients(self) -> Iterator[Metric]:
         """Who publishes and who consumes now, by protocol."""

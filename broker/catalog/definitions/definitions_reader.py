@@ -150,10 +150,9 @@ class DefinitionsReader:
             tags=metadata.tags() if "tags" in metadata else item.tags() if "tags" in item else current.tags,
             default_queue_type=DEFAULT_KINDS.get(default, default),
             protected_from_deletion=metadata.flag("protected_from_deletion", current.protected_from_deletion),
+            tracing=item.flag("tracing", metadata.flag("tracing", current.tracing)),
         )
         yield DefinitionWish(item.where, commands.PutVhost(record))
-        if item.flag("tracing") or metadata.flag("tracing"):
-            yield Remark(item.where, f"messages of vhost '{name}' are not traced")
         if item.table("limits"):
             yield DefinitionWish(item.where, commands.SetVhostLimits(name, item.limits()))
 

@@ -11,11 +11,11 @@ from leveret.ctl.arguments import numbers
 from leveret.ctl.run import with_node
 from leveret.records import Vhost
 
-app = typer.Typer(help="Vhosts: list, add, delete.", no_args_is_help=True)
+app = typer.Typer(help="Vhosts: list, add, delete, trace messages.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="The vhost's name.", autocompletion=completion.vhosts)]
 
-COLUMNS = ("name", "description", "tags", "default_queue_type", "protected_from_deletion", "limits")
+COLUMNS = ("name", "description", "tags", "default_queue_type", "protected_from_deletion", "limits", "tracing")
 
 
 @app.command("list")
@@ -49,6 +49,16 @@ def limits(
     wanted = numbers("the limit", limit or ())
     with_node(lambda node: node.admin.set_vhost_limits(name, wanted))
     render.done(f"vhost '{name}' has the limits: {', '.join(limit or ()) or 'none'}", name=name, limits=wanted)
+
+
+@app.command()
+def trace(
+    name: Name,
+    on: Annotated[bool, typer.Option("--on/--off", help="Begin, or end it.")] = True,
+) -> None:
+    """Copy what is published and delivered in a vhost to its exchange amq.rabbitmq.trace, or stop that."""
+    with_node(lambda node: node.admin.trace_vhost(name, on))
+    render.done(f"messages of vhost '{name}' are {'traced' if on else 'not traced'}", name=name, tracing=on)
 
 
 @app.command()

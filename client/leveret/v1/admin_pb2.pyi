@@ -471,7 +471,7 @@ class ListStreamConsumersResponse(_message.Message):
     def __init__(self, consumers: _Optional[_Iterable[_Union[StreamConsumer, _Mapping]]] = ...) -> None: ...
 
 class Vhost(_message.Message):
-    __slots__ = ("name", "description", "tags", "default_queue_type", "protected_from_deletion", "limits")
+    __slots__ = ("name", "description", "tags", "default_queue_type", "protected_from_deletion", "limits", "tracing")
     class LimitsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -485,13 +485,15 @@ class Vhost(_message.Message):
     DEFAULT_QUEUE_TYPE_FIELD_NUMBER: _ClassVar[int]
     PROTECTED_FROM_DELETION_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
+    TRACING_FIELD_NUMBER: _ClassVar[int]
     name: str
     description: str
     tags: _containers.RepeatedScalarFieldContainer[str]
     default_queue_type: str
     protected_from_deletion: bool
     limits: _containers.ScalarMap[str, int]
-    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., default_queue_type: _Optional[str] = ..., protected_from_deletion: _Optional[bool] = ..., limits: _Optional[_Mapping[str, int]] = ...) -> None: ...
+    tracing: bool
+    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., default_queue_type: _Optional[str] = ..., protected_from_deletion: _Optional[bool] = ..., limits: _Optional[_Mapping[str, int]] = ..., tracing: _Optional[bool] = ...) -> None: ...
 
 class ListVhostsRequest(_message.Message):
     __slots__ = ()
@@ -510,6 +512,18 @@ class PutVhostRequest(_message.Message):
     def __init__(self, vhost: _Optional[_Union[Vhost, _Mapping]] = ...) -> None: ...
 
 class PutVhostResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class TraceVhostRequest(_message.Message):
+    __slots__ = ("name", "on")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ON_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    on: bool
+    def __init__(self, name: _Optional[str] = ..., on: _Optional[bool] = ...) -> None: ...
+
+class TraceVhostResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 

@@ -144,6 +144,11 @@ class AdminStub:
                 request_serializer=leveret_dot_v1_dot_admin__pb2.PutVhostRequest.SerializeToString,
                 response_deserializer=leveret_dot_v1_dot_admin__pb2.PutVhostResponse.FromString,
                 _registered_method=True)
+        self.TraceVhost = channel.unary_unary(
+                '/leveret.v1.Admin/TraceVhost',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.TraceVhostRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.TraceVhostResponse.FromString,
+                _registered_method=True)
         self.DeleteVhost = channel.unary_unary(
                 '/leveret.v1.Admin/DeleteVhost',
                 request_serializer=leveret_dot_v1_dot_admin__pb2.DeleteVhostRequest.SerializeToString,
@@ -436,6 +441,13 @@ class AdminServicer:
     def PutVhost(self, request, context):
         """administrator
         its maker gets every permission in a new one
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def TraceVhost(self, request, context):
+        """copies of its messages go to amq.rabbitmq.trace
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -736,6 +748,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.PutVhost,
                     request_deserializer=leveret_dot_v1_dot_admin__pb2.PutVhostRequest.FromString,
                     response_serializer=leveret_dot_v1_dot_admin__pb2.PutVhostResponse.SerializeToString,
+            ),
+            'TraceVhost': grpc.unary_unary_rpc_method_handler(
+                    servicer.TraceVhost,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.TraceVhostRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.TraceVhostResponse.SerializeToString,
             ),
             'DeleteVhost': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteVhost,
@@ -1482,6 +1499,33 @@ class Admin:
             '/leveret.v1.Admin/PutVhost',
             leveret_dot_v1_dot_admin__pb2.PutVhostRequest.SerializeToString,
             leveret_dot_v1_dot_admin__pb2.PutVhostResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TraceVhost(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/TraceVhost',
+            leveret_dot_v1_dot_admin__pb2.TraceVhostRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.TraceVhostResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -79,12 +79,14 @@ class VhostsApi:
 
     async def _put(self, request: Request, vhost: str) -> Response:
         body = request.json_object()
+        tracing = self._vhosts.is_traced(vhost)
         record = VhostRecord(
             vhost,
             description=bodies.text(body, "description", ""),
             tags=bodies.tags(body),
             default_queue_type=bodies.text(body, "default_queue_type", "classic"),
             protected_from_deletion=bodies.flag(body, "protected_from_deletion"),
+            tracing=bodies.flag(body, "tracing") if "tracing" in body else tracing,
         )
         return put(await self._front.done(self._vhosts.put(operator(request), record)))
 

@@ -37,7 +37,7 @@ def vhost_view(record: VhostRecord, figures: SampledFigures, nodes: Iterable[str
             "tags": list(record.tags),
             "default_queue_type": record.default_queue_type,
         },
-        "tracing": False,
+        "tracing": record.tracing,
         "protected_from_deletion": record.protected_from_deletion,
         "cluster_state": dict.fromkeys(nodes, "running"),
         **figures.shown((*OF_MESSAGES, *MESSAGES, *DATA)),

@@ -52,7 +52,7 @@ from wire.amqp.tables import Timestamp
 
 ARGUMENTS: dict[str, Any] = {"a": 1, "t": Timestamp(5), "d": Decimal("1.5"), "b": b"\xff", "l": [None, {"x": True}]}
 COMMANDS: list[Command] = [
-    PutVhost(VhostRecord("v", "what for", ("a", "b"), "quorum", True, {"max-queues": 3})),
+    PutVhost(VhostRecord("v", "what for", ("a", "b"), "quorum", True, {"max-queues": 3}, True)),
     PutUser(UserRecord("u", None, ("monitoring",))),
     DeclareExchange(ExchangeRecord("v", "x", "topic", False, True, True, ARGUMENTS)),
     DeclareQueue("v", "ü", "classic", False, True, True, ARGUMENTS, "node-1", "c1"),

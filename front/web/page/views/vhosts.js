@@ -90,10 +90,13 @@ export const vhost = {
     return [
       heading(told.name, {
         above: [el("a", { href: link(["vhosts"]) }, "Virtual hosts")],
-        badges: [told.protected_from_deletion && badge("protected", "info")].filter(Boolean),
+        badges: [told.protected_from_deletion && badge("protected", "info"), told.tracing && badge("traced", "warn")].filter(
+          Boolean,
+        ),
         below: told.description || null,
         actions: [
           button("Edit", () => edit(told, then)),
+          button(told.tracing ? "Stop tracing" : "Trace messages", () => trace(told, then)),
           button(told.protected_from_deletion ? "Remove protection" : "Protect", () => protect(told, then)),
           button("Delete", () => deleteVhost(told), {
             kind: "danger-quiet",
@@ -156,6 +159,29 @@ function edit(told, then) {
       then();
       return isNew ? `${whose} is added.` : `${whose} is updated.`;
     },
+  });
+}
+
+function trace(told, then) {
+  confirm({
+    title: told.tracing ? `Stop tracing ${told.name}` : `Trace messages of ${told.name}`,
+    intro: el(
+      "p",
+      {},
+      told.tracing
+        ? "Nothing more is copied to amq.rabbitmq.trace."
+        : "Copies of what is published and delivered go to amq.rabbitmq.trace: bind a queue to it, by # or deliver.orders.",
+    ),
+    action: told.tracing ? "Stop tracing" : "Trace",
+    run: async () =>
+      void (await put(path`vhosts/${told.name}`, {
+        description: told.description,
+        tags: told.tags.join(","),
+        default_queue_type: told.default_queue_type,
+        protected_from_deletion: told.protected_from_deletion,
+        tracing: !told.tracing,
+      })),
+    then,
   });
 }
 

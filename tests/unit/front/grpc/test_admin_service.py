@@ -70,6 +70,7 @@ CALLS: dict[str, tuple[tuple[Any, ...], set[str]]] = {
     "export_definitions": ((), ADMINISTRATOR),
     "import_definitions": ((b"{}",), ADMINISTRATOR),
     "set_log_level": (("debug",), ADMINISTRATOR),
+    "trace_vhost": (("v2", True), ADMINISTRATOR),
     "delete_vhost": (("v2",), ADMINISTRATOR),
     "delete_user": (("other",), ADMINISTRATOR),
 }
@@ -100,7 +101,7 @@ def test_the_table_is_complete() -> None:
     public = {name for name in vars(leveret.connect("x").admin.__class__) if not name.startswith("_")}
     assert public == CALLS.keys() | NOT_IN_THE_TABLE
     methods = admin_pb2.DESCRIPTOR.services_by_name["Admin"].methods
-    assert len(methods) == 49 + len(OF_THE_LOG), "a new method needs a row in the table, and this number"
+    assert len(methods) == 51 + len(OF_THE_LOG), "a new method needs a row in the table, and this number"
 
 
 @pytest.mark.parametrize("tag", TAGS)
@@ -182,6 +183,7 @@ def test_who_makes_a_vhost_may_use_it_at_once() -> None:
         await node.admin.put_vhost(records.Vhost("v2", limits={"max-queues": 5}))
         assert await node.admin.permissions(vhost="v2") == [records.Permissions("guest", "v2", ".*", ".*", ".*")]
         await node.admin.clear_permissions("guest", vhost="v2")
+        await node.admin.trace_vhost("v2", True)
         await node.admin.put_vhost(records.Vhost("v2", "described"))
         assert await node.admin.permissions(vhost="v2") == [], "it is not new any more"
         (_, vhost) = await node.admin.vhosts()

@@ -1,0 +1,144 @@
+"""Message tracing: what is copied to amq.rabbitmq.trace, how it looks, and that it holds nobody up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.catalog.commands.catalog_commands import PutVhost
+from broker.records import VhostRecord
+from broker.tracing import tracer as tracer_module
+from tests.unit.broker.broker_world import Client, World
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+def client(world: World) -> Client:
+    client = world.client()
+    client.declare("work")
+    return client
+
+
+def trace(world: World, client: Client, key: str = "#") -> None:
+    """Begin it, with a queue that gets the copies."""
+    world.metadata.submit(PutVhost(VhostRecord("/", tracing=True)))
+    client.declare("copies")
+    client.bind("copies", "amq.rabbitmq.trace", key)
+
+
+def copies(world: World) -> list[tuple[str, dict[str, Any], bytes]]:
+    """Key, headers and body of each."""
+    world.pass_ms(1)
+    reader = world.client()
+    reader.consume("copies")
+    reader.session.close(world.now)
+    return [
+        (key, properties["headers"], body)
+        for (_, key), properties, body in zip(reader.routes, reader.properties, reader.bodies, strict=True)
+    ]
+
+
+def test_a_published_message_says_where_it_went_and_who_published_it(world: World, client: Client) -> None:
+    trace(world, client)
+    client.publish("amq.topic", "nobody.cares", b"x")
+    client.publish(
+        "", "work", b"hello", content_type="text/plain", headers={"a": 1}, priority=3, timestamp=1_700_000_000
+    )
+    unrouted, routed = copies(world)
+    assert (unrouted[0], unrouted[1]["routed_queues"], unrouted[1]["properties"]) == ("publish.amq.topic", [], {})
+    key, headers, body = routed
+    assert (key, body) == ("publish.", b"hello")
+    assert headers == {
+        "channel": 1,
+        "connection": client.connection.name,
+        "exchange_name": "",
+        "node": "leveret@test",
+        "properties": {
+            "content_type": "text/plain", "headers": {"a": 1}, "priority": 3, "timestamp": 1_700_000_000
+        },
+        "routed_queues": ["work"],
+        "routing_keys": ["work"],
+        "user": "guest",
+        "vhost": "/",
+    }  # fmt: skip
+
+
+def test_further_keys_of_a_message_are_told(world: World, client: Client) -> None:
+    trace(world, client)
+    client.publish("", "work", b"x", headers={"CC": ["other"], "BCC": ["secret"]})
+    client.get("work")
+    published, delivered = copies(world)
+    assert published[1]["routing_keys"] == ["work", "other", "secret"]
+    assert delivered[1]["routing_keys"] == ["work", "other"]
+
+
+def test_a_delivered_message_names_its_queue_and_whether_it_was_delivered_before(world: World, client: Client) -> None:
+    client.publish("", "work", b"one", b"two")
+    trace(world, client, "deliver.#")
+    client.consume("work")
+    client.close()
+    world.client().get("work", no_ack=True)
+    found = [(key, headers["redelivered"], body) for key, headers, body in copies(world)]
+    assert found == [("deliver.work", 0, b"one"), ("deliver.work", 0, b"two"), ("deliver.work", 1, b"one")]
+
+
+def test_messages_are_traced_until_it_is_switched_off_and_in_this_vhost_alone(world: World, client: Client) -> None:
+    trace(world, client)
+    client.publish("", "work", b"traced")
+    world.metadata.submit(PutVhost(VhostRecord("/")))
+    client.publish("", "work", b"not any more")
+    assert [body for _, _, body in copies(world)] == [b"traced"]
+    assert world.broker.tracer.traced == 1
+
+
+def test_copies_are_not_traced_themselves(world: World, client: Client) -> None:
+    trace(world, client)
+    client.publish("", "work", b"x")
+    assert len(copies(world)) == 1
+    world.pass_ms(1)
+    assert world.broker.tracer.traced == 1
+
+
+def test_nothing_is_noted_where_nobody_looks(world: World, client: Client) -> None:
+    world.metadata.submit(PutVhost(VhostRecord("/", tracing=True)))
+    client.publish("", "work", b"x")
+    client.declare("copies")
+    client.bind("copies", "amq.rabbitmq.trace", "#")
+    assert copies(world) == []
+
+
+def test_what_comes_while_too_much_waits_is_dropped_and_counted(
+    world: World, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracer_module, "WAITING_MESSAGES_MAX", 3)
+    trace(world, client)
+    for body in (b"1", b"2", b"3", b"4"):
+        client.publish("", "work", body)
+    assert [body for _, _, body in copies(world)] == [b"1", b"2", b"3"]
+    assert world.broker.tracer.dropped == 1
+    client.publish("", "work", b"5")
+    world.pass_ms(1)
+    assert world.broker.tracer.traced == 4
+
+
+def test_a_message_whose_properties_leave_no_room_is_dropped(world: World, client: Client) -> None:
+    trace(world, client)
+    client.publish("", "work", b"x", headers={"a": "b" * 131_000})
+    assert copies(world) == []
+    assert world.broker.tracer.dropped == 1
+
+
+def test_a_queue_that_gets_copies_of_its_own_deliveries_ends(world: World, client: Client) -> None:
+    """A message of the exchange is traced no more, so the copy of a copy never is."""
+    trace(world, client)
+    client.bind("work", "amq.rabbitmq.trace", "#")
+    client.publish("", "work", b"x")
+    client.consume("work", no_ack=True)
+    for _ in range(5):
+        world.pass_ms(1)
+    assert client.bodies == [b"x", b"x", b"x"]  # itself, that it was published, that it was delivered
