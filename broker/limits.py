@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 from broker.errors import PreconditionFailed
 
+# What comes in per second on each node; who publishes faster is held (broker/rate_limits.py).
+MESSAGE_RATE, BYTE_RATE = "max-message-rate", "max-byte-rate"
+RATE_LIMITS = frozenset({MESSAGE_RATE, BYTE_RATE})
 # What may be set for one vhost or one user.
-VHOST_LIMITS = frozenset({"max-connections", "max-queues"})
-USER_LIMITS = frozenset({"max-connections", "max-channels"})
+VHOST_LIMITS = frozenset({"max-connections", "max-queues"}) | RATE_LIMITS
+USER_LIMITS = frozenset({"max-connections", "max-channels"}) | RATE_LIMITS
 
 
 @dataclass(slots=True, frozen=True)

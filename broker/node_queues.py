@@ -30,6 +30,7 @@ from broker.pending import Pending, ignore
 from broker.queues.consumer import Consumer
 from broker.queues.open_queue import OpenQueue
 from broker.queues.queue_type import Arrival, DeadMessage, DeathReason, Queue, QueueType
+from broker.rate_limits import RateLimits
 from broker.records import BindingRecord, QueueRecord
 from broker.routing.asked import Asked
 from broker.routing.burials import Burial, Burials, DeadLetterReceipt
@@ -105,6 +106,7 @@ class NodeQueues:
         self._exclusive: dict[str, dict[str, QueueRecord]] = {}  # of this process, by owner and name
         self._burials = Burials(self)
         self.tracer = Tracer(self)
+        self.rates = RateLimits(catalog, self._timers.call_at)
         metadata.subscribe(self._applied)
 
     # ------------------------------------------------------------------------- what queues ask (QueueHost)

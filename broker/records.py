@@ -49,7 +49,7 @@ class VhostRecord:
     tags: tuple[str, ...] = ()
     default_queue_type: str = "classic"
     protected_from_deletion: bool = False
-    limits: dict[str, int] = field(default_factory=dict)  # max-connections, max-queues
+    limits: dict[str, int] = field(default_factory=dict)  # broker/limits.py, VHOST_LIMITS
     tracing: bool = False  # copies of its messages go to amq.rabbitmq.trace
 
 
@@ -59,7 +59,7 @@ class UserRecord:
     # As node/logins/password_hashes.py writes it; None: no password opens this account. Kept out of tracebacks and debug lines.
     password_hash: str | None = field(repr=False)
     tags: tuple[str, ...] = ()
-    limits: dict[str, int] = field(default_factory=dict)  # max-connections, max-channels
+    limits: dict[str, int] = field(default_factory=dict)  # broker/limits.py, USER_LIMITS
 
     @property
     def vouched(self) -> ScopeRights | None:

@@ -103,6 +103,7 @@ class Catalog(CatalogNodes, CatalogVhosts, CatalogUsers, CatalogPolicies):
         self.version = 0  # grows with every change, so that caches can compare it
         self.observer: Observer | None = None
         self.traced_vhosts = set()
+        self.rate_limited = set()
         self._begin_empty()
 
     def _begin_empty(self) -> None:
@@ -112,6 +113,7 @@ class Catalog(CatalogNodes, CatalogVhosts, CatalogUsers, CatalogPolicies):
         self.nodes: dict[str, NodeRecord] = {}
         self.vhosts = {}
         self.traced_vhosts.clear()
+        self.rate_limited.clear()
         self.users = {}
         self._namespaces: dict[str, Namespace] = {}
         self._permissions = {}

@@ -72,6 +72,8 @@ class Publisher:
         self._broker = broker
         self._catalog: Catalog = broker.catalog
         self._traced = broker.catalog.traced_vhosts
+        self._rates = broker.rates
+        self._rate_limited = broker.rates.limited
         self._sink = sink
         self._router = Router(broker.catalog, broker.open_queues, broker.asks, connection)
         self._flows = Flows()
@@ -133,9 +135,9 @@ class Publisher:
             target = self._targets.add(key, self._router.target(*key, immediate=False))
         return target
 
-    def publish_numbered(self, run: Run, reference: str, first_number: int, now: int) -> None:
+    def publish_numbered(self, run: Run, reference: str, first_number: int, now: int) -> Pending[None] | None:
         """A run for the stream that its key names, by a publisher with a name, who has numbered the messages from this number
-        on; see StreamContract. Its client wants confirms. Raises as `publish`."""
+        on; see StreamContract. Its client wants confirms. Raises and answers as `publish`."""
         assert self._confirms is not None and self._transactions.current is None, "numbered messages are confirmed"
         target = self._router.target("", run.routing_key, run.mandatory, immediate=False)
         queues = [queue for _, some in target.groups for queue in some]
@@ -160,6 +162,7 @@ class Publisher:
             cast(StreamContract, queues[0]).publish_numbered(reference, first_number, run, receipt)
         except ResourceExhausted:
             receipt.give_up()
+        return self._charge(run, now) if self._rate_limited else None
 
     def _publish(self, run: Run, target: Target, now: int) -> Pending[None] | None:
         alarm = self._broker.alarms.blocked_reason
@@ -173,7 +176,11 @@ class Publisher:
                 self._flows.fold(own)  # few are cached
         else:
             self._pass_on(run, target, now)
-        return None if self._fan_out is None else self._fan_out.over
+        held = self._charge(run, now) if self._rate_limited else None
+        return held if self._fan_out is None else self._fan_out.over
+
+    def _charge(self, run: Run, now: int) -> Pending[None] | None:
+        return self._rates.charge(self._vhost, self._user, run.count, run.body_bytes, now, lambda: self._closed)
 
     def _pass_on(self, run: Run, target: Target, now: int) -> None:
         transaction = self._transactions.current

@@ -84,8 +84,9 @@ class StreamClient:
         del self.publishers[publisher.number]
         self._unwatch_unused(publisher.queue)
 
-    def publish(self, publisher: int, run: StreamRun, now: int) -> None:
-        """Confirmed later, or refused; or an error is raised, and nothing of the run is stored."""
+    def publish(self, publisher: int, run: StreamRun, now: int) -> Pending[None] | None:
+        """Confirmed later, or refused; or an error is raised, and nothing of the run is stored. None: the next may follow at
+        once; otherwise when this is answered."""
         if not self.connection.publishes or self._broker.alarms.blocked_reason is not None:
             self.connection.note_publishing(self._broker.alarms.reason_of(DISK_ALARM))
         self.publishers[publisher].publish(run)
@@ -94,6 +95,12 @@ class StreamClient:
         counters.published_confirm += run.message_count
         counters.routed += run.message_count
         self._sizes.add(run.message_count, len(run.items))
+        rates, connection = self._broker.rates, self.connection
+        if not rates.limited:
+            return None
+        return rates.charge(
+            connection.vhost, connection.user, run.message_count, len(run.items), now, lambda: self.closed
+        )
 
     def _note_answered(self, publisher: StreamPublisher) -> None:
         self._answered[publisher] = None

@@ -250,7 +250,7 @@ class Admin:
         await self._call("PutVhost", pb.PutVhostRequest(vhost=record))
 
     async def set_vhost_limits(self, name: str, limits: Mapping[str, int]) -> None:
-        """max-connections and max-queues; what is not named is lifted."""
+        """max-connections, max-queues, max-message-rate and max-byte-rate; what is not named is lifted."""
         await self._call("SetVhostLimits", pb.SetVhostLimitsRequest(vhost=name, limits=dict(limits)))
 
     async def trace_vhost(self, name: str, on: bool) -> None:
@@ -281,7 +281,7 @@ class Admin:
         await self._call("PutUser", pb.PutUserRequest(name=name, tags=pb.Tags(tags=list(tags)), change_only=True))
 
     async def set_limits(self, name: str, limits: Mapping[str, int]) -> None:
-        """max-connections and max-channels; what is not named is lifted."""
+        """max-connections, max-channels, max-message-rate and max-byte-rate; what is not named is lifted."""
         await self._call("SetUserLimits", pb.SetUserLimitsRequest(user=name, limits=dict(limits)))
 
     async def delete_user(self, name: str) -> None:

@@ -125,8 +125,7 @@ class PublishStream(Stream):
         self._numbers.expect(sequence, run.count)
         try:
             if publisher:
-                self.session.publisher.publish_numbered(run, publisher, number, self.front.now)
-                return None
+                return self.session.publisher.publish_numbered(run, publisher, number, self.front.now)
             return self.session.publisher.publish(run, self.front.now)
         except BrokerError as error:
             self._numbers.take_back(run.count)

@@ -111,9 +111,11 @@ class StreamPublishers:
         self._flow.published(run.item_count, len(run.items))
         publisher.outstanding += run.item_count
         try:
-            self._session.publish(number, run, now)
+            held = self._session.publish(number, run, now)
         except BrokerError as error:
             return self.refuse(number, run.ids, error)
+        if held is not None:
+            self._flow.hold(held)
         return b""
 
     # ------------------------------------------------------------------------- what the session says

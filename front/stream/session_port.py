@@ -38,7 +38,7 @@ class StreamClientSession(Protocol):
     def delete_publisher(self, publisher: int, now: int) -> None:
         """What it has published is stored, and not confirmed any more; its number may be declared again."""
 
-    def publish(self, publisher: int, run: StreamRun, now: int) -> None:
+    def publish(self, publisher: int, run: StreamRun, now: int) -> Pending[None] | None:
         """Confirmed later, or refused; or an error is raised, and nothing of the run is stored."""
 
     def publisher_sequence(self, reference: str, stream: str, now: int) -> Pending[int]:

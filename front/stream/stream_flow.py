@@ -4,6 +4,7 @@
     --------------------  ------------------------------------------------------------  ------------------------------
     READING the socket    a disk alarm is raised, and the client publishes (`alarm`)    the alarm clears
                           too much is published and not confirmed                       three quarters of it remain
+                          it publishes faster than a limit allows (`hold`)              the time for it has come
                           more than KEPT_BYTES_MAX of input wait, INPUT being stopped   they are worked off
                           more than UNSENT_BYTES_MAX of output are unsent               the client reads: `sent`
 
@@ -23,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
+from broker.pending import Pending, ignore
 from front.stream.stream_terms import StreamLimits
 
 # Of a frame that is incomplete more may be kept, up to what was agreed on: it is not handled before the rest is read.
@@ -35,8 +37,9 @@ class StreamFlow:
     """See the module. One for each connection."""
 
     __slots__ = (
-        "_deliveries_stopped", "_limits", "_publishing_stopped", "_wake", "alarm", "answering", "input_waits", "kept_bytes",
-        "outstanding_bytes", "outstanding_messages", "publishes", "resting", "transport_writable", "unsent_bytes",
+        "_deliveries_stopped", "_held", "_limits", "_publishing_stopped", "_wake", "alarm", "answering", "input_waits",
+        "kept_bytes", "outstanding_bytes", "outstanding_messages", "publishes", "resting", "transport_writable",
+        "unsent_bytes",
     )  # fmt: skip
 
     def __init__(self, limits: StreamLimits, wake: Callable[[], None]) -> None:
@@ -53,6 +56,7 @@ class StreamFlow:
         self.outstanding_messages = 0  # published and neither confirmed nor refused
         self.outstanding_bytes = 0
         self._publishing_stopped = False
+        self._held = 0  # publishes whose successors are to wait
         self._deliveries_stopped = False
 
     @property
@@ -61,6 +65,7 @@ class StreamFlow:
         return (
             not (self.alarm is not None and self.publishes)
             and not self._publishing_stopped
+            and not self._held
             and not (self.input_waits and self.kept_bytes > KEPT_BYTES_MAX)
             and not self.congested
         )
@@ -90,6 +95,16 @@ class StreamFlow:
         self.outstanding_bytes = self.outstanding_bytes * self.outstanding_messages // before if before else 0
         if self._publishing_stopped and not self._exceeds(0.75):
             self._publishing_stopped = False
+            self._wake()
+
+    def hold(self, until: Pending[None]) -> None:
+        """Read nothing before this is answered."""
+        self._held += 1
+        until.then(self._let_go, ignore)
+
+    def _let_go(self, _: None) -> None:
+        self._held -= 1
+        if not self._held:
             self._wake()
 
     def _exceeds(self, share: float) -> bool:

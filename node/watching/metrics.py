@@ -316,6 +316,14 @@ class Metrics:
             "Messages that died and went: their headers left no room for what had become of them",
             broker.dead_letters_too_large,
         )
+        yield gauge(
+            "leveret_rate_limited",
+            "Channels and connections that wait under a limit of their rate",
+            broker.rates.holding,
+        )
+        yield counter(
+            "leveret_rate_limit_waits", "Waits of publishers under limits of their rate", broker.rates.held_total
+        )
         yield counter("leveret_traced_messages", "Copies given to amq.rabbitmq.trace", broker.tracer.traced)
         yield counter(
             "leveret_traced_messages_dropped",

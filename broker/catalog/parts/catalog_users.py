@@ -59,7 +59,7 @@ class CatalogUsers(CatalogPart):
             check_count("users", len(self.users), self.limits.users)
         else:
             record = replace(record, limits=current.limits)
-        self.users[record.name] = record
+        self._keep_user(record)
         self._changed(record, True)
         return record
 
@@ -67,6 +67,7 @@ class CatalogUsers(CatalogPart):
         record = self.existing_user(command.name)
         self._delete_permissions(lambda user, vhost: user == command.name)
         del self.users[command.name]
+        self._note_rates("user", command.name, {})
         self._changed(record, False)
         return record
 
@@ -74,9 +75,13 @@ class CatalogUsers(CatalogPart):
         record = self.existing_user(command.user)
         check_limits(command.limits, USER_LIMITS)
         record = replace(record, limits=given_limits(command.limits))
-        self.users[record.name] = record
+        self._keep_user(record)
         self._changed(record, True)
         return record
+
+    def _keep_user(self, record: UserRecord) -> None:
+        self.users[record.name] = record
+        self._note_rates("user", record.name, record.limits)
 
     def put_permission(self, command: commands.PutPermission) -> PermissionRecord:
         record = command.record
@@ -124,7 +129,7 @@ class CatalogUsers(CatalogPart):
     # taking back what was stored
 
     def _load_user(self, record: UserRecord) -> None:
-        self.users[record.name] = record
+        self._keep_user(record)
 
     def _load_permission(self, record: PermissionRecord) -> None:
         self._permissions[record.user, record.vhost] = record

@@ -23,10 +23,12 @@ class CatalogVhosts(CatalogPart):
             self.traced_vhosts.add(record.name)
         else:
             self.traced_vhosts.discard(record.name)
+        self._note_rates("vhost", record.name, record.limits)
 
     def give_up_vhost(self, name: str) -> None:
         del self.vhosts[name]
         self.traced_vhosts.discard(name)
+        self._note_rates("vhost", name, {})
 
     # commands
 

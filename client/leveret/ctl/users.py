@@ -71,7 +71,11 @@ def tags(name: Name, tag: Annotated[list[str] | None, typer.Argument(help="None:
 def limits(
     name: Name,
     limit: Annotated[
-        list[str] | None, typer.Argument(help="max-connections=N, max-channels=N. Those not named are lifted.")
+        list[str] | None,
+        typer.Argument(
+            help="max-connections=N, max-channels=N; max-message-rate=N, max-byte-rate=N: what may be published per second "
+            "on each node, or publishers wait. Those not named are lifted."
+        ),
     ] = None,
 ) -> None:
     """Set how much a user may have open."""

@@ -42,7 +42,11 @@ def add(
 def limits(
     name: Name,
     limit: Annotated[
-        list[str] | None, typer.Argument(help="max-connections=N, max-queues=N. Those not named are lifted.")
+        list[str] | None,
+        typer.Argument(
+            help="max-connections=N, max-queues=N; max-message-rate=N, max-byte-rate=N: what may be published per second "
+            "on each node, or publishers wait. Those not named are lifted."
+        ),
     ] = None,
 ) -> None:
     """Set how much there may be in a vhost."""

@@ -370,7 +370,7 @@ def test_limits_survive_a_change_of_properties_and_minus_one_takes_them_away() -
     catalog.apply(DeclareQueue("/", "b"))
     refused(
         catalog, SetVhostLimits("/", {"max-fun": 1}), PreconditionFailed,
-        "'max-fun' is not a limit; there are max-connections, max-queues",
+        "'max-fun' is not a limit; there are max-byte-rate, max-connections, max-message-rate, max-queues",
     )  # fmt: skip
 
 

@@ -12,10 +12,14 @@ const KNOWN = {
   vhost: [
     ["max-connections", "connections"],
     ["max-queues", "queues"],
+    ["max-message-rate", "messages published per second, on each node"],
+    ["max-byte-rate", "bytes published per second, on each node"],
   ],
   user: [
     ["max-connections", "connections"],
     ["max-channels", "channels"],
+    ["max-message-rate", "messages published per second, on each node"],
+    ["max-byte-rate", "bytes published per second, on each node"],
   ],
 };
 

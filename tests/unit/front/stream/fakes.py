@@ -151,6 +151,7 @@ class FakeStreamSession:
         self.sink = sink
         self.publishers: dict[int, tuple[str, str]] = {}
         self.unconfirmed: dict[int, bytes] = {}
+        self.holds_publishers: Pending[None] | None = None  # until then
         self.readers: dict[int, FakeReader] = {}
         self.closed = False
 
@@ -209,13 +210,14 @@ class FakeStreamSession:
         del self.publishers[publisher]
         self.unconfirmed.pop(publisher, None)
 
-    def publish(self, publisher: int, run: StreamRun, now: int) -> None:
+    def publish(self, publisher: int, run: StreamRun, now: int) -> Pending[None] | None:
         self._called("publish", publisher, run.item_count, run.message_count, sorted(run.filter_values))
         reference, name = self.publishers[publisher]
         stream = self.broker.streams[name]
         stream.chunks.append((stream.end, run.message_count))
         stream.last_ids[reference] = run.last_id
         self.unconfirmed[publisher] = self.unconfirmed.get(publisher, b"") + run.ids
+        return self.holds_publishers
 
     def refuse_unconfirmed(self, publisher: int, error: BrokerError) -> None:
         self.sink.refuse_publish(publisher, self.unconfirmed.pop(publisher), error)

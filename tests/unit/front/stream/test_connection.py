@@ -7,6 +7,7 @@ import struct
 import pytest
 
 from broker.errors import ConnectionForced, InternalError
+from broker.pending import Pending
 from front.peer import Peer
 from front.stream.phases import ConnectionPhase
 from front.stream.stream_flow import KEPT_BYTES_MAX, UNSENT_BYTES_MAX
@@ -281,6 +282,19 @@ class TestBackpressure:
         client = publishing(StreamClient(limits=StreamLimits(outstanding_messages_max=0, outstanding_bytes_max=0)))
         client.broker.confirms_later = True
         client.say(published(1000))
+        assert client.core.pressure.reads
+
+    def test_a_publisher_that_is_too_fast_is_not_read_from_until_its_time_has_come(self) -> None:
+        client = publishing(StreamClient())
+        session = client.broker.sessions[0]
+        session.holds_publishers = first = Pending[None]()
+        client.say(published(1))
+        session.holds_publishers = second = Pending[None]()
+        client.say(published(1, first=2))
+        assert not client.core.pressure.reads
+        second.resolve(None)
+        assert not client.core.pressure.reads
+        first.resolve(None)
         assert client.core.pressure.reads
 
     def test_what_a_stream_that_is_gone_owes_does_not_count(self) -> None:
