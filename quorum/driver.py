@@ -30,6 +30,7 @@ from quorum.letters import QUORUM_TOPIC, Delivery, LetterKind
 from quorum.member import QueueMember
 from quorum.queue import QuorumQueue
 from quorum.subscription import WaitingDelivery
+from quorum.waiting import waiting_in
 from raft.core.messages import NodeId
 from replicated.entry_cache import EntryCache
 from replicated.kind_parts import HostingNode, KindParts
@@ -178,7 +179,7 @@ class QuorumQueues:
             proposals.check,
             self._done,
             ENTRY_HEAD.size,
-            asks={LetterKind.BROWSE: self._browsed},
+            asks={LetterKind.BROWSE: self._browsed, LetterKind.WAITING: self._waiting},
             tells={
                 LetterKind.DELIVER: self._delivered,
                 LetterKind.NEWS: lambda queue, node, letter: queue.heard(letters.decode_news(letter)),
@@ -213,6 +214,14 @@ class QuorumQueues:
         if queue is None or member is None:
             return refusal(AnswerStatus.NO_GROUP, 0)
         return letters.browsed(queue.route.leader(), browse_member(member, skip, limit))
+
+    @staticmethod
+    def _waiting(queue: QuorumQueue | None, letter: bytes) -> Payload:
+        asked = letters.decode_asked_waiting(letter)
+        member = queue.readable_member if queue is not None else None
+        if queue is None or member is None:
+            return refusal(AnswerStatus.NO_GROUP, 0)
+        return letters.told_waiting(queue.route.leader(), waiting_in(member, asked))
 
     def _delivered(self, queue: QuorumQueue, node: NodeId, letter: bytes) -> None:
         found = letters.decode_deliver(letter)

@@ -11,6 +11,9 @@ replicated/letters.py. Little endian:
        6  USED       nothing: somebody declared the queue again there
       11  BROWSE     skip u32 | limit u32. An ask of a member's node; answered by: status u8 | leader node u32 | messages as in
                      broker/messages/browsed.py
+      12  WAITING    order u8: 0 the next that are due, 1 as they were published | limit u32 | place: entry u64, offset u32,
+                     message u32. An ask of a member's node for delayed messages; answered by: status u8 | leader node u32 |
+                     count u32 | for each when it is due u64, and its place | the messages as for BROWSE
 
 A PROPOSE has ops of quorum/fifo/commands.py. The answer to it, if that is DONE, goes on with: NEWS as above, from its applied
 on | bodies u32 | for each body: size u32 | a DELIVER from its number on | results of quorum/fifo/results.py. The bodies are
@@ -26,6 +29,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from broker.messages.browsed import Browsed, decode, encode
+from broker.queues.holding_contract import ListOrder, WaitingMessage, WaitingPlace
 from native.content import take
 from quorum.bodies import Body
 from quorum.fifo.commands import ConsumerKey
@@ -42,6 +46,7 @@ class LetterKind(IntEnum):
     TIMED_OUT = 5
     USED = 6
     BROWSE = 11
+    WAITING = 12
 
 
 QUORUM_TOPIC = 3  # of PeerCalls
@@ -51,6 +56,8 @@ _NEWS = Struct("<QQQQQIBIQQ")
 _NUMBER = Struct("<Q")
 _SIZE = Struct("<I")
 _BROWSE = Struct("<II")
+_ASKED_WAITING = Struct("<BIQII")
+_WAITING = Struct("<QQII")
 
 _EXCLUSIVE, _SINGLE_ACTIVE, _HAS_ACTIVE = 1, 2, 4
 _ALL_BYTES = 1 << 62
@@ -65,6 +72,14 @@ class Delivery(NamedTuple):
     delivery_count: int
     acquired_count: int
     body: Body
+
+
+class AskedWaiting(NamedTuple):
+    """Which of the delayed messages that wait."""
+
+    order: ListOrder
+    limit: int
+    after: WaitingPlace
 
 
 class QueueNews(NamedTuple):
@@ -180,6 +195,41 @@ def decode_browsed(answer: bytes) -> list[Browsed] | None:
         return decode(answer[STATUS.size :]) if status is AnswerStatus.DONE else None
     except (struct.error, ValueError) as error:
         raise BadLetter(f"an answer to BROWSE of {len(answer)} bytes: {error}") from error
+
+
+def waiting(group: int, asked: AskedWaiting) -> bytes:
+    return head(LetterKind.WAITING, group) + _ASKED_WAITING.pack(asked.order, asked.limit, *asked.after)
+
+
+def decode_asked_waiting(letter: bytes) -> AskedWaiting:
+    try:
+        order, limit, *after = _ASKED_WAITING.unpack_from(letter, HEAD.size)
+        return AskedWaiting(ListOrder(order), limit, WaitingPlace(*after))
+    except (struct.error, ValueError) as error:
+        raise BadLetter(f"a WAITING of {len(letter)} bytes: {error}") from error
+
+
+def told_waiting(leader: int, found: Sequence[WaitingMessage]) -> bytes:
+    status = STATUS.pack(AnswerStatus.DONE, leader) + _SIZE.pack(len(found))
+    times = b"".join([_WAITING.pack(one.due_ms, *one.place) for one in found])
+    return status + times + encode(one.message for one in found)
+
+
+def decode_waiting(answer: bytes) -> list[WaitingMessage] | None:
+    """None: that node has no member."""
+    try:
+        if AnswerStatus(STATUS.unpack_from(answer)[0]) is not AnswerStatus.DONE:
+            return None
+        (count,) = _SIZE.unpack_from(answer, STATUS.size)
+        start = STATUS.size + _SIZE.size
+        end = start + count * _WAITING.size
+        times = list(_WAITING.iter_unpack(answer[start:end]))
+        return [
+            WaitingMessage(WaitingPlace(*place), due_ms, message)
+            for (due_ms, *place), message in zip(times, decode(answer[end:]), strict=True)
+        ]
+    except (struct.error, ValueError) as error:
+        raise BadLetter(f"an answer to WAITING of {len(answer)} bytes: {error}") from error
 
 
 def with_bodies(results: Sequence[Result], bodies: Iterable[Body]) -> Sequence[Result | Fetched]:

@@ -30,6 +30,7 @@ from quorum.fifo.commands import (
     Tick,
     Who,
     Window,
+    Withdraw,
     decode,
 )
 from raft.core.messages import NodeId
@@ -42,6 +43,7 @@ SESSION_KINDS = frozenset(
         CommandKind.GET,
         CommandKind.PURGE,
         CommandKind.PURGE_ONCE,
+        CommandKind.WITHDRAW,
         CommandKind.TICK,
         CommandKind.WINDOW,
         CommandKind.WHO,
@@ -127,7 +129,14 @@ def _check_other(data: bytes, at: int, node: NodeId) -> None:
             _must_speak_for_itself(consumer.node, node)
             if len(tag.encode("utf-8", "surrogateescape")) > TAG_BYTES_MAX:
                 raise RefusedProposal(f"a CONSUME with a tag of {len(tag)} characters, {TAG_BYTES_MAX} bytes are kept")
-        case Cancel(consumer) | Get(consumer) | PurgeOnce(consumer) | Window(consumer) | Who(consumer):
+        case (
+            Cancel(consumer)
+            | Get(consumer)
+            | PurgeOnce(consumer)
+            | Withdraw(consumer)
+            | Window(consumer)
+            | Who(consumer)
+        ):
             _must_speak_for_itself(consumer.node, node)
         case Purge() | Tick() | Origins():
             pass  # they say nothing beside themselves

@@ -1,6 +1,7 @@
-"""What a node's clients have asked of one quorum queue's purge, until the group has answered.
+"""What a node's clients have asked one quorum queue to drop, all or one, until the group has answered.
 
 A purge is done once, however often it is said; groups of a version before 4 do not know that, and are asked the old way.
+To take one message out, groups of a version before 10 cannot be asked.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from functools import partial
 from typing import Any, Protocol
 
 from broker.actors import LogActor
-from broker.errors import ResourceExhausted
+from broker.errors import PreconditionFailed, ResourceExhausted
 from broker.pending import Pending
+from broker.queues.holding_contract import WaitingPlace
 from broker.queues.queue_type import Queue, QueueHost
-from quorum.fifo.commands import Purge, PurgeOnce
+from quorum.fifo.commands import Purge, PurgeOnce, Withdraw
 from quorum.fifo.results import Purged, ResultCode
 from quorum.session import QueueSession
 from replicated.reply_timeout import ReplyTimeout
@@ -46,15 +48,41 @@ class Purges:
         session = self._queue.session
         waiting: ReplyTimeout[int] = ReplyTimeout(self._host, now, self._queue.took_too_long)
         if self.once:
-            number = session.new_number()
-            self._numbers.append(number)
-            self._queue.say_who(number, by)
+            number = self._begun(by)
             once = PurgeOnce(session.consumer_key(number), answered=self._numbers[0])
             session.say(once, partial(self._purged_once, waiting, number))
         else:
             session.say(Purge(), partial(self._purged, waiting))
         session.flush()
         return waiting.answer
+
+    def withdraw(self, place: WaitingPlace, now: int, by: LogActor | None = None) -> Pending[int]:
+        """Answers 1, or 0 if the message does not wait there (any more)."""
+        session = self._queue.session
+        waiting: ReplyTimeout[int] = ReplyTimeout(self._host, now, self._queue.took_too_long)
+        number = self._begun(by)
+        asked = Withdraw(session.consumer_key(number), self._numbers[0], *place)
+        session.say(asked, partial(self._withdrawn, waiting, number))
+        session.flush()
+        return waiting.answer
+
+    def _begun(self, by: LogActor | None) -> int:
+        number = self._queue.session.new_number()
+        self._numbers.append(number)
+        self._queue.say_who(number, by)
+        return number
+
+    def _withdrawn(self, waiting: ReplyTimeout[int], number: int, result: Any) -> None:
+        self._numbers.remove(number)
+        if result is ResultCode.UNKNOWN:
+            waiting.fail(
+                PreconditionFailed(
+                    f"{self._queue.record.label} cannot have one message taken out as long as a node with a member of it is of "
+                    "an earlier version, or has not said that it is none: update all nodes, or ask again in some seconds"
+                )
+            )
+        else:
+            self._purged(waiting, result)
 
     def _purged_once(self, waiting: ReplyTimeout[int], number: int, result: Any) -> None:
         self._numbers.remove(number)

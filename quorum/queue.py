@@ -31,6 +31,7 @@ from broker.messages.run_parts import one_by_one
 from broker.names import is_holding
 from broker.pending import Pending
 from broker.queues.consumer import Consumer
+from broker.queues.holding_contract import ListOrder, WaitingMessage, WaitingPlace
 from broker.queues.queue_type import Got, HeldSlice, Outcome, QueueHost, QueueStatistics, Slice
 from broker.records import QueueRecord
 from quorum.browsing import browse
@@ -42,7 +43,7 @@ from quorum.fifo.results import ResultCode
 from quorum.gets import Gets
 from quorum.holding import HOLDING_RULES, held
 from quorum.leading import Leading
-from quorum.letters import NO_NEWS, LetterKind, QueueNews
+from quorum.letters import NO_NEWS, AskedWaiting, LetterKind, QueueNews
 from quorum.local_consumers import LocalConsumers, waiting_delivery
 from quorum.member import QueueMember
 from quorum.numbered import may_be_numbered, producer_of_single
@@ -50,6 +51,7 @@ from quorum.purges import Purges
 from quorum.queue_figures import fill_in, fill_in_counts, for_operators
 from quorum.queue_rules import rules_for
 from quorum.session import QueueSession
+from quorum.waiting import list_waiting
 from raft.core.messages import NodeId, node_of
 from replicated.busy_queues import BusyQueues
 from replicated.leader_route import LeaderRoute
@@ -298,6 +300,12 @@ class QuorumQueue(Owner):
 
     def purge(self, now: int, by: LogActor | None = None) -> Pending[int]:
         return self._purges.purge(now, by)
+
+    def waiting(self, order: ListOrder, after: WaitingPlace, limit: int, now: int) -> Pending[list[WaitingMessage]]:
+        return list_waiting(self, self._ports, self._host, AskedWaiting(order, limit, after), now)
+
+    def withdraw(self, place: WaitingPlace, now: int, by: LogActor | None = None) -> Pending[int]:
+        return self._purges.withdraw(place, now, by)
 
     def policy_changed(self, effective: EffectiveArguments, now: int) -> None:
         self._keep_to(effective)

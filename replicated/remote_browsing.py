@@ -7,7 +7,6 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from broker.errors import ResourceExhausted
-from broker.messages.browsed import Browsed
 from broker.pending import Pending
 from broker.queues.queue_type import QueueHost
 from broker.records import QueueRecord
@@ -18,7 +17,8 @@ from replicated.ports import QueuePorts
 from replicated.reply_timeout import ReplyTimeout
 
 M = TypeVar("M", covariant=True)
-Decode = Callable[[bytes], list[Browsed] | None]  # None: that node has no member. Raises BadLetter
+T = TypeVar("T")
+Decode = Callable[[bytes], list[T] | None]  # None: that node has no member. Raises BadLetter
 
 
 class BrowsedQueue(Protocol[M]):
@@ -41,10 +41,10 @@ def browse_somewhere(
     host: QueueHost,
     now: int,
     *,
-    here: Callable[[M], list[Browsed]],
+    here: Callable[[M], list[T]],
     letter: Callable[[], bytes],
-    decode: Decode,
-) -> Pending[list[Browsed]]:
+    decode: Decode[T],
+) -> Pending[list[T]]:
     """As the member here has it, leader or not; else as another one does that can be reached. `here` may raise Damaged."""
     member = queue.readable_member
     if member is not None:
@@ -56,13 +56,13 @@ def browse_somewhere(
     refused = ResourceExhausted(f"no node with a member of {queue.record.label} can be asked what is in it")
     if not nodes:
         return Pending.failed(refused)
-    waiting: ReplyTimeout[list[Browsed]] = ReplyTimeout(host, now, lambda: refused)
+    waiting: ReplyTimeout[list[T]] = ReplyTimeout(host, now, lambda: refused)
     ports.calls.ask(nodes[0], ports.topic, letter(), partial(_answered, waiting, refused, decode))
     return waiting.answer
 
 
 def _answered(
-    waiting: ReplyTimeout[list[Browsed]], refused: ResourceExhausted, decode: Decode, data: bytes | None
+    waiting: ReplyTimeout[list[T]], refused: ResourceExhausted, decode: Decode[T], data: bytes | None
 ) -> None:
     try:
         found = decode(data) if data is not None else None

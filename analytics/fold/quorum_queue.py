@@ -25,6 +25,7 @@ from quorum.fifo.commands import (
     ConsumerKey,
     SessionKey,
     UponCancel,
+    Withdraw,
 )
 from quorum.fifo.consumers import MachineConsumer
 from quorum.fifo.inspection import MemberCounters
@@ -251,6 +252,13 @@ class TellingMachine(QueueMachine):
         result = super()._purge_once(asker, answered)
         self._purger = None
         return result
+
+    def _take_out(self, op: Withdraw) -> int:
+        taken = super()._take_out(op)
+        if taken:
+            by = op.asker if op.asker in self.actors else None
+            self.lives.ended(op.entry, op.offset, op.message, 1, LifeState.PURGED, self.state.now, by)
+        return taken
 
     def _purge(self) -> int:
         limit, now = self.rules.delivery_limit, self.state.now

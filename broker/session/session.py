@@ -2,6 +2,7 @@
 
     session.publisher   publishes and their confirms (publish.py)
     session.topology    declares, binds, deletes and purges (topology.py)
+    session.delayed     looks at delayed messages, and cancels one (delayed_messages.py)
     the session itself  consumes, gets and browses; keeps what is delivered and not settled (deliveries.py); commits
 
 Who may do what is found in permissions.py, what exists in the catalog. Errors that are known at once are raised; a request
@@ -33,6 +34,7 @@ from broker.queues.queue_type import BackReason, Got, Outcome, Queue, Slice
 from broker.queues.shared_limit import SharedLimit
 from broker.queues.stream_contract import StreamContract
 from broker.routing.reply_to import is_reply_name
+from broker.session.delayed_messages import DelayedMessages
 from broker.session.deliveries import Held, Unacknowledged, marked
 from broker.session.publish import Publisher
 from broker.session.session_sink import SessionSink
@@ -73,6 +75,7 @@ class Session:
         self._transactions = Transactions()
         self.actor = LogActor(ActorKind.CHANNEL, connection.actor)
         self.topology = Topology(broker, connection)
+        self.delayed = DelayedMessages(broker.catalog, self.topology, connection.vhost)
         self.publisher = Publisher(broker, connection, sink, self.counters, self._transactions, self.actor, number)
         self._broker = broker
         self._sink = sink

@@ -30,7 +30,7 @@ from leveret.errors import (
     Unauthenticated,
     Unroutable,
 )
-from leveret.message import Delivery, GotMessage, Message, StreamMessage
+from leveret.message import DelayedMessage, Delivery, GotMessage, Message, StreamMessage
 from leveret.publisher import Publisher
 from leveret.stream import Stream, StreamPublisher, StreamReader
 from leveret.super_stream import SuperStream, SuperStreamPublisher
@@ -42,6 +42,7 @@ __all__ = [
     "DEFAULT_TARGET",
     "ConnectionLost",
     "Consumer",
+    "DelayedMessage",
     "Delivery",
     "FarTimestamp",
     "GotMessage",

@@ -101,6 +101,21 @@ class GotMessage:
 
 
 @dataclass(slots=True, frozen=True)
+class DelayedMessage:
+    """A message that waits in a delayed exchange."""
+
+    id: str
+    due_ms: int  # since 1970, by the clock of the exchange's queue, which goes on steadily when wall clocks are set
+    message: Message
+    exchange: str
+    routing_key: str
+
+    @property
+    def body(self) -> bytes:
+        return self.message.body
+
+
+@dataclass(slots=True, frozen=True)
 class StreamMessage:
     """A message of a stream, and its place there."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from leveret.message import DelayedMessage, from_wire
 from leveret.records import Binding, DeclaredQueue, Exchange, Queue, from_stub
 from leveret.requests import NodeRequests
 from leveret.v1 import topology_pb2 as pb
@@ -52,6 +53,28 @@ class Topology:
         request = pb.ListExchangesRequest(vhost=self._node.vhost, all_vhosts=all_vhosts)
         response = await self._node.call("topology", "ListExchanges", request)
         return [from_stub(Exchange, exchange) for exchange in response.exchanges]
+
+    async def delayed(self, exchange: str, *, limit: int = 50) -> list[DelayedMessage]:
+        """Messages that wait in a delayed exchange and are due next, the soonest first; 500 at most."""
+        return await self._delayed(pb.ListDelayedRequest(exchange=exchange, limit=limit))
+
+    async def delayed_after(self, exchange: str, after: str = "", *, limit: int = 500) -> list[DelayedMessage]:
+        """Those published behind the one with this id, in that order; without an id, from the first one that waits."""
+        order = pb.DELAYED_ORDER_PUBLISHED
+        return await self._delayed(pb.ListDelayedRequest(exchange=exchange, limit=limit, order=order, after=after))
+
+    async def cancel_delayed(self, exchange: str, message_id: str) -> None:
+        """Drop one that waits. Raises NotFound when it was routed already."""
+        request = pb.CancelDelayedRequest(vhost=self._node.vhost, exchange=exchange, id=message_id)
+        await self._node.call("topology", "CancelDelayed", request)
+
+    async def _delayed(self, request: pb.ListDelayedRequest) -> list[DelayedMessage]:
+        request.vhost = self._node.vhost
+        response = await self._node.call("topology", "ListDelayed", request)
+        return [
+            DelayedMessage(one.id, one.due_ms, from_wire(one.message), one.exchange, one.routing_key)
+            for one in response.messages
+        ]
 
     async def declare_queue(
         self,

@@ -18,6 +18,7 @@ from broker.records import (
     TopicPermissionRecord,
     VhostRecord,
 )
+from broker.session.delayed_messages import DelayedMessage
 from front.grpc import convert
 from front.grpc.stubs import stub_of
 from leveret.v1 import admin_pb2, topology_pb2
@@ -31,6 +32,17 @@ NO_FIGURES = QueueStatistics(state="")  # of a queue that is being opened
 
 def exchange(record: ExchangeRecord) -> topology_pb2.Exchange:
     return stub_of(topology_pb2.Exchange, record)
+
+
+def delayed(one: DelayedMessage) -> topology_pb2.DelayedMessage:
+    (message,) = convert.messages(one.message.content, 0, 1)
+    return topology_pb2.DelayedMessage(
+        id=one.id,
+        due_ms=one.due_ms,
+        message=message,
+        exchange=convert.text(one.message.exchange),
+        routing_key=convert.text(one.message.routing_key),
+    )
 
 
 def binding(record: BindingRecord) -> topology_pb2.Binding:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from broker.errors import InvalidRequest
 from broker.operations.resources import Resources
+from broker.pending import Pending
+from broker.session.delayed_messages import DelayedMessage
+from broker.session.session import Session
 from front.grpc import convert, describe
 from front.grpc.call import Context, Front, answers_errors, vhost_asked_for
 from front.grpc.caller import operator
@@ -11,6 +14,7 @@ from front.slices import made_in_slices
 from leveret.v1 import topology_pb2 as pb
 from leveret.v1 import topology_pb2_grpc
 
+DELAYED_LIMIT = 50  # messages that are listed, if the request does not say how many
 _KIND_OF = {pb.DESTINATION_KIND_QUEUE: "queue", pb.DESTINATION_KIND_EXCHANGE: "exchange"}
 
 
@@ -52,6 +56,18 @@ class TopologyService(topology_pb2_grpc.TopologyServicer):
     async def ListExchanges(self, request: pb.ListExchangesRequest, context: Context) -> pb.ListExchangesResponse:
         found = self._resources.exchanges(operator(), vhost_asked_for(request))
         return pb.ListExchangesResponse(exchanges=[describe.exchange(one) async for one in made_in_slices(found)])
+
+    @answers_errors
+    async def ListDelayed(self, request: pb.ListDelayedRequest, context: Context) -> pb.ListDelayedResponse:
+        with self.front.brief_session(request.vhost) as session:
+            found = await self.front.answer(_waiting(session, request, self.front.now))
+        return pb.ListDelayedResponse(messages=map(describe.delayed, found))
+
+    @answers_errors
+    async def CancelDelayed(self, request: pb.CancelDelayedRequest, context: Context) -> pb.CancelDelayedResponse:
+        with self.front.brief_session(request.vhost) as session:
+            await self.front.answer(session.delayed.cancel(request.exchange, request.id, self.front.now))
+        return pb.CancelDelayedResponse()
 
     # ------------------------------------------------------------------ queues
 
@@ -129,6 +145,15 @@ class TopologyService(topology_pb2_grpc.TopologyServicer):
         source, queue = request.source or None, request.queue or None
         found = self._resources.bindings(operator(), vhost_asked_for(request), source=source, queue=queue)
         return pb.ListBindingsResponse(bindings=[describe.binding(one) async for one in made_in_slices(found)])
+
+
+def _waiting(session: Session, request: pb.ListDelayedRequest, now: int) -> Pending[list[DelayedMessage]]:
+    limit = request.limit or DELAYED_LIMIT
+    if request.order == pb.DELAYED_ORDER_PUBLISHED:
+        return session.delayed.published_after(request.exchange, request.after, limit, now)
+    if request.order != pb.DELAYED_ORDER_DUE or request.after:
+        raise InvalidRequest("order is DUE, or PUBLISHED, which `after` goes with")
+    return session.delayed.next_due(request.exchange, limit, now)
 
 
 def _named(name: str, what: str = "queue") -> str:

@@ -31,6 +31,7 @@ from front.web.resources.bindings_api import BindingsApi
 from front.web.resources.browsing_api import BrowsingApi
 from front.web.resources.clients_api import ClientsApi
 from front.web.resources.definitions_api import DefinitionsApi
+from front.web.resources.delayed_api import DelayedApi
 from front.web.resources.exchanges_api import ExchangesApi
 from front.web.resources.features_api import FeaturesApi
 from front.web.resources.groups_api import GroupsApi
@@ -170,6 +171,7 @@ class Api:
             MessagesApi(front),
             BrowsingApi(front),
             LivesApi(front, ports.lives),
+            DelayedApi(front),
             RedriveApi(front, self.everywhere),
             ActivityApi(front, self.everywhere, ports.log_tail),
             GroupsApi(front, self.everywhere, ports.cluster, ports.members),

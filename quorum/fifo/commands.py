@@ -31,13 +31,15 @@ An op is named by its *offset*, where its kind stands in the entry; so who reads
       13  UPGRADE       version u32
       14  PURGE_ONCE    consumer 20: who asks, which never consumes | answered u64
       15  WINDOW        consumer 20 | window u32: messages that it may hold from now on, 0 none
-      16  WHO           consumer 20, or a get or PURGE_ONCE | actor u32: who that is, as the log of its node names it
+      16  WHO           consumer 20, or a get, PURGE_ONCE or WITHDRAW | actor u32: who that is, as the log of its node names it
                         (storage/history/name_records.py). Machines do nothing with it
       17  ORIGINS       who published the messages of the ENQUEUE ops behind it in the entry, part after part, each within one
                         of them: actor u32, as the log of the session's node names it, 0: nobody | number u64: of the first
                         one among all that the actor has published, 0: not known | count u32 | flags u8: 1 a confirm was
                         waited for, 2 a dead letter | if so: queue id u64 in which it died | position there: u64, u32, u32 |
                         reason u8, as in classic/store/log_records.py. Machines do nothing with it
+      18  WITHDRAW      consumer 20: who asks, as for a purge | answered u64 | entry u64, offset u32, message u32: one that is
+                        ready and was never handed out, which is to go
 
     producer   number u64 | name_len u8 | name: one message that its client has numbered; see quorum/fifo/producers.py
     session    node u32 | incarnation u64
@@ -45,9 +47,9 @@ An op is named by its *offset*, where its kind stands in the entry; so who reads
     ranges     first u64 | count u32, one behind the other
 
 Numbers that make saying it again harmless: the `sequence` of an enqueuer's first message is 1, and grows by one for each
-message; `answered` is the sequence below which its session has an answer to everything and will not ask again; of a purge, the
-number below which it has an answer to every purge. Consumers, gets and purges of a session share one ascending `number`, which
-begins at 1; one that is not above all before it is not begun anew.
+message; `answered` is the sequence below which its session has an answer to everything and will not ask again; of a purge or
+WITHDRAW, the number below which it has an answer to every one of these. They, consumers and gets of a session share one
+ascending `number`, which begins at 1; one that is not above all before it is not begun anew.
 Later additions get new kinds. An op of a kind that the machine's version does not have does nothing, on all members.
 
 What the machine answers to each op is in quorum/fifo/results.py.
@@ -103,6 +105,7 @@ class CommandKind(IntEnum):
     WINDOW = 15
     WHO = 16
     ORIGINS = 17
+    WITHDRAW = 18
 
 
 class UponCancel(IntEnum):
@@ -227,6 +230,14 @@ class PurgeOnce(NamedTuple):
     answered: int
 
 
+class Withdraw(NamedTuple):
+    asker: ConsumerKey
+    answered: int
+    entry: int
+    offset: int
+    message: int  # of its run
+
+
 class Window(NamedTuple):
     consumer: ConsumerKey
     messages: int
@@ -243,7 +254,7 @@ class Origins(NamedTuple):
 
 Op = (
     Enqueue | Settle | Consume | Cancel | Get | Purge | Policy | NodeDown | NodeUp | SessionGone | Tick | DeadSettled
-    | Upgrade | PurgeOnce | Window | Who | Origins
+    | Upgrade | PurgeOnce | Withdraw | Window | Who | Origins
 )  # fmt: skip
 
 
@@ -258,10 +269,16 @@ _SESSION = Struct("<IQ")
 _PRODUCER = Struct("<QB")
 _VERSION = Struct("<I")
 _OF_CONSUMER = Struct("<IQQI")  # WINDOW, WHO
-_PURGE_ONCE = Struct("<IQQQ")
-# Of each entry: to look a member up in its Enum takes Python 3.11 a fifth of a microsecond.
+_PURGE_ONCE, _WITHDRAW = Struct("<IQQQ"), Struct("<IQQQQII")
+# Of each entry: looking a member up in its Enum takes Python 3.11 a fifth of a microsecond.
 _ENQUEUE, _SETTLE, _ORIGINS = int(CommandKind.ENQUEUE), int(CommandKind.SETTLE), int(CommandKind.ORIGINS)
 _NO_ACK, _EXCLUSIVE = 1, 2
+_OF_SESSIONS: dict[int, type[NodeDown | NodeUp | SessionGone]] = {
+    CommandKind.NODE_DOWN: NodeDown, CommandKind.NODE_UP: NodeUp, CommandKind.SESSION_GONE: SessionGone,
+}  # fmt: skip
+_OF_CONSUMERS: dict[int, type[Window | Who]] = {CommandKind.WINDOW: Window, CommandKind.WHO: Who}
+_KIND_OF: dict[type[Op], CommandKind] = {Cancel: CommandKind.CANCEL, Get: CommandKind.GET}
+_KIND_OF |= {op: CommandKind(kind) for kind, op in (_OF_SESSIONS | _OF_CONSUMERS).items()}
 
 
 def level(priority: int | None) -> int:
@@ -326,20 +343,14 @@ def encode(op: Op) -> bytes:
             timeout = QUEUE_TIMEOUT if op.timeout_ms is None else op.timeout_ms
             fixed = _CONSUME.pack(*op.consumer, flags, op.prefetch, op.priority, timeout)
             return _op(CommandKind.CONSUME, fixed + op.tag.encode("utf-8", "surrogateescape"))
-        case Cancel(consumer, held):
-            return _op(CommandKind.CANCEL, _CANCEL.pack(*consumer, held))
-        case Get(consumer, no_ack):
-            return _op(CommandKind.GET, _CANCEL.pack(*consumer, no_ack))
+        case Cancel(consumer) | Get(consumer):
+            return _op(_KIND_OF[type(op)], _CANCEL.pack(*consumer, op[1]))
         case Purge():
             return _op(CommandKind.PURGE)
         case Policy(rules):
             return _op(CommandKind.POLICY, rules.encode())
-        case NodeDown(key):
-            return _op(CommandKind.NODE_DOWN, _SESSION.pack(*key))
-        case NodeUp(key):
-            return _op(CommandKind.NODE_UP, _SESSION.pack(*key))
-        case SessionGone(key):
-            return _op(CommandKind.SESSION_GONE, _SESSION.pack(*key))
+        case NodeDown(key) | NodeUp(key) | SessionGone(key):
+            return _op(_KIND_OF[type(op)], _SESSION.pack(*key))
         case Tick():
             return _op(CommandKind.TICK)
         case DeadSettled(ranges):
@@ -348,10 +359,10 @@ def encode(op: Op) -> bytes:
             return _op(CommandKind.UPGRADE, _VERSION.pack(version))
         case PurgeOnce(asker, answered):
             return _op(CommandKind.PURGE_ONCE, _PURGE_ONCE.pack(*asker, answered))
-        case Window(consumer, messages):
-            return _op(CommandKind.WINDOW, _OF_CONSUMER.pack(*consumer, messages))
-        case Who(consumer, actor):
-            return _op(CommandKind.WHO, _OF_CONSUMER.pack(*consumer, actor))
+        case Withdraw(asker):
+            return _op(CommandKind.WITHDRAW, _WITHDRAW.pack(*asker, *op[1:]))
+        case Window(consumer) | Who(consumer):
+            return _op(_KIND_OF[type(op)], _OF_CONSUMER.pack(*consumer, op[1]))
         case Origins(parts):
             return encode_origins([encode_part(*part) for part in parts])
         case _:
@@ -422,12 +433,8 @@ def _decode(kind: int, data: bytes, at: int, start: int, end: int) -> Op:
             return Purge()
         case CommandKind.POLICY:
             return Policy(decode_rules(data[start:end]))
-        case CommandKind.NODE_DOWN:
-            return NodeDown(SessionKey(*_SESSION.unpack_from(data, start)))
-        case CommandKind.NODE_UP:
-            return NodeUp(SessionKey(*_SESSION.unpack_from(data, start)))
-        case CommandKind.SESSION_GONE:
-            return SessionGone(SessionKey(*_SESSION.unpack_from(data, start)))
+        case CommandKind.NODE_DOWN | CommandKind.NODE_UP | CommandKind.SESSION_GONE:
+            return _OF_SESSIONS[kind](SessionKey(*_SESSION.unpack_from(data, start)))
         case CommandKind.TICK:
             return Tick()
         case CommandKind.DEAD_SETTLED:
@@ -435,14 +442,14 @@ def _decode(kind: int, data: bytes, at: int, start: int, end: int) -> Op:
         case CommandKind.UPGRADE:
             return Upgrade(_VERSION.unpack_from(data, start)[0])
         case CommandKind.PURGE_ONCE:
-            node, incarnation, number, answered = _PURGE_ONCE.unpack_from(data, start)
-            return PurgeOnce(ConsumerKey(node, incarnation, number), answered)
-        case CommandKind.WINDOW:
-            *key, messages = _OF_CONSUMER.unpack_from(data, start)
-            return Window(ConsumerKey(*key), messages)
-        case CommandKind.WHO:
-            *key, actor = _OF_CONSUMER.unpack_from(data, start)
-            return Who(ConsumerKey(*key), actor)
+            *key, answered = _PURGE_ONCE.unpack_from(data, start)
+            return PurgeOnce(ConsumerKey(*key), answered)
+        case CommandKind.WITHDRAW:
+            *key, answered, entry, offset, message = _WITHDRAW.unpack_from(data, start)
+            return Withdraw(ConsumerKey(*key), answered, entry, offset, message)
+        case CommandKind.WINDOW | CommandKind.WHO:
+            *key, told = _OF_CONSUMER.unpack_from(data, start)
+            return _OF_CONSUMERS[kind](ConsumerKey(*key), told)
         case CommandKind.ORIGINS:
             return Origins(read_parts(data, start, end))
         case _:

@@ -17,7 +17,7 @@ handed out, settled and counted so far: members that differ in it at the same in
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from broker.queues.queue_type import Outcome
 from native.crc32c import crc32c
@@ -50,6 +50,7 @@ from quorum.fifo.commands import (
     Upgrade,
     Who,
     Window,
+    Withdraw,
     decode,
     producer_at,
 )
@@ -324,6 +325,8 @@ class QueueMachine(MachineClients):
                 return Purged(self._purge())
             case PurgeOnce(asker, answered):
                 return self._purge_once(asker, answered)
+            case Withdraw():
+                return self._withdraw(op)
             case Policy(rules):
                 return self._change_rules(rules)
             case NodeDown(session):
@@ -357,15 +360,26 @@ class QueueMachine(MachineClients):
         )
 
     def _purge_once(self, asker: ConsumerKey, answered: int) -> Result:
-        s = self.state
-        if s.version < versions.PURGED_ONCE:
+        if self.state.version < versions.PURGED_ONCE:
             return ResultCode.UNKNOWN
-        session = s.sessions.of(asker.node, asker.incarnation)
+        return self._once(asker, answered, self._purge)
+
+    def _withdraw(self, op: Withdraw) -> Result:
+        if self.state.version < versions.WITHDRAWS:
+            return ResultCode.UNKNOWN
+        return self._once(op.asker, op.answered, lambda: self._take_out(op))
+
+    def _take_out(self, op: Withdraw) -> int:
+        return int(self.state.ready.withdraw(op.entry, op.offset, op.message) is not None)
+
+    def _once(self, asker: ConsumerKey, answered: int, purge: Callable[[], int]) -> Result:
+        """What it takes is told again to who asks again."""
+        session = self.state.sessions.of(asker.node, asker.incarnation)
         if session is None:
             return ResultCode.GONE
         session.forget_purges(answered)
         if session.begin(asker.number):
-            session.purged[asker.number] = self._purge()
+            session.purged[asker.number] = purge()
         taken = session.purged.get(asker.number)
         return Purged(taken) if taken is not None else None  # its session has the answer
 

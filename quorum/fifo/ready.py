@@ -94,6 +94,29 @@ class ReadyMessages:
             self.size -= stored.size
         return expired
 
+    def withdraw(self, entry: int, offset: int, message: int) -> StoredMessages | None:
+        """Take out one message that was never handed out; None: there is none in this place."""
+        for ready_rows in self.by_priority:
+            stored = ready_rows.withdraw(entry, offset, message) if ready_rows else None
+            if ready_rows is not None and stored is not None:
+                self._mark(ready_rows)
+                self.count -= 1
+                self.size -= stored.size
+                return stored
+        return None
+
+    def next_to_expire(self, limit: int) -> list[StoredMessages]:
+        """So many rows that were never handed out, the soonest first."""
+        found = [one for rows in self.by_priority if rows for one in rows.next_to_expire(limit)]
+        return sorted(found, key=lambda stored: (stored.expires_at, stored.entry, stored.offset, stored.first))[:limit]
+
+    def behind(self, entry: int, offset: int, message: int) -> Iterator[StoredMessages]:
+        """Those that were never handed out and stand behind this place, in the order of the log within each priority. The
+        first row perhaps from before it."""
+        for rows in self.by_priority:
+            if rows:
+                yield from rows.behind(entry, offset, message)
+
     def clear(self) -> int:
         """Forget all; how many there were."""
         count = self.count

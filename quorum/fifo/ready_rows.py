@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import sys
 from array import array
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
@@ -68,7 +69,7 @@ class ReadyRows:
 
     def add(self, entry: int, offset: int, length: int, run_bytes: int, expires_at: int) -> None:
         tail = self._tail
-        if len(tail) == _BLOCK_WORDS:
+        if len(tail) >= _BLOCK_WORDS:
             self._tail = tail = array("Q")
             self._blocks.append(tail)
             self._soonest.append(NEVER)
@@ -105,6 +106,45 @@ class ReadyRows:
         if emptied:
             self._drop_empty_blocks()
         return expired
+
+    def withdraw(self, entry: int, offset: int, message: int) -> StoredMessages | None:
+        """Take out this message of a run; None: it is not here."""
+        at, row = self._find(entry, offset, message)
+        block = self._blocks[at]
+        if row < (0 if at else self._head):
+            return None
+        stored = self._row(block, row)
+        before, behind = message - stored.first, stored.first + stored.length - message - 1
+        if stored[:2] != (entry, offset) or behind < 0:
+            return None
+        left = [stored.part(start, length) for start, length in ((0, before), (before + 1, behind)) if length]
+        kept = array("Q", [word for part in left for word in _words(part)])
+        self._replace(at, block[0 if at else self._head : row] + kept + block[row + ROW_WORDS :])
+        if not self._blocks[at]:
+            self._drop_empty_blocks()
+        return stored.part(before, 1)
+
+    def behind(self, entry: int, offset: int, message: int) -> Iterator[StoredMessages]:
+        """What stands behind this place, the first row perhaps from before it."""
+        at, row = self._find(entry, offset, message)
+        for later in range(at, len(self._blocks)):
+            block, start = self._blocks[later], 0 if later else self._head
+            for word in range(max(row, start) if later == at else start, len(block), ROW_WORDS):
+                yield self._row(block, word)
+
+    def next_to_expire(self, limit: int) -> list[StoredMessages]:
+        """So many rows, the soonest first. At most one block for each is looked at, for each has a row that is that soon."""
+        found: list[tuple[int, int, int]] = []  # when, block, word
+        for at in sorted(range(len(self._blocks)), key=self._soonest.__getitem__):
+            last = found[limit - 1][0] if len(found) >= limit else NEVER - 1
+            if self._soonest[at] > last:
+                break
+            block, start = self._blocks[at], 0 if at else self._head
+            words = range(start, len(block), ROW_WORDS)
+            times = block[start + 4 :: ROW_WORDS]
+            found += [(due, at, word) for due, word in zip(times, words, strict=True) if due <= last]
+            found = sorted(found)[:limit]
+        return [self._row(self._blocks[at], word) for _, at, word in found]
 
     def soonest(self) -> int:
         """Nothing expires before; after `expire` that is exact."""
@@ -165,13 +205,26 @@ class ReadyRows:
             kept = block[start:]
             for row in reversed(rows):
                 del kept[row * ROW_WORDS : (row + 1) * ROW_WORDS], times[row]
-            self._blocks[at] = kept
-            if at == 0:
-                self._head = 0
-            if block is self._tail:
-                self._tail = kept
+            self._replace(at, kept)
         self._soonest[at] = min(times, default=NEVER)
         return expired
+
+    def _find(self, entry: int, offset: int, message: int) -> tuple[int, int]:
+        """The block and the word in it at which this message's row begins if it is here: rows stand in the order of the log.
+        The word is before those of the block if all are behind it."""
+        place = entry, offset << 32 | message
+        at = max(0, bisect_right(self._blocks, place, lo=1, key=_place) - 1)
+        block = self._blocks[at]
+        rows = range(0 if at else self._head, len(block), ROW_WORDS)
+        return at, rows.start + ROW_WORDS * (bisect_right(rows, place, key=lambda row: _place(block, row)) - 1)
+
+    def _replace(self, at: int, kept: array[int]) -> None:
+        """Have these rows in the place of a block, from its beginning on. A snapshot may refer to what it was."""
+        if self._blocks[at] is self._tail:
+            self._tail = kept
+        self._blocks[at] = kept
+        if at == 0:
+            self._head = 0
 
     def _drop_first_block(self) -> None:
         self._head = 0
@@ -196,6 +249,15 @@ class ReadyRows:
             self._blocks[end] = self._blocks[end][:]
         self._soonest = deque(soonest for _, soonest in kept)
         self._tail = self._blocks[-1]
+
+
+def _place(block: array[int], row: int = 0) -> tuple[int, int]:
+    return block[row], block[row + 1]
+
+
+def _words(stored: StoredMessages) -> tuple[int, int, int, int, int]:
+    place, lengths = stored.offset << 32 | stored.first, stored.length << 32 | stored.run_length
+    return stored.entry, place, lengths, stored.run_bytes, stored.expires_at
 
 
 def _little_endian(block: array[int]) -> array[int]:

@@ -22,12 +22,13 @@ VERSION_OLDEST on, and refuses what is beyond VERSION_NEWEST: it would have to g
         GET is answered LATER where one entry cannot move as many rows as lie before what it is to take; before, it moved all
     9   What its client never saw goes back to its old place: behind what else came back, and before what was never handed
         out. Before, it stood in line with the rest, in front of what its client returned later
+   10   WITHDRAW, which takes out one message that waits, once, and tells the same however often it is said
 """
 
 from __future__ import annotations
 
 VERSION_OLDEST = 1
-VERSION_NEWEST = 9
+VERSION_NEWEST = 10
 
 OUTCOMES_COUNTED = 2  # the version with which outcomes count as RabbitMQ counts them
 REFUSED_AGAIN = 3  # the version with which who was refused is not told something else the second time
@@ -38,6 +39,7 @@ BOUNDED = 7  # the version with which one entry moves no more than so many rows
 ORDER_KEPT = 8  # the version with which a rule changes the order of what comes back later
 GETS_BOUNDED = 8  # the version with which a get moves no more than so many rows
 UNSEEN_IN_PLACE = 9  # the version with which what nobody saw goes back to its old place
+WITHDRAWS = 10  # the version with which one message that waits can be taken out
 
 
 def must_know(version: int) -> None:

@@ -8,10 +8,17 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class DelayedOrder(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DELAYED_ORDER_DUE: _ClassVar[DelayedOrder]
+    DELAYED_ORDER_PUBLISHED: _ClassVar[DelayedOrder]
+
 class DestinationKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     DESTINATION_KIND_QUEUE: _ClassVar[DestinationKind]
     DESTINATION_KIND_EXCHANGE: _ClassVar[DestinationKind]
+DELAYED_ORDER_DUE: DelayedOrder
+DELAYED_ORDER_PUBLISHED: DelayedOrder
 DESTINATION_KIND_QUEUE: DestinationKind
 DESTINATION_KIND_EXCHANGE: DestinationKind
 
@@ -130,6 +137,54 @@ class PurgeQueueResponse(_message.Message):
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     messages: int
     def __init__(self, messages: _Optional[int] = ...) -> None: ...
+
+class ListDelayedRequest(_message.Message):
+    __slots__ = ("vhost", "exchange", "limit", "order", "after")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    exchange: str
+    limit: int
+    order: DelayedOrder
+    after: str
+    def __init__(self, vhost: _Optional[str] = ..., exchange: _Optional[str] = ..., limit: _Optional[int] = ..., order: _Optional[_Union[DelayedOrder, str]] = ..., after: _Optional[str] = ...) -> None: ...
+
+class ListDelayedResponse(_message.Message):
+    __slots__ = ("messages",)
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    messages: _containers.RepeatedCompositeFieldContainer[DelayedMessage]
+    def __init__(self, messages: _Optional[_Iterable[_Union[DelayedMessage, _Mapping]]] = ...) -> None: ...
+
+class DelayedMessage(_message.Message):
+    __slots__ = ("id", "due_ms", "message", "routing_key", "exchange")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    DUE_MS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    ROUTING_KEY_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    due_ms: int
+    message: _message_pb2.Message
+    routing_key: str
+    exchange: str
+    def __init__(self, id: _Optional[str] = ..., due_ms: _Optional[int] = ..., message: _Optional[_Union[_message_pb2.Message, _Mapping]] = ..., routing_key: _Optional[str] = ..., exchange: _Optional[str] = ...) -> None: ...
+
+class CancelDelayedRequest(_message.Message):
+    __slots__ = ("vhost", "exchange", "id")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    exchange: str
+    id: str
+    def __init__(self, vhost: _Optional[str] = ..., exchange: _Optional[str] = ..., id: _Optional[str] = ...) -> None: ...
+
+class CancelDelayedResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class Binding(_message.Message):
     __slots__ = ("vhost", "source", "destination", "destination_kind", "routing_key", "arguments")

@@ -69,6 +69,16 @@ class TopologyStub:
                 request_serializer=leveret_dot_v1_dot_topology__pb2.UnbindRequest.SerializeToString,
                 response_deserializer=leveret_dot_v1_dot_topology__pb2.UnbindResponse.FromString,
                 _registered_method=True)
+        self.ListDelayed = channel.unary_unary(
+                '/leveret.v1.Topology/ListDelayed',
+                request_serializer=leveret_dot_v1_dot_topology__pb2.ListDelayedRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_topology__pb2.ListDelayedResponse.FromString,
+                _registered_method=True)
+        self.CancelDelayed = channel.unary_unary(
+                '/leveret.v1.Topology/CancelDelayed',
+                request_serializer=leveret_dot_v1_dot_topology__pb2.CancelDelayedRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_topology__pb2.CancelDelayedResponse.FromString,
+                _registered_method=True)
         self.ListExchanges = channel.unary_unary(
                 '/leveret.v1.Topology/ListExchanges',
                 request_serializer=leveret_dot_v1_dot_topology__pb2.ListExchangesRequest.SerializeToString,
@@ -131,6 +141,20 @@ class TopologyServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListDelayed(self, request, context):
+        """Messages that wait in an exchange of the type x-delayed-message. Both need the permission to read the queue
+        amq.delayed.NAME.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelDelayed(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListExchanges(self, request, context):
         """Listings need the tag `management` (or one that includes it) and access to the vhost.
         """
@@ -187,6 +211,16 @@ def add_TopologyServicer_to_server(servicer, server):
                     servicer.Unbind,
                     request_deserializer=leveret_dot_v1_dot_topology__pb2.UnbindRequest.FromString,
                     response_serializer=leveret_dot_v1_dot_topology__pb2.UnbindResponse.SerializeToString,
+            ),
+            'ListDelayed': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDelayed,
+                    request_deserializer=leveret_dot_v1_dot_topology__pb2.ListDelayedRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_topology__pb2.ListDelayedResponse.SerializeToString,
+            ),
+            'CancelDelayed': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelDelayed,
+                    request_deserializer=leveret_dot_v1_dot_topology__pb2.CancelDelayedRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_topology__pb2.CancelDelayedResponse.SerializeToString,
             ),
             'ListExchanges': grpc.unary_unary_rpc_method_handler(
                     servicer.ListExchanges,
@@ -393,6 +427,60 @@ class Topology:
             '/leveret.v1.Topology/Unbind',
             leveret_dot_v1_dot_topology__pb2.UnbindRequest.SerializeToString,
             leveret_dot_v1_dot_topology__pb2.UnbindResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDelayed(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Topology/ListDelayed',
+            leveret_dot_v1_dot_topology__pb2.ListDelayedRequest.SerializeToString,
+            leveret_dot_v1_dot_topology__pb2.ListDelayedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelDelayed(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Topology/CancelDelayed',
+            leveret_dot_v1_dot_topology__pb2.CancelDelayedRequest.SerializeToString,
+            leveret_dot_v1_dot_topology__pb2.CancelDelayedResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -37,7 +37,7 @@ class BrowsingApi:
     async def _get(self, request: Request, vhost: str, queue: str) -> Response:
         """`limit` messages behind `skip` of them; of a stream from `offset`, which may be a number, first, last or next. With
         `digest` each has the SHA-256 of its body, by which the log can be searched for it."""
-        truncate = _number(request, "truncate", TRUNCATE_DEFAULT)
+        truncate = number_asked(request, "truncate", TRUNCATE_DEFAULT)
         with_digest = request.asked("digest") == "true"
         with self._front.visit(request, vhost) as session:
             found = await self._front.done(_browsed(session, queue, request))
@@ -46,9 +46,9 @@ class BrowsingApi:
 
 
 def _browsed(session: Session, queue: str, request: Request) -> Pending[list[Browsed]]:
-    limit, offset = min(COUNT_MAX, _number(request, "limit", LIMIT_DEFAULT)), request.asked("offset")
+    limit, offset = min(COUNT_MAX, number_asked(request, "limit", LIMIT_DEFAULT)), request.asked("offset")
     if offset is None:
-        return session.browse(queue, _number(request, "skip", 0), limit, request.now)
+        return session.browse(queue, number_asked(request, "skip", 0), limit, request.now)
     number = whole_number(offset, DIGITS_MAX)
     return session.browse_from(queue, offset if number is None else number, limit, request.now)
 
@@ -86,7 +86,7 @@ def _beginning(body: bytes, length: int) -> bytes:
     return body[:end]
 
 
-def _number(request: Request, name: str, default: int) -> int:
+def number_asked(request: Request, name: str, default: int) -> int:
     given = request.asked(name)
     found = default if given is None else whole_number(given, DIGITS_MAX)
     if found is None:

@@ -29,6 +29,7 @@ from quorum.fifo.commands import (
     Upgrade,
     UponCancel,
     Who,
+    Withdraw,
     encode,
     encode_enqueue,
     entry_head,
@@ -122,6 +123,18 @@ def test_who_purged_a_queue_is_told_where_the_log_says_it(is_named: bool) -> Non
     log.say(PurgeOnce(purger, 2))
     *_, purged = log.fold.lives.take_steps()
     assert (purged.what, purged.consumer) == ("purged", purger if is_named else None)
+
+
+def test_a_message_that_was_withdrawn_ends_alone_and_by_whom() -> None:
+    log, asker = Log(with_steps=True), ConsumerKey(1, 1, 2)
+    log.say(Upgrade(VERSION_NEWEST))
+    log.publish(3)
+    log.say(Who(asker, 9))
+    (stored,) = log.fold.machine.state.ready
+    log.say(Withdraw(asker, 2, stored.entry, stored.offset, 1))
+    *_, withdrawn = log.fold.lives.take_steps()
+    assert (withdrawn.what, withdrawn.consumer) == ("purged", asker)
+    assert [(life.first, life.count, life.state) for life in log.ended] == [(1, 1, LifeState.PURGED)]
 
 
 def test_a_run_that_one_consumer_acknowledges_is_one_life() -> None:

@@ -6,6 +6,7 @@ what the machine tells, message by message: see `events`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +34,7 @@ from quorum.fifo.commands import (
     UponCancel,
     Who,
     Window,
+    Withdraw,
     decode_entry,
 )
 from quorum.fifo.effects import ActiveChanged, DeadLetter, Deliver, Effect, TimedOut, Unused
@@ -150,6 +152,8 @@ class DumbQueue:
                 return Purged(self.purge())
             case PurgeOnce(key, answered):
                 return self.purge_once(key, answered)
+            case Withdraw(key, answered):
+                return self.withdraw(key, answered, (op.entry, op.offset, op.message))
             case Policy(rules):
                 self.change_rules(rules)
             case NodeDown(session):
@@ -289,13 +293,26 @@ class DumbQueue:
     def purge_once(self, key: ConsumerKey, answered: int) -> Result:
         if self.version < 4:
             return ResultCode.UNKNOWN
+        return self.once(key, answered, self.purge)
+
+    def withdraw(self, key: ConsumerKey, answered: int, where: tuple[int, int, int]) -> Result:
+        if self.version < 10:
+            return ResultCode.UNKNOWN
+        return self.once(key, answered, lambda: self.take_out(where))
+
+    def take_out(self, where: tuple[int, int, int]) -> int:
+        there = [one for one in self.ready if one.where == where and one.came_back is None]
+        self.ready = [one for one in self.ready if one not in there]
+        return len(there)
+
+    def once(self, key: ConsumerKey, answered: int, purge: Callable[[], int]) -> Result:
         told = self.session(SessionKey(*key[:2]))
         if told is None:
             return ResultCode.GONE
         told.purges = {number: count for number, count in told.purges.items() if number >= answered}
         if key.number not in told.numbers:
             told.numbers.add(key.number)
-            told.purges[key.number] = self.purge()
+            told.purges[key.number] = purge()
         return Purged(told.purges[key.number]) if key.number in told.purges else None
 
     def change_rules(self, rules: Rules) -> None:

@@ -2,84 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from broker.messages.message import LOOK_HEADERS, Run
-from broker.queues.queue_type import Arrival, DeadMessage, DeathReason, Queue
-from native.content import encode, messages
+from native.content import encode
 from quorum.dead_letters import RELEASED_MAX, RETRY_MS
 from quorum.holding import HOLDING_RULES, ORPHAN_MS
-from tests.unit.quorum.clients import Clients
+from tests.unit.quorum.holding_world import HoldingWorld
 from wire.amqp.tables import encode_properties
 
 HOUR_MS = 3_600_000
 LATE_S = 0.05  # what a quiet cluster may need from the time at which a message is due
 
 
-class Exchange:
-    """What the messages are released to. Every node's host asks it."""
-
-    def __init__(self, clients: Clients) -> None:
-        self.clients = clients
-        self.full: set[bytes] = set()  # whose queue refuses them
-        self.silent = False
-        self.released: list[tuple[bytes, float]] = []  # and when
-        self.refused = 0
-
-    def dead_letter_confirmed(
-        self, queue: Queue, reason: DeathReason, message: DeadMessage, now: int, reached: set[int],
-        on_answer: Callable[[Arrival], None],
-    ) -> None:  # fmt: skip
-        body = messages(message.content, 0, 1)[0][1]
-        if body in self.full:
-            self.refused += 1
-            on_answer(Arrival.REFUSED)
-            return
-        self.released.append((body, self.clients.cluster.loop.time()))
-        if not self.silent:
-            on_answer(Arrival.ARRIVED)
-
-    @property
-    def bodies(self) -> list[bytes]:
-        return [body for body, _ in self.released]
-
-
-class World:
-    """Three nodes with the queue of exchange `x`."""
-
-    def __init__(self, **arguments: Any) -> None:
-        self.clients = Clients()
-        self.cluster = self.clients.cluster
-        self.exchange = Exchange(self.clients)
-        for host in self.clients.hosts.values():
-            host.target = self.exchange
-        self.record = self.cluster.declare("amq.delayed.x", [1, 2, 3], home=1, **arguments)
-        self.cluster.leader(self.record)
-        self.at: dict[bytes, float] = {}  # when each may be released
-
-    def publish(self, delay_ms: Any, *bodies: bytes, node: int = 1) -> None:
-        props = encode_properties({"headers": {"x-delay": delay_ms}})
-        content = b"".join([encode(props, body) for body in bodies])
-        run = Run("x", "key", content, len(bodies), sum(map(len, bodies)), persistent=True, look=LOOK_HEADERS)
-        kind, queue = self.clients.of(node, self.record)
-        kind.publish((queue,), run, None, self.clients.now)
-        for body in bodies:
-            self.at[body] = self.cluster.loop.time() + delay_ms / 1000
-
-    def kept(self, node: int) -> int:
-        figures = self.cluster.nodes[node].queue(self.record).member.machine.figures()
-        return int(figures.ready + figures.dead)
-
-
 @pytest.fixture
-def world() -> World:
-    return World()
+def world() -> HoldingWorld:
+    return HoldingWorld()
 
 
-def test_each_is_released_when_it_is_due_and_then_forgotten_by_all_members(world: World) -> None:
+def test_each_is_released_when_it_is_due_and_then_forgotten_by_all_members(world: HoldingWorld) -> None:
     for number, delay in enumerate((700, 300, 500, 350)):
         world.publish(delay, str(number).encode(), node=1 + number % 3)
     world.cluster.run(0.2)
@@ -91,7 +32,7 @@ def test_each_is_released_when_it_is_due_and_then_forgotten_by_all_members(world
     assert [world.kept(node) for node in (1, 2, 3)] == [0, 0, 0]
 
 
-def test_messages_of_one_run_with_different_delays_wait_for_their_own(world: World) -> None:
+def test_messages_of_one_run_with_different_delays_wait_for_their_own(world: HoldingWorld) -> None:
     content = b"".join(
         [encode(encode_properties({"headers": {"x-delay": delay}}), str(delay).encode()) for delay in (300, 100, 200)]
     )
@@ -102,7 +43,7 @@ def test_messages_of_one_run_with_different_delays_wait_for_their_own(world: Wor
 
 
 @pytest.mark.parametrize("jump_ms", [HOUR_MS, -HOUR_MS])
-def test_none_is_early_or_late_when_all_wall_clocks_jump(world: World, jump_ms: int) -> None:
+def test_none_is_early_or_late_when_all_wall_clocks_jump(world: HoldingWorld, jump_ms: int) -> None:
     world.publish(3_000, b"due")
     world.cluster.run(1)
     world.cluster.loop.clock.jump_wall_ms(jump_ms)
@@ -112,7 +53,7 @@ def test_none_is_early_or_late_when_all_wall_clocks_jump(world: World, jump_ms: 
     assert world.exchange.bodies == [b"due"]
 
 
-def test_none_is_early_when_another_leads_after_the_wall_clocks_have_jumped(world: World) -> None:
+def test_none_is_early_when_another_leads_after_the_wall_clocks_have_jumped(world: HoldingWorld) -> None:
     world.publish(5_000, b"due")
     world.cluster.run(1)
     world.cluster.loop.clock.jump_wall_ms(HOUR_MS)
@@ -123,7 +64,7 @@ def test_none_is_early_when_another_leads_after_the_wall_clocks_have_jumped(worl
     assert world.exchange.bodies == [b"due"]
 
 
-def test_one_whose_queue_is_full_makes_no_other_late(world: World) -> None:
+def test_one_whose_queue_is_full_makes_no_other_late(world: HoldingWorld) -> None:
     world.exchange.full = {b"full"}
     world.publish(100, b"full")
     world.publish(200, b"other")
@@ -135,7 +76,7 @@ def test_one_whose_queue_is_full_makes_no_other_late(world: World) -> None:
     assert (world.exchange.refused, world.kept(1)) == (1, 0)
 
 
-def test_only_so_many_are_on_their_way(world: World) -> None:
+def test_only_so_many_are_on_their_way(world: HoldingWorld) -> None:
     world.exchange.silent = True
     world.publish(100, *[str(number).encode() for number in range(2 * RELEASED_MAX)])
     world.cluster.run(0.5)
@@ -143,11 +84,11 @@ def test_only_so_many_are_on_their_way(world: World) -> None:
 
 
 def test_no_policy_and_no_argument_changes_the_rules() -> None:
-    world = World(**{"x-message-ttl": 1, "x-max-length": 1, "x-expires": 1})
+    world = HoldingWorld(**{"x-message-ttl": 1, "x-max-length": 1, "x-expires": 1})
     assert world.cluster.nodes[1].queue(world.record).rules == HOLDING_RULES
 
 
-def test_a_queue_whose_exchange_is_gone_is_deleted_after_a_while(world: World) -> None:
+def test_a_queue_whose_exchange_is_gone_is_deleted_after_a_while(world: HoldingWorld) -> None:
     exchanges = {"x"}
     queue = world.cluster.leader(world.record).queue(world.record)
     queue.leading._orphanage._delays = lambda vhost, exchange: exchange in exchanges

@@ -35,6 +35,7 @@ from quorum.fifo.commands import (
     Upgrade,
     Who,
     Window,
+    Withdraw,
     encode_enqueue,
     encode_settle,
 )
@@ -70,6 +71,7 @@ SAID = (
     commands.encode(Get(KEY)),
     commands.encode(Purge()),
     commands.encode(PurgeOnce(KEY, 1)),
+    commands.encode(Withdraw(KEY, 1, 5, 9, 0)),
     commands.encode(Window(KEY, 0)),
     commands.encode(Who(KEY, 9)),
     commands.encode(Origins([OriginPart(9, 1, 2, True), OriginPart(0, 0, 1, died_in=DeathPlace(1, 2, 3, 4, 0))])),

@@ -7,7 +7,8 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.quorum.test_holding import HOUR_MS, World
+from tests.unit.quorum.holding_world import HoldingWorld
+from tests.unit.quorum.test_holding import HOUR_MS
 
 
 @settings(max_examples=25, deadline=None)
@@ -20,7 +21,7 @@ def test_whatever_is_killed_and_set_each_comes_and_none_early(
     delays: list[int], killed_at: float, jumps: list[tuple[float, int]]
 ) -> None:
     """All were confirmed before. What was on its way when its leader was killed may come twice."""
-    world = World()
+    world = HoldingWorld()
     bodies = [str(number).encode() for number in range(len(delays))]
     for body, delay in zip(bodies, delays, strict=True):
         world.publish(delay, body, node=2)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from broker.queues.queue_type import Outcome
 from quorum.fifo.commands import (
+    ENTRY_HEAD,
     Cancel,
     Consume,
     ConsumerKey,
@@ -30,6 +31,7 @@ from quorum.fifo.commands import (
     UponCancel,
     Who,
     Window,
+    Withdraw,
     encode,
     encode_enqueue,
     entry_head,
@@ -85,6 +87,14 @@ OTHERS = st.one_of(
     st.tuples(st.just("session gone"), SESSIONS),
     st.tuples(st.just("purge")),
     st.tuples(st.just("purge once"), SESSIONS, st.integers(0, 2), st.integers(0, 4)),
+    st.tuples(
+        st.just("withdraw"),
+        SESSIONS,
+        st.integers(0, 2),
+        st.integers(0, 4),
+        st.integers(1, 12),
+        st.integers(0, 3),
+    ),
     st.tuples(st.just("policy"), RULES),
     st.tuples(st.just("tick")),
     st.tuples(st.just("upgrade"), st.integers(VERSION_OLDEST, VERSION_NEWEST)),
@@ -177,6 +187,10 @@ class Speaker:
             case ("purge once", session, back, unanswered):
                 number = self.number(session, back)
                 return PurgeOnce(ConsumerKey(session.node, session.incarnation, number), max(0, number - unanswered))
+            case ("withdraw", session, back, unanswered, entry, message):
+                number = self.number(session, back)
+                asker = ConsumerKey(session.node, session.incarnation, number)
+                return Withdraw(asker, max(0, number - unanswered), entry, ENTRY_HEAD.size, message)
             case ("purge",):
                 return Purge()
             case _:

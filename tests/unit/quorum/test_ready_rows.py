@@ -58,6 +58,15 @@ def test_anything_done_to_ready_rows_leaves_what_is_left_in_order() -> None:
                     del model[0]
                 else:
                     model[0] = model[0].part(limit, model[0].length - limit)
+        elif choice < 0.93 and model:
+            at = random.randrange(len(model))
+            stored = model[at]
+            message = stored.first + random.randrange(stored.length)
+            before, behind = message - stored.first, stored.first + stored.length - message - 1
+            assert ready_rows.withdraw(stored.entry, 9, message) == stored.part(before, 1)
+            assert ready_rows.withdraw(stored.entry, 9, message) is None
+            left = ((0, before), (before + 1, behind))
+            model[at : at + 1] = [stored.part(start, length) for start, length in left if length]
         elif choice < 0.97:
             now += random.randint(0, 30)
             limit = random.choice((1, 3, BLOCK_ROWS, 1 << 30))
@@ -76,6 +85,17 @@ def test_anything_done_to_ready_rows_leaves_what_is_left_in_order() -> None:
             assert list(ready_rows) == model
     assert list(ready_rows) == model
     assert ready_rows.row_count == len(model)
+
+
+def test_a_message_that_is_not_there_is_not_taken_out() -> None:
+    ready_rows = ReadyRows(0)
+    assert ready_rows.withdraw(5, 9, 0) is None
+    for entry in range(5, 5 + 3 * BLOCK_ROWS):
+        ready_rows.add(entry, 9, 2, 10, NEVER)
+    ready_rows.take(1)
+    for entry, offset, message in ((4, 9, 0), (5, 9, 0), (6, 8, 0), (6, 9, 2), (6, 10, 0), (5 + 3 * BLOCK_ROWS, 9, 0)):
+        assert ready_rows.withdraw(entry, offset, message) is None
+    assert ready_rows.row_count == 3 * BLOCK_ROWS
 
 
 def test_a_snapshot_copies_none_of_the_blocks_between_the_first_and_the_last() -> None:

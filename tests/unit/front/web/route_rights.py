@@ -158,6 +158,8 @@ PATHS: dict[Right, tuple[str, ...]] = {
         "POST /api/exchanges/{vhost}/{exchange}/publish",
         "POST /api/queues/{vhost}/{queue}/get",
         "GET /api/leveret/queues/{vhost}/{queue}/browse",
+        "GET /api/leveret/exchanges/{vhost}/{exchange}/delayed",
+        "DELETE /api/leveret/exchanges/{vhost}/{exchange}/delayed/{message}",
         "POST /api/leveret/queues/{vhost}/{queue}/redrive",
         "GET /api/leveret/queues/{vhost}/{queue}/group",
     ),

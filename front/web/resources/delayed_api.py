@@ -1,0 +1,55 @@
+"""Paths of Leveret's own for delayed messages: which wait in an exchange, and to cancel one of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from broker.pending import Pending
+from broker.session.delayed_messages import DelayedMessage
+from broker.session.session import Session
+from front.web.handlers import WebFront
+from front.web.http.refusals import bad_request
+from front.web.http.request import Request, Response, json_response
+from front.web.resources.browsing_api import LIMIT_DEFAULT, TRUNCATE_DEFAULT, browsed_view, number_asked
+from front.web.router import WebRouter
+from front.web.security.access import Right
+
+DUE, PUBLISHED = "due", "published"
+
+
+class DelayedApi:
+    """See the module."""
+
+    def __init__(self, front: WebFront) -> None:
+        self._front = front
+
+    def add_routes(self, router: WebRouter) -> None:
+        path = "/api/leveret/exchanges/{vhost}/{exchange}/delayed"
+        router.add("GET", path, self._get, Right.VHOST)
+        router.add("DELETE", path + "/{message}", self._delete, Right.VHOST)
+
+    async def _get(self, request: Request, vhost: str, exchange: str) -> Response:
+        """`limit` messages: by `order`, those that are due next, or those published behind the one with the id `after`."""
+        truncate = number_asked(request, "truncate", TRUNCATE_DEFAULT)
+        with self._front.visit(request, vhost) as session:
+            found = await self._front.done(_waiting(session, exchange, request))
+        return json_response([delayed_view(one, truncate) for one in found])
+
+    async def _delete(self, request: Request, vhost: str, exchange: str, message: str) -> Response:
+        with self._front.visit(request, vhost) as session:
+            await self._front.done(session.delayed.cancel(exchange, message, request.now))
+        return Response(204)
+
+
+def _waiting(session: Session, exchange: str, request: Request) -> Pending[list[DelayedMessage]]:
+    limit, after = number_asked(request, "limit", LIMIT_DEFAULT), request.asked("after")
+    order = request.asked("order") or (PUBLISHED if after else DUE)
+    if order == PUBLISHED:
+        return session.delayed.published_after(exchange, after or "", limit, request.now)
+    if order != DUE or after:
+        raise bad_request(f"'order' is '{DUE}', or '{PUBLISHED}' which 'after' goes with, not {order!r}")
+    return session.delayed.next_due(exchange, limit, request.now)
+
+
+def delayed_view(one: DelayedMessage, truncate: int) -> dict[str, Any]:
+    return {"id": one.id, "due_ms": one.due_ms, **browsed_view(one.message, truncate)}
