@@ -28,8 +28,9 @@ from broker.background_work import BackgroundWork
 from broker.broker import Authenticator, Broker, TokenLogins
 from broker.catalog.catalog import Catalog, default_commands
 from broker.catalog.commands.catalog_commands import AddNode, Command, JoinNode, NodeStarted, SetClusterId
-from broker.catalog.commands.metadata_entry import ENTRY_NEWEST, WhenAndWho
+from broker.catalog.commands.metadata_entry import ENTRY_DELAYS, ENTRY_NEWEST, WhenAndWho
 from broker.catalog.holding_queues import HoldingMetadata
+from broker.catalog.known_by_all import KnownByAll
 from broker.history_level import HistoryLevel
 from broker.pending import Pending
 from broker.records import NodeRecord, QueueRecord
@@ -204,7 +205,11 @@ class Kernel:
         self.broker = broker = self._parts.broker(
             node=place.name,
             catalog=metadata.catalog,
-            metadata=HoldingMetadata(PlacingMetadata(metadata, self.places), metadata.catalog, place.name),
+            metadata=KnownByAll(
+                HoldingMetadata(PlacingMetadata(metadata, self.places), metadata.catalog, place.name),
+                metadata.catalog,
+                lambda: metadata.entry_versions.behind(ENTRY_DELAYS),
+            ),
             authenticator=authenticator,
             turns=turns,
             tick_at=self._tick_broker_at,

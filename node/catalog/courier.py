@@ -179,7 +179,7 @@ class Courier:
     def _take_batch(self) -> list[bytes]:
         entries: list[bytes] = []
         size = 0
-        tells = self._writable() > ENTRY_OLDEST
+        version = self._writable()
         while self._unsent and (not entries or size + len(self._unsent[0].command) <= BATCH_BYTES_MAX):
             submission = self._unsent.popleft()
             if not submission.number:
@@ -188,7 +188,8 @@ class Courier:
                 self._next_number += 1
             self._sent.append(submission)
             origin = Origin(self._node, self._incarnation, submission.number, submission.previous)
-            entries.append(encode_entry(origin, submission.command, submission.said if tells else None))
+            said = submission.said if version > ENTRY_OLDEST else None
+            entries.append(encode_entry(origin, submission.command, said, version))
             size += len(entries[-1])
         return entries
 

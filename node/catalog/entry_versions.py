@@ -29,6 +29,12 @@ class EntryVersions:
         """An entry of this version is in the log."""
         self._writable = max(self._writable, version)
 
+    def behind(self, version: int) -> list[str]:
+        """Nodes of which it is not known that they read entries of this version."""
+        if self.writable() >= version:
+            return []
+        return [one.name for one in self._catalog.nodes.values() if self.told(one.number, one.incarnation) < version]
+
     def writable(self) -> int:
         if self._writable < ENTRY_NEWEST:
             told = [self.told(one.number, one.incarnation) for one in self._catalog.nodes.values()]

@@ -3,18 +3,19 @@
 Little endian:
 
     offset  size  field
-         0     1  version      1, or 2 with time_ms and actor
+         0     1  version      1, or from 2 on with time_ms and actor
          1     4  node         that submitted it
          5     8  incarnation  of its process
         13     8  number       of the command; grows with each that this process sends
         21     8  previous     the number of the one that it sent before this; 0: it is the first
-        29     8  time_ms      of version 2: when it was submitted, since 1970 by the clock of the node
-        37     4  actor        of version 2: for whom, as the log of the node names it (storage/history/name_records.py);
+        29     8  time_ms      from version 2 on: when it was submitted, since 1970 by the clock of the node
+        37     4  actor        from version 2 on: for whom, as the log of the node names it (storage/history/name_records.py);
                                0: for the node itself, or for somebody whom it does not name
         29 or 41  the command, as broker/catalog/commands/catalog_commands.py writes it
 
-Nothing depends on time and actor: they are for those who read the log later. Which version is written says
-node/catalog/entry_versions.py.
+Nothing depends on time and actor: they are for those who read the log later. Version 3 looks as 2: who reads it knows
+exchanges of the type x-delayed-message, too, and none is declared before all nodes do (broker/catalog/known_by_all.py).
+Which version is written says node/catalog/entry_versions.py.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from broker.catalog.commands.catalog_commands import Command, UnknownVersion, de
 
 METADATA_GROUP = 1  # the Raft group whose log it is
 ENTRY_OLDEST = 1
-ENTRY_NEWEST = 2
+ENTRY_DELAYS = 3  # the version with which exchanges may delay messages
+ENTRY_NEWEST = 3
 
 _ENTRY = Struct("<BIQQQ")
 _WHEN_AND_WHO = Struct("<QI")  # behind it, from version 2 on
@@ -49,11 +51,11 @@ class WhenAndWho(NamedTuple):
     actor: int  # 0: the node itself, or nobody that its log names
 
 
-def encode_entry(origin: Origin, command: bytes, said: WhenAndWho | None = None) -> bytes:
-    """Of version 2 if it says when and for whom, else of version 1."""
+def encode_entry(origin: Origin, command: bytes, said: WhenAndWho | None = None, version: int = ENTRY_NEWEST) -> bytes:
+    """Of this version if it says when and for whom, else of version 1."""
     if said is None:
         return _ENTRY.pack(ENTRY_OLDEST, *origin) + command
-    return _ENTRY.pack(ENTRY_NEWEST, *origin) + _WHEN_AND_WHO.pack(*said) + command
+    return _ENTRY.pack(version, *origin) + _WHEN_AND_WHO.pack(*said) + command
 
 
 def decode_entry(data: bytes) -> tuple[Origin, Command]:

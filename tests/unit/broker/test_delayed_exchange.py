@@ -12,6 +12,7 @@ from broker.catalog.catalog import Catalog, default_commands
 from broker.catalog.commands import catalog_commands as commands
 from broker.catalog.definitions.definitions_writer import exported_vhost
 from broker.catalog.holding_queues import HoldingMetadata
+from broker.catalog.known_by_all import KnownByAll
 from broker.errors import AccessRefused, BrokerError, PreconditionFailed
 from broker.exchanges.delayed_exchange import DELAY_MS_MAX, delay_ms_of
 from broker.pending import Pending
@@ -35,7 +36,9 @@ class Declared:
     def __init__(self) -> None:
         self.catalog = Catalog()
         self.kept = CatalogAtOnce(self.catalog)
-        self.metadata = HoldingMetadata(self.kept, self.catalog, "n1")
+        self.behind: list[str] = []  # nodes that may be of an earlier version
+        holding = HoldingMetadata(self.kept, self.catalog, "n1")
+        self.metadata = KnownByAll(holding, self.catalog, lambda: self.behind)
         for command in default_commands("hash"):
             self.kept.submit(command)
         self.done(self.later())
@@ -65,6 +68,16 @@ def answer(pending: Pending[Any]) -> BrokerError | None:
 @pytest.fixture
 def declared() -> Declared:
     return Declared()
+
+
+def test_none_is_declared_while_a_node_may_not_know_the_type_and_what_is_declared_stays(declared: Declared) -> None:
+    declared.behind.append("n3")
+    declared.done(declared.later())  # that is there
+    another = commands.DeclareExchange(ExchangeRecord("/", "another", "x-delayed-message", arguments=DIRECT))
+    assert "it is not known that n3 do: start and update" in declared.refused(another)
+    assert declared.catalog.queue("/", "amq.delayed.another") is None
+    declared.behind.clear()
+    declared.done(another)
 
 
 def props_of(**headers: Any) -> bytes:

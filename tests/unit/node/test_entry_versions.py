@@ -111,6 +111,22 @@ def test_nothing_is_taken_for_granted_of_an_empty_catalog_or_another_process() -
     assert versions.writable() == ENTRY_NEWEST, "nobody joins who does not read it"
 
 
+def test_nodes_that_may_not_read_a_version_are_named_until_all_are_known_to() -> None:
+    catalog = Catalog()
+    versions = EntryVersions(catalog)
+    told: dict[NodeId, int] = {}
+    versions.told = lambda node, incarnation: told.get(node, ENTRY_OLDEST)
+    for number in range(3):
+        catalog.apply(AddNode(NodeRecord(f"n{number}", number, 1, f"n{number}:1")))
+    first, second, third = (node.number for node in catalog.nodes.values())
+    told |= {first: ENTRY_NEWEST, second: ENTRY_NEWEST - 1}
+    assert (versions.behind(ENTRY_NEWEST), versions.behind(ENTRY_NEWEST - 1)) == (["n1", "n2"], ["n2"])
+    told |= {second: ENTRY_NEWEST, third: ENTRY_NEWEST}
+    assert versions.behind(ENTRY_NEWEST) == []
+    told.clear()
+    assert versions.behind(ENTRY_NEWEST) == [], "it has been seen that all read it"
+
+
 def test_a_version_that_only_others_know_is_not_written() -> None:
     versions = EntryVersions(Catalog())
     versions.met(ENTRY_NEWEST + 1)

@@ -111,7 +111,7 @@ def test_what_is_in_the_catalog_already_changes_nothing() -> None:
 
 def test_an_entry_of_a_later_version_is_no_entry() -> None:
     machine = CatalogMachine(Catalog(), Position())
-    for data in (b"", b"\x02" + bytes(39), b"\x03" + bytes(60), encode_entry(Origin(1, 1, 1, 0), b"\x01")):
+    for data in (b"", b"\x02" + bytes(39), b"\x04" + bytes(60), encode_entry(Origin(1, 1, 1, 0), b"\x01")):
         with pytest.raises(UnknownVersion):
             machine.apply([Entry(1, 1, 0, data)])
 

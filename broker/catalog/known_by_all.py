@@ -1,0 +1,50 @@
+"""What only nodes of this version know of is declared once all nodes of the cluster do.
+
+A door before the metadata's. A node of an earlier version could not go on with what the catalog says then, or would take it for
+something else than the others. Which nodes know it they tell each other (node/catalog/entry_versions.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from broker.catalog.catalog import Catalog
+from broker.catalog.commands.catalog_commands import Command, DeclareExchange
+from broker.catalog.commands.metadata import Metadata, OnApplied
+from broker.errors import PreconditionFailed
+from broker.exchanges.delayed_exchange import DELAYED_KIND
+from broker.pending import Pending
+
+
+class KnownByAll:
+    """See the module. Fulfils Metadata."""
+
+    def __init__(self, metadata: Metadata, catalog: Catalog, behind: Callable[[], Sequence[str]]) -> None:
+        """`behind`: names of nodes of which it is not known that they are of this version."""
+        self._metadata = metadata
+        self._catalog = catalog
+        self._behind = behind
+
+    def submit(self, command: Command) -> Pending[Any]:
+        newer = self._newer(command)
+        behind = self._behind() if newer else ()
+        if behind:
+            return Pending.failed(
+                PreconditionFailed(
+                    f"{newer} can be declared once all nodes know of them, and it is not known that {', '.join(behind)} "
+                    "do: start and update these nodes, or have those that are gone forgotten"
+                )
+            )
+        return self._metadata.submit(command)
+
+    def subscribe(self, on_applied: OnApplied) -> None:
+        self._metadata.subscribe(on_applied)
+
+    def _newer(self, command: Command) -> str:
+        """What this asks for that earlier versions do not know; empty: nothing that is not there already."""
+        match command:
+            case DeclareExchange(record) if record.kind == DELAYED_KIND:
+                there = self._catalog.exchange(record.vhost, record.name) is not None
+                return "" if there else f"exchanges of the type {DELAYED_KIND}"
+        return ""
