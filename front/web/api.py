@@ -19,7 +19,7 @@ from broker.records import UserRecord
 from front.answers import answered
 from front.cluster_shovels import ClusterShovels
 from front.node_ports import ClusterPort, LogTailPort, MessageLivesPort, MetricsPort, QueueMembersPort
-from front.web.everywhere import Everywhere, OtherNodes
+from front.web.everywhere import Everywhere
 from front.web.handlers import WebFront
 from front.web.http.compression import compressed
 from front.web.http.refusals import http_error

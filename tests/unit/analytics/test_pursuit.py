@@ -206,9 +206,9 @@ def test_a_message_of_a_lower_term_counts_where_its_log_goes_on(tmp_path: Path) 
     """The leader of term 2 had no followers, that of term 3 has the entry of term 1."""
     older, replaced = enqueued(0, message("m0")), enqueued(0, message("m1"))
     log(tmp_path / "n1", 1, entries(1, 2, replaced), entries(1, 1, older), entries(2, 3, CONSUMED))
-    (one,) = pursued(tmp_path, MessageId("m1")).messages
+    (one,) = pursued(tmp_path, TextProperty("message_id", "m1")).messages
     assert (one.steps, one.unknown) == ([], REPLACED)
-    (one,) = pursued(tmp_path, MessageId("m0")).messages
+    (one,) = pursued(tmp_path, TextProperty("message_id", "m0")).messages
     assert ([known.step.what for known in one.steps], one.unknown) == (["delivered"], None)
 
 

@@ -69,6 +69,8 @@ class FakeBroker:
         self.totals = Totals(connections_opened=5, connections_closed=3, queues_deleted=1)
         self.raised: list[Any] = []
         self.dead_letters_too_large = 2
+        self.rates = SimpleNamespace(holding=0, held_total=0)
+        self.tracer = SimpleNamespace(traced=0, dropped=0)
         self.audit = Audit(note=lambda line: None, warn=lambda line: None)
         self.alarms = SimpleNamespace(raised=lambda: self.raised)
         amqp = SimpleNamespace(protocol="AMQP 0-9-1", publishes=True, name="one", vhost="/", statistics=dict)
