@@ -274,6 +274,11 @@ class ClassicQueue:
     def accounted_here(self) -> bool:
         return True
 
+    @property
+    def is_starving(self) -> bool:
+        waiting = self._consumers.waiting() if not self.ready_count else None
+        return waiting is not None and waiting.priority >= 0
+
     def counts(self) -> QueueStatistics:
         figures = self._figures
         figures.ready, figures.unacknowledged = self.ready_count, self.out.count

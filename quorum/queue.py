@@ -316,6 +316,13 @@ class QuorumQueue(Owner):
     def accounted_here(self) -> bool:
         return self.route.leads
 
+    @property
+    def is_starving(self) -> bool:
+        if self.leading is None or self.member is None or self.ready_count:
+            return False
+        priority = self.member.machine.state.consumers.waiting_priority
+        return priority is not None and priority >= 0
+
     def counts(self) -> QueueStatistics:
         return fill_in_counts(self._figures, self)
 

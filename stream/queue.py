@@ -354,6 +354,10 @@ class StreamQueue:
     def accounted_here(self) -> bool:
         return self.route.leads
 
+    @property
+    def is_starving(self) -> bool:
+        return False  # its consumers read what is there, whoever else does
+
     def counts(self) -> QueueStatistics:
         found = self._statistics
         found.published, found.ready = self.publishing.published, self.ready_count

@@ -386,7 +386,8 @@ _POLICY_CHECKS: dict[str, Check] = {
     "initial-cluster-size": _positive,
     "target-group-size": _positive,
 }
-_POLICY_TEXTS = ("alternate-exchange", "dead-letter-exchange", "federation-upstream", "federation-upstream-set")
+FEDERATION_KEYS = frozenset({"federation-upstream", "federation-upstream-set", "federation-upstream-pattern"})
+_POLICY_TEXTS = frozenset({"alternate-exchange", "dead-letter-exchange"}) | FEDERATION_KEYS
 _NOT_IN_POLICIES = ("max-priority", "single-active-consumer")
 OPERATOR_KEYS = frozenset(
     {
@@ -400,6 +401,9 @@ def check_policy_definition(what: str, definition: Mapping[str, Any], operator: 
     """Raises PreconditionFailed naming the first key that is unknown here or has an impossible value."""
     if not definition:
         raise PreconditionFailed(f"{what}: the definition is empty")
+    federating = sorted(FEDERATION_KEYS & definition.keys())
+    if len(federating) > 1:
+        raise PreconditionFailed(f"{what}: {' and '.join(federating)} cannot be set together")
     for key, value in definition.items():
         if operator and key not in OPERATOR_KEYS:
             raise PreconditionFailed(f"{what}: '{key}' cannot be set by an operator policy")

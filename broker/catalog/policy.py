@@ -87,6 +87,10 @@ def check_policy(record: PolicyRecord, pattern_length_max: int) -> None:
         raise PreconditionFailed(f"{what}: apply-to is one of {', '.join(_APPLY_TO)}, not '{record.apply_to}'")
     check_pattern(what, record.pattern, pattern_length_max)
     check_policy_definition(what, record.definition, record.operator)
+    if "federation-upstream-pattern" in record.definition:
+        check_pattern(
+            f"{what}: federation-upstream-pattern", record.definition["federation-upstream-pattern"], pattern_length_max
+        )
 
 
 def applying(policies: Iterable[PolicyRecord], kind: str, name: str) -> PolicyRecord | None:

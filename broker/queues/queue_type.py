@@ -204,6 +204,11 @@ class Queue(Protocol):
     def accounted_here(self) -> bool:
         """Whether this node adds the queue's messages to its sums: one node of the cluster at most does, its home or leader."""
 
+    @property
+    def is_starving(self) -> bool:
+        """Whether it is empty and a consumer with a priority of 0 or more could be given a message now. Only its home or leader
+        knows; False elsewhere."""
+
     def counts(self) -> QueueStatistics:
         """The statistics of which only messages and traffic are up to date, for those who look at very many queues."""
 

@@ -128,6 +128,10 @@ class ReplyQueue:
     def accounted_here(self) -> bool:
         return True
 
+    @property
+    def is_starving(self) -> bool:
+        return False
+
     def counts(self) -> QueueStatistics:
         return self.statistics()
 

@@ -226,6 +226,10 @@ class RemoteQueue:
     def accounted_here(self) -> bool:
         return False
 
+    @property
+    def is_starving(self) -> bool:
+        return False
+
     def counts(self) -> QueueStatistics:
         return self.figures
 

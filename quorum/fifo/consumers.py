@@ -189,6 +189,11 @@ class MachineConsumers:
         """Whether something that is ready would be handed out."""
         return bool(self._priorities)
 
+    @property
+    def waiting_priority(self) -> int | None:
+        """The highest of those that have room; None: nobody has."""
+        return self._priorities[-1] if self._priorities else None
+
     def may_receive(self, consumer: MachineConsumer) -> bool:
         """Whether it is given messages as long as it has room."""
         return (

@@ -310,6 +310,10 @@ class MemoryQueue:
     def accounted_here(self) -> bool:
         return True
 
+    @property
+    def is_starving(self) -> bool:
+        return not self._ready and any(one.room() and one.priority >= 0 for one in self._consumers)
+
     def counts(self) -> QueueStatistics:
         return self.statistics()
 

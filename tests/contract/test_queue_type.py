@@ -444,6 +444,23 @@ def test_a_consumer_of_higher_priority_that_cannot_be_written_to_does_not_hold_u
     assert (high.bodies, low.bodies) == ([], [b"a"])
 
 
+def test_a_queue_starves_while_it_is_empty_and_an_own_consumer_has_room(world: World) -> None:
+    """Consumers below priority 0 take messages to another cluster, and do not count."""
+    queue = world.queue()
+    world.consumer(queue, "far", prefetch=10, priority=-1)
+    world.turn()
+    assert not queue.is_starving
+    consumer, taker = world.consumer(queue, "own", prefetch=1)
+    world.turn()
+    assert queue.is_starving == queue.accounted_here
+    world.publish(queue, b"a")
+    world.turn()
+    assert (taker.bodies, queue.is_starving) == ([b"a"], False)
+    world.settle_all(consumer, taker)
+    world.turn()
+    assert queue.is_starving == queue.accounted_here
+
+
 def test_cancelling_leaves_what_is_out_with_the_client(world: World) -> None:
     queue = world.queue()
     consumer, taker = world.consumer(queue)
