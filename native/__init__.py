@@ -1,4 +1,4 @@
-"""Pure functions over buffers, each written twice.
+"""Pure functions over buffers, and one thread, each written twice.
 
 `x.py` is the definition: it documents, it is what the tests mean, and it runs where nothing could be compiled.
 `_x.pyx` is its compiled twin, and `native.x` hands out whichever is there:
@@ -17,6 +17,7 @@
     index_ranges   ascending columns of numbers -> their union as ranges
     log_columns    a piece of a log -> its records, publishes and settlements as columns
     message_columns  contents -> their messages and what their properties say, as columns
+    write_thread   no function: a thread that writes and syncs, defined in storage/wal/write_thread.py as it does I/O
 
 The environment variable LEVERET_KERNELS chooses: "plain", "compiled" (then a missing twin is an error), or "auto".
 """
@@ -29,7 +30,7 @@ from types import ModuleType
 
 KERNELS = (
     "frame_split", "stream_publish", "deliver", "offsets", "amqp10_items", "content", "crc32c", "crc32", "record_scan",
-    "sequence_set", "index_ranges", "log_columns", "message_columns",
+    "sequence_set", "index_ranges", "log_columns", "message_columns", "write_thread",
 )  # fmt: skip
 
 _WANTED = os.environ.get("LEVERET_KERNELS", "auto") or "auto"

@@ -10,9 +10,16 @@ list, make_dir, sync_dir) may raise NoDescriptors. Nothing is durable before `sy
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 Buffer = bytes | bytearray | memoryview
+
+
+class SystemFile(NamedTuple):
+    """What the operating system knows an open file by."""
+
+    descriptor: int
+    path: str
 
 
 class File(Protocol):
@@ -24,6 +31,10 @@ class File(Protocol):
         Raises DiskFull when there is no room; a part of the bytes may have been written then.
         Raises DiskFailed when the device fails; nothing is known about these bytes then.
         """
+
+    def system_file(self) -> SystemFile | None:
+        """For a thread that is to write and sync it with calls of its own, while this handle is open. If that finds no room,
+        `write_at` is to be tried, which may make some. None where all calls must pass here, as with a simulated file."""
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes; fewer only where the file ends. Sees every write that has returned, synced or not."""

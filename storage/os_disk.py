@@ -1,7 +1,7 @@
 """The real Disk: files below one directory of the operating system. The contract is in storage/disk.py.
 
-Files are 0600 and directories 0700: messages are private to the broker. Syscalls here release the interpreter lock, so the
-log's thread can wait for the device while the event loop goes on.
+Files are 0600 and directories 0700: messages are private to the broker. Syscalls here release the interpreter lock, so other
+threads can wait for the device while the event loop goes on.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from storage.disk import Buffer, File
+from storage.disk import Buffer, File, SystemFile
 from storage.errors import DirectoryInUse, DiskFailed, DiskFull, NoDescriptors, StorageError
 from storage.spare_descriptors import NONE_LEFT, SPARE_COUNT, SpareDescriptors
 
 LINKS_REFUSED = frozenset((errno.EPERM, errno.EMLINK, errno.EXDEV, errno.EOPNOTSUPP, errno.ENOSYS))
+WROTE_NOTHING = "the system wrote nothing and gave no reason"
 PARTS_PER_CALL_MAX = 1024  # IOV_MAX of Linux: more buffers than this in one call are refused
 
 
@@ -28,16 +29,39 @@ def _as_disk_errors(what: str, name: str) -> Iterator[None]:
     except (FileNotFoundError, FileExistsError):
         raise
     except OSError as error:
-        raise _disk_error(error, what, name) from error
+        raise disk_error(error, what, name) from error
 
 
-def _disk_error(error: OSError, what: str, name: str) -> StorageError:
+def disk_error(error: OSError, what: str, name: str) -> StorageError:
+    """The error of the contract for one of the system's."""
     text = f"cannot {what} {name}: {error.strerror or error}"
     if error.errno in NONE_LEFT:
         return NoDescriptors(text)  # whatever it was, it needed one before it did anything
     if error.errno in (errno.ENOSPC, errno.EDQUOT) and what != "fsync":
         return DiskFull(text)
     return DiskFailed(text)  # fsync too: where room is found late, written pages are dropped for want of it
+
+
+def write_parts(descriptor: int, offset: int, parts: Sequence[Buffer]) -> None:
+    """Write all of them one behind the other. Raises OSError; a part of the bytes may have been written then."""
+    for first in range(0, len(parts), PARTS_PER_CALL_MAX):
+        offset += _write_group(descriptor, offset, parts[first : first + PARTS_PER_CALL_MAX])
+
+
+def _write_group(descriptor: int, offset: int, parts: Sequence[Buffer]) -> int:
+    wanted = sum(map(len, parts))
+    written = os.pwritev(descriptor, parts, offset)
+    if written == wanted:
+        return wanted
+    # A short write is rare (a full disk, a signal, 2 GiB): go on with the rest as one buffer, so the next call
+    # either continues or says what is wrong.
+    rest = memoryview(b"".join(parts))
+    while written < wanted:
+        count = os.pwrite(descriptor, rest[written:], offset + written)
+        if count == 0:
+            raise OSError(WROTE_NOTHING)
+        written += count
+    return wanted
 
 
 class OsFile:
@@ -50,25 +74,12 @@ class OsFile:
 
     def write_at(self, offset: int, parts: Sequence[Buffer]) -> None:
         try:
-            for first in range(0, len(parts), PARTS_PER_CALL_MAX):
-                offset += self._write_group(offset, parts[first : first + PARTS_PER_CALL_MAX])
+            write_parts(self._descriptor, offset, parts)
         except OSError as error:  # here and in `sync` without `_as_disk_errors`: each commit passes here
-            raise _disk_error(error, "write", self._path) from error
+            raise disk_error(error, "write", self._path) from error
 
-    def _write_group(self, offset: int, parts: Sequence[Buffer]) -> int:
-        wanted = sum(map(len, parts))
-        written = os.pwritev(self._descriptor, parts, offset)
-        if written == wanted:
-            return wanted
-        # A short write is rare (a full disk, a signal, 2 GiB): go on with the rest as one buffer, so the next call
-        # either continues or says what is wrong.
-        rest = memoryview(b"".join(parts))
-        while written < wanted:
-            count = os.pwrite(self._descriptor, rest[written:], offset + written)
-            if count == 0:
-                raise OSError(errno.EIO, "the system wrote nothing and gave no reason")
-            written += count
-        return wanted
+    def system_file(self) -> SystemFile:
+        return SystemFile(self._descriptor, self._path)
 
     def read_at(self, offset: int, size: int) -> bytes:
         with _as_disk_errors("read", self._path):
@@ -87,14 +98,14 @@ class OsFile:
             return os.sendfile(socket, self._descriptor, offset, size)
         except OSError as error:
             if error.errno == errno.EIO:  # all others are the socket's
-                raise _disk_error(error, "read", self._path) from error
+                raise disk_error(error, "read", self._path) from error
             raise
 
     def sync(self) -> None:
         try:
             os.fdatasync(self._descriptor)
         except OSError as error:
-            raise _disk_error(error, "fsync", self._path) from error
+            raise disk_error(error, "fsync", self._path) from error
 
     def truncate(self, size: int) -> None:
         with _as_disk_errors("truncate", self._path):
@@ -208,7 +219,7 @@ class OsDisk:
         except OSError as error:
             if error.errno in LINKS_REFUSED:
                 return False
-            raise _disk_error(error, "link", self.path(new)) from error
+            raise disk_error(error, "link", self.path(new)) from error
         return True
 
     def delete(self, name: str) -> None:

@@ -12,28 +12,37 @@ one is being written the next gathers, and starts the moment the first is durabl
     postponed   `_postponed`       joins; notes `_scheduled`     flush_lazy on a tick                        -> writing
     failed      never durable      raises DiskFailed             nothing: for as long as the process lives
 
-There are two threads: the event loop, and the log's own (wal/thread.py), which runs jobs in order: write a commit, prepare a
-slice of the next file, delete released files. The loop writes a small commit itself, as handing it to the thread and back costs
-more than the fsync of a fast disk; `commit_inline_bytes_max` says what is small. The thread writes large ones, those that need
-a file that is not ready, those without a waiter, and small ones too while fsyncs take long (wal/fsync_times.py). Then only
-what waits for the disk is held up. With None there is no thread: everything happens in the order of the calls, as simulations
+There are three threads:
+
+- The event loop. It writes a small commit itself, as handing it over and being told costs more than the fsync of a fast disk;
+  `commit_inline_bytes_max` says what is small.
+- The commit thread (wal/commit_thread.py), which never needs the interpreter. It writes large commits, those without a waiter,
+  and small ones too while fsyncs take long (wal/fsync_times.py): then only what waits for the disk is held up.
+- The log's thread (wal/thread.py), which runs jobs in order: prepare a slice of the next file, delete released files, and
+  write a commit whose file is not ready yet, or for which the commit thread found no room.
+
+With None for `commit_inline_bytes_max` there is the loop alone: everything happens in the order of the calls, as simulations
 need it.
 
     owner               fields
     loop                the core, and all fields of LogWriter
-    thread              of WalFiles: the new file, the files to be deleted; `ready` and `short_of_room`, which the loop reads;
+    log's thread        of WalFiles: the new file, the files to be deleted; `ready` and `short_of_room`, which the loop reads;
                         `delete_again`, which the loop resets when it submits another attempt
     who writes it       the sealed commit: there is one in flight at most. It does not change any more, so the loop may read its
-                        payloads meanwhile. The loop writes one only if its file is ready, so the thread is done with that file
-    both                of WalFiles: open files: the thread adds those it made, the loop those it reads. `broken`: set by either
+                        payloads meanwhile. The loop and the commit thread write one only if its file is ready, so the log's
+                        thread is done with that file
+    loop, log's thread  of WalFiles: open files: the thread adds those it made, the loop those it reads. `broken`: set by either
 
-    loop -> thread      LogThread.submit
-    thread -> loop      LogThread.report: _finish_commit, _fail. `commit_now` and `close` block until it comes
+    loop -> log's thread      LogThread.submit
+    log's thread -> loop      LogThread.report: _finish_commit, _fail. `commit_now` and `close` block until it comes
+    loop -> commit thread     CommitThread.begin
+    commit thread -> loop     a descriptor becomes readable: _finish_beside. `commit_now` and `close` block until it does
 
 Failure: whichever thread's operation failed sets `broken` first, so that jobs behind it do nothing; then `_fail` runs on the
-loop. From then on every append raises DiskFailed. `on_failed` is called once, and what was in flight is never reported durable.
+loop, which sets it for the commit thread. From then on every append raises DiskFailed. `on_failed` is called once, and what was
+in flight is never reported durable, also if another thread's failure came while it was written.
 
-Stop: `close` commits what is left and ends the thread behind the jobs it has; the loop owns all fields then.
+Stop: `close` commits what is left and ends the threads behind what they have; the loop owns all fields then.
 
 A shortage ends nothing. A commit that finds no file descriptor is postponed; released files that could not be deleted are tried
 again on a later tick. Where there is no room to reserve the next file, publishers are to be held (`short_of_room`): half a file
@@ -49,10 +58,11 @@ from contextlib import suppress
 from typing import Any
 
 from storage.disk import Buffer, Disk, File
-from storage.errors import Corrupt, DiskFailed, NoDescriptors, StorageError
+from storage.errors import Corrupt, DiskFailed, DiskFull, NoDescriptors, StorageError
 from storage.names import log_file
 from storage.record import HEADER_BYTES, PAYLOAD_BYTES_MAX, scan
 from storage.record_reader import must_be_of
+from storage.wal.commit_thread import CommitThread, WatchingLoop
 from storage.wal.facts import LogFacts
 from storage.wal.files import LogKeeper, WalFiles
 from storage.wal.fsync_times import FsyncTimes
@@ -101,8 +111,11 @@ class LogWriter:
         self._file_commits = 0  # in the file that is written
         self._written_bytes = 0
         self._thread: LogThread | None = None
+        self._commit_thread: CommitThread | None = None
         if commit_inline_bytes_max is not None:
+            assert isinstance(loop, WatchingLoop), f"{loop!r} cannot say when a commit thread has written"
             self._thread = LogThread(loop, self._crashed)
+            self._commit_thread = CommitThread(self._files, loop, self._finish_beside)
             self._prepare_ahead(core.file_number)
 
     # what callers use
@@ -271,6 +284,9 @@ class LogWriter:
             if self._core.unmarked:
                 self.commit_now()
         thread = self._thread
+        if self._commit_thread is not None:
+            self._commit_thread.stop()
+            self._commit_thread = None
         if thread is not None:
             thread.stop()
             self._thread = None  # not before: its last jobs still submit and report
@@ -309,11 +325,26 @@ class LogWriter:
         return self._small_commits.are_short()
 
     def _dispatch(self, commit: Commit, inline: bool) -> None:
-        """Write the commit here, or in the thread: always there while it may be busy making the very file."""
+        """Write the commit here, or in a thread: in the log's while that may be busy making the very file."""
         if self._thread is None or (inline and commit.file_number <= self._files.ready):
             self._finish_commit(commit, self._try_to_write(commit))
-        else:
+        elif not self._begun_beside(commit):
             self._thread.submit(lambda: self._write_and_report(commit))
+
+    def _begun_beside(self, commit: Commit) -> bool:
+        """Whether the commit thread took it, or found that it cannot be written."""
+        try:
+            return self._commit_thread is not None and self._commit_thread.begin(commit)
+        except StorageError as error:
+            self._finish_commit(commit, error)
+            return True
+
+    def _finish_beside(self, commit: Commit, outcome: float | StorageError) -> None:
+        """What the commit thread finds no room for is the log's thread's: its calls have an archive give way."""
+        if isinstance(outcome, DiskFull) and self._thread is not None:
+            self._thread.submit(lambda: self._write_and_report(commit))
+        else:
+            self._finish_commit(commit, outcome)
 
     def _seal(self) -> Commit:
         self._scheduled = False
@@ -421,7 +452,9 @@ class LogWriter:
     def _wait_for_commit(self) -> None:
         attempts = 0
         while self._core.commits.in_flight is not None and self._core.commits.failed is None:
-            if self._postponed is None:
+            if self._commit_thread is not None and self._commit_thread.is_writing:
+                self._commit_thread.wait()
+            elif self._postponed is None:
                 assert self._thread is not None, "a commit is in flight, and there is no thread that writes it"
                 self._thread.wait()
             elif attempts < POSTPONED_ATTEMPTS_MAX:

@@ -39,6 +39,7 @@ CYCLE_TIMEOUT_S = 60.0
 TINY = """
 [log]
 file_bytes_max = 262_144
+commit_inline_bytes_max = 0
 [classic]
 store_file_bytes_max = 65_536
 compaction_interval_ms = 50

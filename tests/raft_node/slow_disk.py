@@ -19,6 +19,9 @@ class SlowFile:
     def write_at(self, offset: int, parts: Sequence[Buffer]) -> None:
         self._file.write_at(offset, parts)
 
+    def system_file(self) -> None:
+        """Whatever writes it otherwise would not wait."""
+
     def read_at(self, offset: int, size: int) -> bytes:
         return self._file.read_at(offset, size)
 

@@ -205,6 +205,9 @@ class SimFile:
             raise DiskFull(f"cannot write {self._name}: simulated ENOSPC")
         self._inode.write(offset, data)
 
+    def system_file(self) -> None:
+        """No system knows it."""
+
     def read_at(self, offset: int, size: int) -> bytes:
         if self._call("read") is not None:
             raise DiskFailed(f"cannot read {self._name}: simulated EIO")
