@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from broker.catalog.catalog import Catalog
-from broker.catalog.commands.catalog_commands import Command, DeclareExchange
+from broker.catalog.commands.catalog_commands import Command, DeclareExchange, PutPolicy
 from broker.catalog.commands.metadata import Metadata, OnApplied
+from broker.catalog.mirroring import MIRRORING_KEYS
 from broker.errors import PreconditionFailed
 from broker.exchanges.delayed_exchange import DELAYED_KIND
 from broker.pending import Pending
@@ -47,4 +48,6 @@ class KnownByAll:
             case DeclareExchange(record) if record.kind == DELAYED_KIND:
                 there = self._catalog.exchange(record.vhost, record.name) is not None
                 return "" if there else f"exchanges of the type {DELAYED_KIND}"
+            case PutPolicy(record) if not MIRRORING_KEYS.isdisjoint(record.definition):
+                return "policies with ha-mode and other keys of mirroring"
         return ""

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from broker.catalog.arguments import OLD_LEADER_LOCATORS, arguments_of_kind, check_policy_definition
+from broker.catalog.mirroring import MIRRORING_KEYS, check_mirroring
 from broker.catalog.patterns import check_pattern, matches
 from broker.errors import PreconditionFailed
 from broker.records import PolicyRecord, QueueRecord
@@ -86,11 +87,17 @@ def check_policy(record: PolicyRecord, pattern_length_max: int) -> None:
     if record.apply_to not in _APPLY_TO:
         raise PreconditionFailed(f"{what}: apply-to is one of {', '.join(_APPLY_TO)}, not '{record.apply_to}'")
     check_pattern(what, record.pattern, pattern_length_max)
-    check_policy_definition(what, record.definition, record.operator)
     if "federation-upstream-pattern" in record.definition:
         check_pattern(
             f"{what}: federation-upstream-pattern", record.definition["federation-upstream-pattern"], pattern_length_max
         )
+    definition = record.definition
+    if not record.operator and not MIRRORING_KEYS.isdisjoint(definition):
+        check_mirroring(what, definition)
+        definition = {key: value for key, value in definition.items() if key not in MIRRORING_KEYS}
+        if not definition:
+            return
+    check_policy_definition(what, definition, record.operator)
 
 
 def applying(policies: Iterable[PolicyRecord], kind: str, name: str) -> PolicyRecord | None:

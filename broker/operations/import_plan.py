@@ -20,6 +20,7 @@ from broker.catalog.commands.catalog_commands import encode_command
 from broker.catalog.definitions.definition_effects import KEPT, MADE, OVERWRITTEN, SKIPPED, DefinitionEffect, effect_of
 from broker.catalog.definitions.definitions_reader import DefinitionsReader, DefinitionWish, Remark
 from broker.catalog.definitions.definitions_text import Document, collect
+from broker.catalog.mirrored_queues import as_replicated, stays_alone
 from broker.catalog.proposed_queue import proposed_queue
 from broker.errors import BrokerError, PreconditionFailed
 from broker.records import QueueRecord
@@ -105,20 +106,31 @@ class ImportPlan:
         wanted, self.wanted = self.wanted, []
         for one in wanted:
             try:
-                effect = self._tried(draft, one)
+                meant = self._as_meant(draft, one)
+                effect = self._tried(draft, meant)
             except BrokerError as error:
                 self._faults.append(f"{one.where}: {error.text}")
             else:
                 self.report.add(effect)
                 if effect.effect != KEPT or one.password is not None:
-                    self.wanted.append(one)
+                    self.wanted.append(meant)
             yield
+
+    def _as_meant(self, draft: CatalogDraft, one: DefinitionWish) -> DefinitionWish:
+        """A queue that is to be mirrored is declared as one that is replicated, or what stands in the way is told."""
+        command = one.command
+        if not isinstance(command, commands.DeclareQueue):
+            return one
+        draft.namespace(command.vhost)
+        meant = as_replicated(draft, command)
+        if meant is command and (notice := stays_alone(draft, command)):
+            self.report.add(DefinitionEffect(one.where, "", SKIPPED, f"queue '{command.name}': {notice}"))
+        return replace(one, command=meant)
 
     def _tried(self, draft: CatalogDraft, one: DefinitionWish) -> DefinitionEffect:
         command = one.command
         encode_command(command)
         if isinstance(command, commands.DeclareQueue):
-            draft.namespace(command.vhost)
             self._check_kind(proposed_queue(command, draft.vhosts))
         effect = effect_of(draft, one.where, command)
         if effect.effect != KEPT:

@@ -11,6 +11,7 @@ from broker.actors import submitter
 from broker.catalog import permissions
 from broker.catalog.catalog import check_exclusive_access
 from broker.catalog.commands import catalog_commands as commands
+from broker.catalog.mirrored_queues import MirroringTold, told_of
 from broker.catalog.permissions import ResourceKind
 from broker.catalog.policy import EffectiveArguments
 from broker.errors import NotFound
@@ -33,6 +34,8 @@ class QueueView:
     operator_policy: str | None
     figures: QueueStatistics | None  # None: it is being opened or deleted
     effective: EffectiveArguments = field(default_factory=EffectiveArguments)
+    mirroring: MirroringTold | None = None  # what became of the wish to have it mirrored
+    others: tuple[str, ...] = ()  # nodes that have it, too, if it is mirrored
 
 
 class Resources:
@@ -155,7 +158,16 @@ class Resources:
     def view(self, record: QueueRecord, figures: QueueStatistics | None = None) -> QueueView:
         effective = self._catalog.effective(record)
         figures = figures or self._figures(record.vhost, record.name)
-        return QueueView(record, effective.policy, effective.operator_policy, figures, effective)
+        mirroring = told_of(self._catalog, record, effective)
+        others = self._others(figures) if mirroring is not None and figures is not None else ()
+        return QueueView(record, effective.policy, effective.operator_policy, figures, effective, mirroring, others)
+
+    def _others(self, figures: QueueStatistics) -> tuple[str, ...]:
+        """Names of the nodes with a member that does not lead."""
+        leader, members = figures.details.get("leader"), figures.details.get("members", ())
+        return tuple(
+            node.name for node in self._catalog.nodes.values() if node.number in members and node.number != leader
+        )
 
     def _figures(self, vhost: str, name: str) -> QueueStatistics | None:
         try:

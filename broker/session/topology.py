@@ -14,6 +14,7 @@ from broker import names
 from broker.catalog import permissions
 from broker.catalog.catalog import Catalog, check_exclusive_access
 from broker.catalog.commands import catalog_commands as commands
+from broker.catalog.mirrored_queues import as_replicated
 from broker.catalog.parts.namespace import identity_of
 from broker.catalog.permissions import Access, ResourceKind
 from broker.catalog.proposed_queue import proposed_queue
@@ -179,6 +180,7 @@ class Topology:
             home=self._broker.node,
             owner=self._owner if exclusive else None,
         )
+        wish = as_replicated(self._catalog, wish)
         if self._catalog.declared_queue(wish) is None:
             self._check_new_queue(wish, is_server_named)
         return self.submit(wish, now).then_ask(lambda _: self._declared(name, now))

@@ -14,6 +14,7 @@ from typing import Any
 from broker.catalog.catalog import Catalog
 from broker.catalog.commands.catalog_commands import Command, DeclareQueue, DeleteQueue, DeleteVhost, SetQueueMembers
 from broker.catalog.commands.metadata import Metadata, OnApplied
+from broker.catalog.mirrored_queues import HA_NODES
 from broker.catalog.policy import applying, effective_arguments
 from broker.catalog.proposed_queue import proposed_queue
 from broker.errors import BrokerError
@@ -77,8 +78,14 @@ class QueuePlaces:
             wanted = effective.initial_cluster_size or sum(node.kind == "disk" for node in nodes.values())
         else:
             wanted = wish.arguments.get(GROUP_SIZE, 0)
-        places = place(self.candidates(), self._here, wanted, effective.queue_leader_locator)
+        places = place(self._candidates_for(wish), self._here, wanted, effective.queue_leader_locator)
         return tuple(member_id(number, nodes[number].disk_id) for number in places.members)
+
+    def _candidates_for(self, wish: DeclareQueue) -> list[Candidate]:
+        """Those that its argument names, if it does and there are such nodes."""
+        named = wish.arguments.get(HA_NODES, ())
+        some = [node for node in self._catalog.nodes.values() if isinstance(named, list) and node.name in named]
+        return [self._candidate(node) for node in some] or self.candidates()
 
     def candidates(self) -> list[Candidate]:
         """All nodes of the cluster."""

@@ -14,7 +14,8 @@ Little endian:
         29 or 41  the command, as broker/catalog/commands/catalog_commands.py writes it
 
 Nothing depends on time and actor: they are for those who read the log later. Version 3 looks as 2: who reads it knows
-exchanges of the type x-delayed-message, too, and none is declared before all nodes do (broker/catalog/known_by_all.py).
+exchanges of the type x-delayed-message and policies of mirroring, too, and none is declared before all nodes do
+(broker/catalog/known_by_all.py).
 Which version is written says node/catalog/entry_versions.py.
 """
 
@@ -27,7 +28,7 @@ from broker.catalog.commands.catalog_commands import Command, UnknownVersion, de
 
 METADATA_GROUP = 1  # the Raft group whose log it is
 ENTRY_OLDEST = 1
-ENTRY_DELAYS = 3  # the version with which exchanges may delay messages
+ENTRY_DELAYS = 3  # the version with which exchanges may delay messages, and policies may have queues mirrored
 ENTRY_NEWEST = 3
 
 _ENTRY = Struct("<BIQQQ")

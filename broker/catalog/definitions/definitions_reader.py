@@ -27,6 +27,7 @@ from broker.catalog.definitions.definitions_writer import (
     VHOST_LIMITS,
     PasswordHashes,
 )
+from broker.catalog.mirroring import HA_MODE, HA_PARAMS, MIRRORING_KEYS, WITHOUT_EFFECT, mirroring_faults
 from broker.errors import PreconditionFailed
 from broker.names import DEFAULT_EXCHANGE, is_reserved
 from broker.records import (
@@ -49,16 +50,7 @@ DEFAULT_KINDS = {
     "undefined": "classic",
 }  # fmt: skip
 # Keys of policies that RabbitMQ 3.x has, and that mean nothing to Leveret, nor to RabbitMQ 4.
-OLD_POLICY_KEYS = {
-    **dict.fromkeys(
-        (
-            "ha-mode", "ha-params", "ha-sync-mode", "ha-sync-batch-size", "ha-promote-on-shutdown",
-            "ha-promote-on-failure",
-        ),
-        "queues are not mirrored, quorum queues are replicated",
-    ),
-    "queue-mode": "all classic queues are lazy",
-}  # fmt: skip
+OLD_POLICY_KEYS = {"queue-mode": "all classic queues are lazy"}
 IDLE_COMPONENTS = frozenset({"federation-upstream", "federation-upstream-set"})
 
 
@@ -245,11 +237,22 @@ def check_form(document: Mapping[str, Any], vhost: str | None) -> None:
         raise PreconditionFailed("these are definitions of one virtual host: say into which they are to be imported")
 
 
+def _not_kept_of_mirroring(given: Mapping[str, Any], operator: bool) -> dict[str, str]:
+    """What old clusters say of mirrored queues never makes an import fail."""
+    if operator:
+        return dict.fromkeys(MIRRORING_KEYS, "operator policies do not say it")
+    found = dict(mirroring_faults(given))
+    return {**dict.fromkeys((HA_PARAMS, HA_MODE), found[HA_MODE]), **found} if HA_MODE in found else found
+
+
 def _policy(item: DefinitionItem, policy: DefinitionItem, name: str, *, operator: bool) -> Read:
     given = policy.amqp_table("definition")
-    definition = {key: value for key, value in given.items() if key not in OLD_POLICY_KEYS}
-    for key in given.keys() - definition.keys():
-        yield Remark(item.where, f"policy '{name}': '{key}' is left out: {OLD_POLICY_KEYS[key]}")
+    left_out = OLD_POLICY_KEYS | _not_kept_of_mirroring(given, operator)
+    definition = {key: value for key, value in given.items() if key not in left_out}
+    for key in sorted(given.keys() - definition.keys()):
+        yield Remark(item.where, f"policy '{name}': '{key}' is left out: {left_out[key]}")
+    for key in sorted(WITHOUT_EFFECT.keys() & definition.keys()):
+        yield Remark(item.where, f"policy '{name}': '{key}' is kept without effect: {WITHOUT_EFFECT[key]}")
     if given and not definition:
         yield Remark(item.where, f"policy '{name}' is left out: there is nothing else in it")
         return

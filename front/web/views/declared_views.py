@@ -127,7 +127,19 @@ def queue_view(view: QueueView, sampled: SampledFigures) -> Json:
         **_state(figures),
         **_traffic(sampled, TRAFFIC),
         **_details(record.kind, figures),
+        **_mirroring(view),
     }
+
+
+def _mirroring(view: QueueView) -> Json:
+    """As tools for RabbitMQ 3.x read it, where somebody wants the queue mirrored. Members that are behind never lead, so all
+    of them count as synchronised."""
+    told = view.mirroring
+    if told is None:
+        return {}
+    others = list(view.others)
+    shown = {"slave_nodes": others, "synchronised_slave_nodes": others, "recoverable_slaves": others}
+    return {**shown, "mirroring": {"mode": told.mode, "active": told.active, "notice": told.notice}}
 
 
 def _sizes(figures: QueueStatistics) -> Json:

@@ -374,21 +374,43 @@ def test_a_hash_that_does_not_say_what_it_is_is_of_its_versions_time(version: st
 
 
 def test_what_rabbitmq_knows_and_leveret_does_not_is_named() -> None:
-    mirrored = {"vhost": "/", "name": "p", "pattern": "", "definition": {"ha-mode": "all"}}
+    lazy = {"vhost": "/", "name": "p", "pattern": "", "definition": {"queue-mode": "lazy"}}
     upstream = {"vhost": "/", "component": "federation-upstream", "name": "s", "value": {"uri": "amqp://"}}
     logs = {"vhost": "/", "name": "amq.rabbitmq.log", "type": "topic"}
-    assert remarks({"exchanges": [logs], "policies": [mirrored], "parameters": [upstream]}) == [
+    assert remarks({"exchanges": [logs], "policies": [lazy], "parameters": [upstream]}) == [
         ("parameters[0]", "federation-upstream 's' is kept, and nothing runs"),
-        ("policies[0]", "policy 'p': 'ha-mode' is left out: queues are not mirrored, quorum queues are replicated"),
+        ("policies[0]", "policy 'p': 'queue-mode' is left out: all classic queues are lazy"),
         ("policies[0]", "policy 'p' is left out: there is nothing else in it"),
         ("exchanges[0]", "exchange 'amq.rabbitmq.log' is the broker's own to declare"),
     ]
 
 
-def test_a_policy_keeps_what_there_is_beside_mirroring() -> None:
-    policy = {"vhost": "/", "name": "p", "pattern": "", "definition": {"ha-mode": "all", "max-length": 5}}
-    (wanted,) = [one for one in reader(Catalog()).read({"policies": [policy]}) if isinstance(one, DefinitionWish)]
-    assert wanted.command == commands.PutPolicy(PolicyRecord("/", "p", "", "all", 0, {"max-length": 5}))
+@pytest.mark.parametrize(
+    ("given", "kept", "said"),
+    [
+        ({"ha-mode": "all", "max-length": 5}, {"ha-mode": "all", "max-length": 5}, []),
+        ({"ha-mode": "exactly", "ha-params": 2, "queue-mode": "lazy"}, {"ha-mode": "exactly", "ha-params": 2},
+         ["'queue-mode' is left out"]),
+        ({"ha-mode": "all", "ha-sync-mode": "automatic"}, {"ha-mode": "all", "ha-sync-mode": "automatic"},
+         ["'ha-sync-mode' is kept without effect: members catch up by themselves"]),
+        ({"ha-mode": "all", "ha-promote-on-failure": "always"}, {"ha-mode": "all", "ha-promote-on-failure": "always"},
+         ["'ha-promote-on-failure' is kept without effect: no member leads that lacks what was confirmed"]),
+        ({"ha-mode": "exactly", "ha-params": "two", "max-length": 5}, {"max-length": 5},
+         ["'ha-mode' is left out: 'exactly' needs ha-params", "'ha-params' is left out: 'exactly' needs ha-params"]),
+        ({"ha-mode": "all", "ha-params": 3}, {"ha-mode": "all"}, ["'ha-params' is left out: only the modes exactly and nodes"]),
+        ({"ha-mode": "odd", "max-length": 5}, {"max-length": 5}, ["'ha-mode' is left out: it is one of all, exactly, nodes"]),
+    ],
+)  # fmt: skip
+def test_mirroring_in_a_policy_is_kept_and_never_makes_an_import_fail(
+    given: dict[str, Any], kept: dict[str, Any], said: list[str]
+) -> None:
+    policy = {"vhost": "/", "name": "p", "pattern": "", "definition": given}
+    found = list(reader(Catalog()).read({"policies": [policy]}))
+    (wanted,) = [one for one in found if isinstance(one, DefinitionWish)]
+    assert wanted.command == commands.PutPolicy(PolicyRecord("/", "p", "", "all", 0, kept))
+    told = [one.text for one in found if isinstance(one, Remark)]
+    assert len(told) == len(said)
+    assert all(part in text for part, text in zip(said, told, strict=True))
 
 
 def test_a_hash_that_rabbitmq_does_not_know_stands_beside_and_comes_back() -> None:
