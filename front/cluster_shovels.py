@@ -6,7 +6,6 @@ Declaring one is setting a parameter, deleting it is clearing that.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from broker.catalog.catalog import Catalog
@@ -16,6 +15,7 @@ from broker.operations.parameters import Parameters
 from broker.operations.shovel_facts import COMPONENT, NodeShovelsPort, ShovelEnd, ShovelFacts
 from broker.pending import Pending
 from broker.records import ParameterRecord
+from front.times import shown_time
 
 SHOVELS = "shovels"
 RESTART = "restart shovel"
@@ -107,7 +107,7 @@ def shovel_row(node: str, one: ShovelFacts) -> Json:
     """As RabbitMQ shows it, and what only Leveret knows."""
     shown: Json = {
         "node": node,
-        "timestamp": _time(one.since_ms),
+        "timestamp": shown_time(one.since_ms),
         "since_ms": one.since_ms,
         "name": one.name,
         "vhost": one.vhost,
@@ -139,7 +139,3 @@ def _end(which: str, end: ShovelEnd) -> Json:
     if end.exchange_key is not None:
         shown[f"{which}_exchange_key"] = end.exchange_key
     return shown
-
-
-def _time(since_ms: int) -> str:
-    return datetime.fromtimestamp(since_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

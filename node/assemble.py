@@ -21,7 +21,6 @@ from broker.catalog.catalog import Catalog
 from broker.errors import NotFound, PreconditionFailed, ResourceExhausted
 from broker.operations.node_facts import ListenerFacts
 from broker.operations.operations import Operations
-from broker.operations.shovel_facts import COMPONENT as SHOVEL
 from front.amqp.server import amqp_server
 from front.amqp.terms import Identity
 from front.answers import answered
@@ -38,7 +37,6 @@ from front.web.api import Api, WebPorts
 from front.web.everywhere import Everywhere
 from front.web.http.server import WebLimits, WebServer
 from front.web.security.cross_origin import CrossOrigin
-from links.shovel.definition import read_definition
 from node.addresses import endpoint
 from node.admin import VERSION, NodeAdmin
 from node.background import Inline, Threads
@@ -71,7 +69,7 @@ from node.membership.cluster import Cluster
 from node.membership.first_boot import NoPlace, check_name, configured_places, take_place
 from node.membership.greetings import removed_text
 from node.membership.news import ToldListener
-from node.own_shovels import own_shovels
+from node.own_links import CHECKS, own_links
 from node.peers.calls import PeerCalls
 from node.peers.handshake import PeerIdentity
 from node.peers.side import PeerSide
@@ -179,10 +177,10 @@ class Node:
         if config.definitions.path:
             boot = BootDefinitions(config.definitions.path, len(config.cluster.peers), operations.documents, broker)
             await boot.bring_in(partial(verifier.hash, GUEST_PASSWORD))
-        shovels = own_shovels(
-            config.node_name, metadata, cluster, lambda: self.listeners, self._clock, self._random, config.cluster_name
+        links = own_links(
+            broker, metadata, cluster, lambda: self.listeners, self._clock, self._random, config.cluster_name
         )
-        operations.parameters.checks[SHOVEL] = read_definition
+        operations.parameters.checks |= CHECKS
         exports = self._log_exports(kernel)
         metrics = Metrics(
             broker,
@@ -200,7 +198,8 @@ class Node:
             exports.figures,
             identity.cluster_id,
             self._clock.wall_ms,
-            shovels.facts,
+            links.shovels.facts,
+            links.federation.facts,
         )
 
         for protocol, server in (("amqp", amqp), ("stream", streams)):
@@ -208,7 +207,9 @@ class Node:
             self._undo.push_async_callback(server.stop)
         questions = WebQuestions(config.node_name, metadata.catalog, calls, cluster.reaches)
         everywhere = Everywhere(questions)
-        cluster_shovels = ClusterShovels(config.node_name, metadata.catalog, operations.parameters, everywhere, shovels)
+        cluster_shovels = ClusterShovels(
+            config.node_name, metadata.catalog, operations.parameters, everywhere, links.shovels
+        )
         grpc = await self._listen_grpc(broker, AdminPorts(operations, cluster, members, exports, cluster_shovels))
         self._undo.callback(exports.stop)
         web = WebPorts(
@@ -221,6 +222,7 @@ class Node:
             cluster_shovels,
             cluster,
             members,
+            links.federation,
             cross_origin=CrossOrigin(config.management.cors_allow_origins, config.management.cors_max_age_s),
             login_session_minutes=config.management.login_session_minutes,
             log_tail=self.log_tail,
@@ -231,8 +233,8 @@ class Node:
         await self._listen_http(broker, web, questions)
         watching = asyncio.create_task(self.certificates.watch())
         self._undo.callback(watching.cancel)
-        self._undo.callback(shovels.stop)
-        shovels.start()
+        self._undo.callback(links.stop)
+        links.start()
         cluster.maintenance = ClientDoors(broker, (amqp, streams), grpc)
         # First of all when it stops: clients find the next leaders where they go to.
         self._undo.push_async_callback(cluster.hand_over)

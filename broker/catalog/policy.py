@@ -87,10 +87,6 @@ def check_policy(record: PolicyRecord, pattern_length_max: int) -> None:
     if record.apply_to not in _APPLY_TO:
         raise PreconditionFailed(f"{what}: apply-to is one of {', '.join(_APPLY_TO)}, not '{record.apply_to}'")
     check_pattern(what, record.pattern, pattern_length_max)
-    if "federation-upstream-pattern" in record.definition:
-        check_pattern(
-            f"{what}: federation-upstream-pattern", record.definition["federation-upstream-pattern"], pattern_length_max
-        )
     definition = record.definition
     if not record.operator and not MIRRORING_KEYS.isdisjoint(definition):
         check_mirroring(what, definition)
@@ -98,6 +94,8 @@ def check_policy(record: PolicyRecord, pattern_length_max: int) -> None:
         if not definition:
             return
     check_policy_definition(what, definition, record.operator)
+    if "federation-upstream-pattern" in definition:
+        check_pattern(f"{what}: federation-upstream-pattern", definition["federation-upstream-pattern"], pattern_length_max)
 
 
 def applying(policies: Iterable[PolicyRecord], kind: str, name: str) -> PolicyRecord | None:

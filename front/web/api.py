@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.errors import AccessRefused, BrokerError, ResourceExhausted
 from broker.login.audit import Actor, acting_for
+from broker.operations.federation_facts import NodeFederationPort
 from broker.operations.operations import Operations
 from broker.operations.operator import MANAGEMENT, Operator
 from broker.pending import Pending
@@ -34,6 +35,7 @@ from front.web.resources.definitions_api import DefinitionsApi
 from front.web.resources.delayed_api import DelayedApi
 from front.web.resources.exchanges_api import ExchangesApi
 from front.web.resources.features_api import FeaturesApi
+from front.web.resources.federation_api import FederationApi
 from front.web.resources.groups_api import GroupsApi
 from front.web.resources.health_api import HealthApi
 from front.web.resources.limits_api import LimitsApi
@@ -85,6 +87,7 @@ class WebPorts:
     shovels: ClusterShovels
     cluster: ClusterPort | None = None  # None: this node cannot be in one
     members: QueueMembersPort | None = None  # None: there are no quorum queues
+    federation: NodeFederationPort | None = None  # None: this node runs no links
     cross_origin: CrossOrigin = NO_CROSS_ORIGIN
     login_session_minutes: int = 480
     log_tail: LogTailPort | None = None  # None: nobody keeps the last lines
@@ -160,6 +163,7 @@ class Api:
             PoliciesApi(front, operators=True),
             ParametersApi(front),
             ShovelsApi(front, ports.shovels),
+            FederationApi(front, ports.everywhere, ports.federation),
             LimitsApi(front),
             ClientsApi(front, self.everywhere, flows),
             StreamClientsApi(front),

@@ -22,6 +22,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from broker.broker import Broker
 from broker.counting.counters import Counters
+from broker.operations.federation_facts import FederationLinkFacts
 from broker.operations.shovel_facts import ShovelFacts
 from broker.queues.queue_type import QueueStatistics
 from front.slices import in_slices, made_in_slices
@@ -35,6 +36,7 @@ from node.watching import message_metrics, replicated_metrics
 from node.watching.alarms import Watcher
 from node.watching.audit_metrics import audit_metrics
 from node.watching.exposition import exposed
+from node.watching.federation_metrics import federation_metrics
 from node.watching.loop_watch import LoopWatch
 from node.watching.message_metrics import PROTOCOLS
 from node.watching.metric_families import Families, counter, gauge, info
@@ -139,8 +141,10 @@ class Metrics:
         cluster_id: str = "",
         wall_ms: Callable[[], int] = lambda: 0,
         shovels: Callable[[], Sequence[ShovelFacts]] = tuple,
+        federation: Callable[[], Sequence[FederationLinkFacts]] = tuple,
     ) -> None:
         self._shovels = shovels
+        self._federation = federation
         self._cluster_id = cluster_id
         self._wall_ms, self._started_ms = wall_ms, wall_ms()
         self.objects = ObjectMetrics(broker, quorum, streams, groups)
@@ -259,6 +263,7 @@ class Metrics:
         yield from self._log_and_metadata()
         yield from audit_metrics(self._broker.audit)
         yield from shovel_metrics(self._shovels())
+        yield from federation_metrics(self._federation())
         if self._loop_watch is not None:
             yield from slow_turns(self._loop_watch)
 

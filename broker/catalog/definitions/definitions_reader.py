@@ -51,7 +51,6 @@ DEFAULT_KINDS = {
 }  # fmt: skip
 # Keys of policies that RabbitMQ 3.x has, and that mean nothing to Leveret, nor to RabbitMQ 4.
 OLD_POLICY_KEYS = {"queue-mode": "all classic queues are lazy"}
-IDLE_COMPONENTS = frozenset({"federation-upstream", "federation-upstream-set"})
 
 
 @dataclass(slots=True, frozen=True)
@@ -176,8 +175,6 @@ class DefinitionsReader:
         else:
             record = ParameterRecord(item.vhost, component, name, item.anything("value"))
             yield DefinitionWish(item.where, commands.SetParameter(record))
-        if component in IDLE_COMPONENTS:
-            yield Remark(item.where, f"{component} '{name}' is kept, and nothing runs")
 
     def _read_policy(self, item: DefinitionItem) -> Read:
         yield from _policy(item, item, item.text("name"), operator=False)

@@ -375,10 +375,8 @@ def test_a_hash_that_does_not_say_what_it_is_is_of_its_versions_time(version: st
 
 def test_what_rabbitmq_knows_and_leveret_does_not_is_named() -> None:
     lazy = {"vhost": "/", "name": "p", "pattern": "", "definition": {"queue-mode": "lazy"}}
-    upstream = {"vhost": "/", "component": "federation-upstream", "name": "s", "value": {"uri": "amqp://"}}
     logs = {"vhost": "/", "name": "amq.rabbitmq.log", "type": "topic"}
-    assert remarks({"exchanges": [logs], "policies": [lazy], "parameters": [upstream]}) == [
-        ("parameters[0]", "federation-upstream 's' is kept, and nothing runs"),
+    assert remarks({"exchanges": [logs], "policies": [lazy]}) == [
         ("policies[0]", "policy 'p': 'queue-mode' is left out: all classic queues are lazy"),
         ("policies[0]", "policy 'p' is left out: there is nothing else in it"),
         ("exchanges[0]", "exchange 'amq.rabbitmq.log' is the broker's own to declare"),

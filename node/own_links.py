@@ -1,0 +1,96 @@
+"""The links of this node, with what they need of it: who else could run them, its clock, its own AMQP listener."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from broker.broker import Broker
+from broker.operations.node_facts import ListenerFacts
+from broker.operations.shovel_facts import COMPONENT as SHOVEL
+from links.federation.link_maker import AmqpLinkMaker
+from links.federation.node_federation import NodeFederation
+from links.federation.upstream import UPSTREAM, UPSTREAM_SET, check_upstream, check_upstream_set
+from links.shovel.definition import read_definition
+from links.shovel.node_shovels import NodeShovels
+from links.sockets import LinkLoopClock, LinkSockets
+from node.addresses import host_and_port
+from node.catalog.cluster_metadata import ClusterMetadata
+from node.clock import NodeTime, Random
+from node.listening import ANY_ADDRESS
+from raft.core.messages import NodeId
+
+LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+# Of runtime parameters, by component.
+CHECKS: Mapping[str, Callable[[str, Any], object]] = {
+    SHOVEL: read_definition,
+    UPSTREAM: check_upstream,
+    UPSTREAM_SET: check_upstream_set,
+}
+
+
+class LinksCluster(Protocol):
+    def reaches(self, number: NodeId) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OwnLinks:
+    """They follow the catalog, and run between `start` and `stop`."""
+
+    shovels: NodeShovels
+    federation: NodeFederation
+
+    def start(self) -> None:
+        self.shovels.start()
+        self.federation.start()
+
+    def stop(self) -> None:
+        self.federation.stop()
+        self.shovels.stop()
+
+
+def own_links(
+    broker: Broker,
+    metadata: ClusterMetadata,
+    cluster: LinksCluster,
+    listeners: Callable[[], Sequence[ListenerFacts]],
+    clock: NodeTime,
+    random: Random,
+    cluster_name: str,
+) -> OwnLinks:
+    def candidates() -> list[str]:
+        """None while this node cannot know: without a majority the others have given it up."""
+        if metadata.status().missing:
+            return []
+        nodes = metadata.catalog.nodes.values()
+        return [one.name for one in nodes if not one.draining and cluster.reaches(one.number)]
+
+    net, time = LinkSockets(lambda: own_amqp_listener(listeners())), LinkLoopClock(clock.monotonic, clock.wall_ms)
+    shovels = NodeShovels(
+        broker.node,
+        metadata.catalog,
+        candidates,
+        metadata.submit,
+        net,
+        time,
+        random.fraction,
+        logging.getLogger("leveret.shovel"),
+        cluster_name,
+    )
+    maker = AmqpLinkMaker(broker, net, time, random.fraction, cluster_name)
+    federation = NodeFederation(broker, candidates, maker, time, logging.getLogger("leveret.federation"))
+    metadata.subscribe(shovels.applied)
+    metadata.subscribe(federation.applied)
+    return OwnLinks(shovels, federation)
+
+
+def own_amqp_listener(listeners: Sequence[ListenerFacts]) -> tuple[str, int, bool] | None:
+    """Host, port, and whether within TLS; None: this node listens for no AMQP."""
+    found = [one for one in listeners if one.protocol in ("amqp", "amqps")]
+    if not found:
+        return None
+    chosen = min(found, key=lambda one: one.tls)
+    host, port = host_and_port(chosen.address)
+    return (LOOPBACK[host] if host in ANY_ADDRESS else host), port, chosen.tls
