@@ -95,7 +95,9 @@ def check_policy(record: PolicyRecord, pattern_length_max: int) -> None:
             return
     check_policy_definition(what, definition, record.operator)
     if "federation-upstream-pattern" in definition:
-        check_pattern(f"{what}: federation-upstream-pattern", definition["federation-upstream-pattern"], pattern_length_max)
+        check_pattern(
+            f"{what}: federation-upstream-pattern", definition["federation-upstream-pattern"], pattern_length_max
+        )
 
 
 def applying(policies: Iterable[PolicyRecord], kind: str, name: str) -> PolicyRecord | None:
