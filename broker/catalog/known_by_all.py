@@ -15,7 +15,10 @@ from broker.catalog.commands.metadata import Metadata, OnApplied
 from broker.catalog.mirroring import MIRRORING_KEYS
 from broker.errors import PreconditionFailed
 from broker.exchanges.delayed_exchange import DELAYED_KIND
+from broker.exchanges.federation_upstream import FEDERATION_KIND
 from broker.pending import Pending
+
+NEWER_KINDS = frozenset({DELAYED_KIND, FEDERATION_KIND})
 
 
 class KnownByAll:
@@ -45,9 +48,9 @@ class KnownByAll:
     def _newer(self, command: Command) -> str:
         """What this asks for that earlier versions do not know; empty: nothing that is not there already."""
         match command:
-            case DeclareExchange(record) if record.kind == DELAYED_KIND:
+            case DeclareExchange(record) if record.kind in NEWER_KINDS:
                 there = self._catalog.exchange(record.vhost, record.name) is not None
-                return "" if there else f"exchanges of the type {DELAYED_KIND}"
+                return "" if there else f"exchanges of the type {record.kind}"
             case PutPolicy(record) if not MIRRORING_KEYS.isdisjoint(record.definition):
                 return "policies with ha-mode and other keys of mirroring"
         return ""

@@ -14,7 +14,8 @@ Little endian:
         29 or 41  the command, as broker/catalog/commands/catalog_commands.py writes it
 
 Nothing depends on time and actor: they are for those who read the log later. Version 3 looks as 2: who reads it knows
-exchanges of the type x-delayed-message and policies of mirroring, too, and none is declared before all nodes do
+exchanges of the types x-delayed-message and x-federation-upstream, and policies of mirroring, too, and none is declared
+before all nodes do
 (broker/catalog/known_by_all.py).
 Which version is written says node/catalog/entry_versions.py.
 """
@@ -28,7 +29,7 @@ from broker.catalog.commands.catalog_commands import Command, UnknownVersion, de
 
 METADATA_GROUP = 1  # the Raft group whose log it is
 ENTRY_OLDEST = 1
-ENTRY_DELAYS = 3  # the version with which exchanges may delay messages, and policies may have queues mirrored
+ENTRY_DELAYS = 3  # with it exchanges delay messages or lead to other clusters, and policies have queues mirrored
 ENTRY_NEWEST = 3
 
 _ENTRY = Struct("<BIQQQ")
