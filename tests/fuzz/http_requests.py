@@ -71,7 +71,7 @@ BODY: dict[str, Any] = {
     "properties": {"delivery_mode": 2, "headers": {"a": 1}}, "payload": "x", "payload_encoding": "string", "count": 2,
     "ackmode": "ack_requeue_true", "encoding": "auto", "truncate": 10, "configure": ".*", "write": ".*", "read": ".*",
     "tags": "management", "password_hash": "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR", "exchange": "x",
-    "users": ["a", "b"],
+    "users": ["a", "b"], "place": "0",
     "node": "nobody", "membership": "voter", "vhost_pattern": ".*", "queue_pattern": "^q", "strategy": "all",
     "default_queue_type": "classic", "description": "d", "action": "sync", "partitions": 2, "username": "a", "password": "x",
     "vhosts": [{"name": "fuzz"}], "queues": [{"vhost": "fuzz", "name": "q", "arguments": ARGUMENTS}],

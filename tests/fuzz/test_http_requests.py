@@ -6,4 +6,4 @@ from tests.fuzz.http_requests import main
 
 
 def test_mutated_requests_are_answered_and_none_is_a_fault_of_the_node() -> None:
-    assert main(["--requests", "3000", "--seed", "1"]) == 0
+    assert main(["--requests", "20000", "--seed", "1"]) == 0
