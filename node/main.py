@@ -174,26 +174,30 @@ def cluster(
 @app.command()
 def survive(
     data_dir: Annotated[Path, typer.Option(help="Of the disk node that is left, which must be stopped.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Do it; without it, only say what would be lost.")] = False,
+    confirm: Annotated[
+        str, typer.Option(metavar="NAME", help="The name of the node: do it; without it, only say what would be lost.")
+    ] = "",
 ) -> None:
-    """Have a node go on as the only disk node, when a majority of them is lost for good. It says what is lost with them."""
+    """Have a node go on as the only disk node, when a majority of them is lost for good. It says what is lost with them, and
+    keeps that in survival.json. Cut short, it may be given again."""
     from broker.catalog.catalog_state import CatalogDamaged
     from node.commands.survival import CannotSurvive, survive
     from storage.errors import DirectoryInUse, StorageError
 
     try:
-        plan = survive(data_dir, do=yes)
+        survival = survive(data_dir, confirm=confirm)
     except (CannotSurvive, DirectoryInUse) as error:
         typer.echo(f"leveret: {error}", err=True)
         raise typer.Exit(EXIT_UNAVAILABLE) from error
     except (CatalogDamaged, StorageError) as error:
         typer.echo(f"leveret: {error}; docs/operations.md says what to do", err=True)
         raise typer.Exit(EXIT_DATA) from error
-    for sentence in plan.sentences():
+    for sentence in survival.sentences:
         typer.echo(escaped(sentence))
-    typer.echo(
-        "done: start the node, and start RAM nodes anew" if yes else "nothing was changed yet: give --yes to do it"
-    )
+    if survival.done:
+        typer.echo(f"done: start the node, and start RAM nodes anew. All that is lost is named in {survival.report}")
+    else:
+        typer.echo("it is not done yet: to do it, give --confirm with the name of the node")
 
 
 @app.command()

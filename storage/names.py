@@ -19,6 +19,7 @@
     archive/00000000000000000001.log            a file of the log that nothing needs any more, kept for readers
     archive/<group>-<number>.snap               a snapshot of a group that a newer one has replaced, kept for them too
     archive/<name>.sum                          what the file of that name holds, in short
+    survival.json                               what was lost when an operator had this node go on alone
     quarantine/                                 damaged files, kept for a human
 
 Numbers have 20 digits, enough for 64 bits, so that names sort as numbers do. A queue's directory is a hash of who it
@@ -32,6 +33,7 @@ import hashlib
 LOCK = "lock"
 NODE_FACTS = "node.facts"
 LOG_FACTS = "log.facts"
+SURVIVAL_REPORT = "survival.json"
 LOG_DIRECTORY = "log"
 ARCHIVE_DIRECTORY = "archive"  # files of the log that count no more, kept to be read: same names
 CATALOG_DIRECTORY = "catalog"

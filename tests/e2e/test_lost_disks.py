@@ -5,6 +5,7 @@ What is damaged is the log of a process that is killed right after: `leveret clu
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -18,6 +19,9 @@ import pytest
 
 from leveret import errors
 from leveret.records import ClusterStatus
+from node.commands.survival import survive
+from node.identity import NodeIdentity
+from storage.lmdb_store import LmdbStore
 from tests.e2e.test_cluster import on, process_of, status, status_when, up
 from tests.e2e.test_far_queues import PERSISTENT, channel_at, channel_to, counts, known
 from tests.e2e.test_queue_members import ONE, group_when, voters
@@ -245,6 +249,25 @@ def leveret(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT, check=False)
 
 
+CUT_BEFORE_THE_CATALOG = LmdbStore, "commit"
+CUT_BEHIND_THE_CATALOG = NodeIdentity, "survive"
+
+
+class CutShortError(Exception):
+    """The process of the command is gone."""
+
+
+def cut_short(directory: Path, owner: type[object], step: str) -> None:
+    """The command is ended just before this step."""
+
+    def end(*_: object) -> None:
+        raise CutShortError
+
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(CutShortError):
+        patched.setattr(owner, step, end)
+        survive(directory, confirm="n1")
+
+
 def test_a_node_whose_others_are_lost_for_good_goes_on_alone_when_an_operator_says_so(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with running_cluster(data) as cluster:
@@ -255,11 +278,22 @@ def test_a_node_whose_others_are_lost_for_good_goes_on_alone_when_an_operator_sa
         shutil.rmtree(data / name)
     told = leveret("survive", "--data-dir", str(data / "n1"))
     assert told.returncode == 0, told.stderr
-    assert "Removed for good: n2, n3" in told.stdout and "nothing was changed yet" in told.stdout
+    assert "Removed for good: n2, n3" in told.stdout and "it is not done yet" in told.stdout
     assert "2 queues were only on removed nodes and are lost: " in told.stdout
     assert "queue 'only.on.n2' in vhost '/'" in told.stdout and "queue 'one.member.on.n2' in vhost '/'" in told.stdout
-    done = leveret("survive", "--data-dir", str(data / "n1"), "--yes")
+    other = leveret("survive", "--data-dir", str(data / "n1"), "--confirm", "n2")
+    assert (other.returncode, "the directory of node 'n1', and 'n2' was typed" in other.stderr) == (69, True)
+    assert not (data / "n1" / "survival.json").exists()
+    for broken in (CUT_BEFORE_THE_CATALOG, CUT_BEHIND_THE_CATALOG):
+        cut_short(data / "n1", *broken)
+        waits = leveret("survive", "--data-dir", str(data / "n1"))
+        assert (waits.returncode, "it is not done yet" in waits.stdout) == (0, True)
+    done = leveret("survive", "--data-dir", str(data / "n1"), "--confirm", "n1")
     assert (done.returncode, "done: start the node" in done.stdout) == (0, True), done.stderr
+    report = json.loads((data / "n1" / "survival.json").read_text())
+    assert (report["node"], report["removed_nodes"]) == ("n1", ["n2", "n3"])
+    assert {one["queue"] for one in report["lost_queues"]} == {"only.on.n2", "one.member.on.n2"}
+    assert leveret("survive", "--data-dir", str(data / "n1"), "--confirm", "n1").returncode == 0, "as often as you like"
     secret = str(data / "secret")
     with running_node(
         "--name", "n1", "--peer", "127.0.0.1:0", "--secret-file", secret, data_dir=data / "n1"
@@ -278,5 +312,7 @@ def test_a_node_whose_others_are_lost_for_good_goes_on_alone_when_an_operator_sa
             status_when(target, lambda found: set(found.metadata_voters) == {"n1", "n2"} and all(up(found).values()))
             on(target, lambda one: one.admin.add_queue_member("orders", "n2"))
             group_when(target, "orders", lambda group: voters(group) == {"n1", "n2"})
+    later = leveret("survive", "--data-dir", str(data / "n1"))
+    assert "Removed for good: n2. If" in later.stdout, "a cluster that began since is another loss"
     again = leveret("survive", "--data-dir", str(tmp_path))
     assert (again.returncode, "is no data directory of a node" in again.stderr) == (69, True)

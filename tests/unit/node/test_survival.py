@@ -57,7 +57,7 @@ def test_who_cannot_go_on_alone_is_told_why(tmp_path: Path) -> None:
     with pytest.raises(CannotSurvive, match="is the only disk node already"):
         plan_of(catalog, 1)
     with pytest.raises(CannotSurvive, match="is no data directory of a node"):
-        survive(tmp_path, do=True)
+        survive(tmp_path, confirm="n1")
 
 
 def test_many_lost_queues_are_counted_and_some_are_named() -> None:
