@@ -180,7 +180,7 @@ def test_policies_parameters_and_limits_from_put_to_delete(node: RunningNode, vh
     "check",
     [
         "alarms", "local-alarms", "virtual-hosts", "node-is-quorum-critical", "ready-to-serve-clients", "is-in-service",
-        "below-node-connection-limit", "reached-target-cluster-size", "metadata-store/initialized",
+        "alive", "below-node-connection-limit", "reached-target-cluster-size", "metadata-store/initialized",
         "protocol-listener/amqp,http",
         "metadata-store/initialized/with-data", "quorum-queues-without-elected-leaders/all-vhosts/",
         "quorum-queues-without-elected-leaders/vhost/%2F/pattern/.*",

@@ -70,6 +70,7 @@ class HealthApi:
             add(f"{without_leaders}/{where}/pattern/{{pattern}}", self._check_leaders, right)
         for path in ("ready-to-serve-clients", "is-in-service"):
             add(path, self._check_in_service, Right.NONE)
+        add("alive", self._check_started, Right.NONE)
         add("below-node-connection-limit", self._check_connections, Right.NONE)
         add("reached-target-cluster-size", self._check_size, Right.NONE)
         router.add("GET", "/api/aliveness-test/{vhost}", self._check_started, Right.VHOST)

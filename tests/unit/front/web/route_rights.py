@@ -21,6 +21,7 @@ PATHS: dict[Right, tuple[str, ...]] = {
         "POST DELETE /api/login",
         "GET /api/health/checks/ready-to-serve-clients",
         "GET /api/health/checks/is-in-service",
+        "GET /api/health/checks/alive",
         "GET /api/health/checks/below-node-connection-limit",
         "GET /api/health/checks/reached-target-cluster-size",
     ),
