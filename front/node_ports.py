@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from broker.errors import PreconditionFailed
 from broker.operations.node_facts import AlarmFacts, ListenerFacts
 from broker.records import QueueRecord
 
@@ -43,6 +44,51 @@ class ClusterView:
     problems: Sequence[str]  # what an operator should look at, in sentences
 
 
+@dataclass(slots=True, frozen=True)
+class PlannedMove:
+    """A replicated queue with a member on a node that is to leave."""
+
+    vhost: str
+    queue: str
+    kind: str
+    to: str  # node that gets a member in its place; empty: none does
+    copies: int  # members that the queue has afterwards; 0: it is lost
+    copies_before: int
+    leads: bool  # the node leads it now: the leadership is handed over
+    bytes: int  # to be sent to the new member, as far as is known
+
+
+@dataclass(slots=True, frozen=True)
+class LostQueue:
+    """A classic queue that goes with the node on which it lives."""
+
+    vhost: str
+    queue: str
+    messages: int
+    bytes: int
+
+
+@dataclass(slots=True, frozen=True)
+class DecommissionPlan:
+    """What would happen if a node left for good. Nothing is changed by making it."""
+
+    node: str
+    moves: Sequence[PlannedMove]
+    lost: Sequence[LostQueue]
+    obstacles: Sequence[str]  # why it cannot leave now, in sentences
+
+
+@dataclass(slots=True, frozen=True)
+class DecommissionProgress:
+    """How far a node has come with leaving. It begins anew when the node starts; what was moved before stays moved."""
+
+    node: str
+    phase: str = "none"  # none, draining, moving, leaving, left, failed
+    moved: int = 0  # replicated queues that have no member here any more
+    total: int = 0
+    error: str = ""  # of the phase failed
+
+
 class ClusterPort(Protocol):
     """What the fronts need of the node; node/membership/cluster.py fulfils it. Everything raises BrokerErrors."""
 
@@ -63,10 +109,26 @@ class ClusterPort(Protocol):
     async def change_kind(self, kind: str) -> None:
         """This node starts again as a disk or RAM node."""
 
+    def plan_decommission(self) -> DecommissionPlan:
+        """Of this node."""
+
+    def decommission(self, *, lose_queues: bool) -> None:
+        """This node begins to leave; `decommission_progress` tells how far it is. Begun twice, it is one. `lose_queues`: also
+        where classic queues go with it."""
+
+    def decommission_progress(self) -> DecommissionProgress: ...
+
     async def drain(self) -> None:
         """This node leads nothing and serves nobody, until it is revived."""
 
     async def revive(self) -> None: ...
+
+
+def check_confirmed(cluster: ClusterPort, typed: str) -> None:
+    """Raises PreconditionFailed unless this is the name of the node that is about to leave for good."""
+    node = cluster.decommission_progress().node
+    if typed != node:
+        raise PreconditionFailed(f"this is node '{node}', and '{typed}' was typed: nothing was begun")
 
 
 @dataclass(slots=True, frozen=True)
@@ -139,6 +201,10 @@ class Chosen:
     kind: str = ""
 
 
+# What leading a queue costs its node: one for each queue, the bytes that it keeps, or entries that its log grows by a second.
+BALANCED_BY = ("queues", "bytes", "entries")
+
+
 @dataclass(slots=True, frozen=True)
 class QueueNodes:
     """Nodes of a replicated queue, as far as this one knows without asking any."""
@@ -175,8 +241,9 @@ class QueueMembersPort(Protocol):
     async def shrink(self, node: str, chosen: Chosen, *, anyway: bool) -> Sequence[ChangeView]:
         """The node loses its member of each queue that has one there."""
 
-    async def rebalance(self, chosen: Chosen) -> Sequence[ChangeView]:
-        """Nodes lead as many queues each, as far as the members allow it."""
+    async def rebalance(self, chosen: Chosen, by: str = "queues", *, dry_run: bool = False) -> Sequence[ChangeView]:
+        """Nodes carry as much each by leading, as far as the members allow it. `by`: one of BALANCED_BY. With `dry_run` the
+        moves are only told."""
 
 
 class LogLine(NamedTuple):

@@ -66,6 +66,7 @@ from node.logins.auth import Verifier
 from node.logs import end_tail, tail
 from node.maintenance import ClientDoors
 from node.membership.cluster import Cluster
+from node.membership.decommissioning import queues_at_home
 from node.membership.first_boot import NoPlace, check_name, configured_places, take_place
 from node.membership.greetings import removed_text
 from node.membership.news import ToldListener
@@ -158,6 +159,7 @@ class Node:
         cluster = self._join_others(kernel, identity, peers, started_at)
         members = self._queue_members(kernel, cluster)
         cluster.queue_members = members
+        cluster.lost_queues = partial(queues_at_home, broker)
         await self._enter_cluster(kernel, verifier)
         identity.survive(False)  # if it was to begin anew, it has
 

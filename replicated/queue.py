@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from broker.queues.queue_type import QueueStatistics
 from broker.records import QueueRecord
 from raft.core.errors import Damaged
 from raft.core.messages import NodeId
@@ -79,6 +80,9 @@ class ReplicatedQueue(Protocol):
 
     def leading_changed(self) -> None:
         """The leadership has come to this node's member, or has left it."""
+
+    def counts(self) -> QueueStatistics:
+        """As broker/queues/queue_type.py has it."""
 
     def try_again(self) -> None:
         """There may be a leader to talk to."""

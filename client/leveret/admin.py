@@ -13,6 +13,8 @@ from leveret.records import (
     ClusterStatus,
     Connection,
     ConsumerInfo,
+    DecommissionPlan,
+    DecommissionProgress,
     DefinitionsReport,
     NodeStatus,
     Permissions,
@@ -151,10 +153,19 @@ class Admin:
         return await self._changes("ShrinkQueues", request)
 
     async def rebalance_queues(
-        self, *, kind: str = "", vhost_pattern: str = "", queue_pattern: str = ""
+        self,
+        *,
+        kind: str = "",
+        vhost_pattern: str = "",
+        queue_pattern: str = "",
+        by: str = "",
+        dry_run: bool = False,
     ) -> list[QueueChange]:
-        """Have the nodes lead about as many queues each, of the kinds quorum and stream or only of one of them."""
-        request = pb.RebalanceQueuesRequest(vhost_pattern=vhost_pattern, queue_pattern=queue_pattern, kind=kind)
+        """Have the nodes carry about as much each by leading queues of the kinds quorum and stream, or only of one of them.
+        `by`: queues, bytes, or entries (that logs grow by in a second). With `dry_run` the moves are only told."""
+        request = pb.RebalanceQueuesRequest(
+            vhost_pattern=vhost_pattern, queue_pattern=queue_pattern, kind=kind, by=by, dry_run=dry_run
+        )
         return await self._changes("RebalanceQueues", request)
 
     async def _changes(self, method: str, request: Any) -> list[QueueChange]:
@@ -188,6 +199,16 @@ class Admin:
     async def change_node_kind(self, kind: str) -> None:
         """Have the connected node start again as a disk or RAM node."""
         await self._call("ChangeNodeKind", pb.ChangeNodeKindRequest(kind=kind))
+
+    async def plan_decommission(self) -> DecommissionPlan:
+        """What would happen if the connected node left its cluster for good. Changes nothing."""
+        answer = await self._call("PlanDecommission", pb.PlanDecommissionRequest())
+        return from_stub(DecommissionPlan, answer)
+
+    async def decommission_node(self, confirm: str = "", *, lose_queues: bool = False) -> DecommissionProgress:
+        """Have the connected node leave its cluster for good: `confirm` is its name. Without it, only ask how far it is."""
+        request = pb.DecommissionNodeRequest(confirm=confirm, lose_queues=lose_queues)
+        return from_stub(DecommissionProgress, await self._call("DecommissionNode", request))
 
     async def drain_node(self) -> None:
         """Have the connected node hand over what it leads, and send its clients away."""

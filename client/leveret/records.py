@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
+from leveret.decommission_records import DecommissionPlan as DecommissionPlan
+from leveret.decommission_records import DecommissionProgress as DecommissionProgress
+from leveret.decommission_records import LostQueue as LostQueue
+from leveret.decommission_records import PlannedMove as PlannedMove
 from leveret.v1 import message_pb2
 from leveret.values import from_table
 
@@ -461,6 +465,8 @@ _RECORDS: dict[str, type[Any]] = {
         ClusterNode,
         DefinitionEffect,
         Listener,
+        LostQueue,
+        PlannedMove,
         Queue,
         QueueMember,
         QueueReader,

@@ -12,7 +12,7 @@ from front.grpc import describe
 from front.grpc.call import Context, Front, answers_errors
 from front.grpc.caller import operator
 from front.grpc.stubs import stub_of
-from front.node_ports import ClusterPort, NodeView
+from front.node_ports import ClusterPort, NodeView, check_confirmed
 from leveret.v1 import admin_pb2 as pb
 
 NODE_KINDS = ("disk", "ram")
@@ -75,6 +75,21 @@ class ClusterMethods:
         self._log(f"ChangeNodeKind {request.kind}")
         await cluster.change_kind(request.kind)
         return pb.ChangeNodeKindResponse()
+
+    @answers_errors
+    async def PlanDecommission(self, request: pb.PlanDecommissionRequest, context: Context) -> pb.DecommissionPlan:
+        plan = self._cluster(MANAGEMENT).plan_decommission()
+        moves = [stub_of(pb.PlannedMove, one) for one in plan.moves]
+        return stub_of(pb.DecommissionPlan, plan, moves=moves, lost=[stub_of(pb.LostQueue, one) for one in plan.lost])
+
+    @answers_errors
+    async def DecommissionNode(self, request: pb.DecommissionNodeRequest, context: Context) -> pb.DecommissionProgress:
+        cluster = self._cluster(ADMINISTRATOR)
+        if request.confirm:
+            check_confirmed(cluster, request.confirm)
+            self._log(f"DecommissionNode {request.confirm}")
+            cluster.decommission(lose_queues=request.lose_queues)
+        return stub_of(pb.DecommissionProgress, cluster.decommission_progress())
 
     @answers_errors
     async def DrainNode(self, request: pb.DrainNodeRequest, context: Context) -> pb.DrainNodeResponse:

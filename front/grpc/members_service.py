@@ -73,7 +73,7 @@ class MembersMethods:
             raise InvalidRequest(
                 f"queues of kind {chosen.kind!r} have no leaders to spread: there are quorum and stream"
             )
-        return _changes(await members.rebalance(chosen))
+        return _changes(await members.rebalance(chosen, request.by or "queues", dry_run=request.dry_run))
 
 
 def group_stub(view: GroupView | None) -> pb.QueueGroup | None:

@@ -31,6 +31,7 @@ from front.web.resources.activity_api import ActivityApi
 from front.web.resources.bindings_api import BindingsApi
 from front.web.resources.browsing_api import BrowsingApi
 from front.web.resources.clients_api import ClientsApi
+from front.web.resources.decommission_api import DecommissionApi
 from front.web.resources.definitions_api import DefinitionsApi
 from front.web.resources.delayed_api import DelayedApi
 from front.web.resources.exchanges_api import ExchangesApi
@@ -178,6 +179,7 @@ class Api:
             DelayedApi(front),
             RedriveApi(front, self.everywhere),
             ActivityApi(front, self.everywhere, ports.log_tail),
+            DecommissionApi(front, self.everywhere, ports.cluster),
             GroupsApi(front, self.everywhere, ports.cluster, ports.members),
             PageFiles(),
         ):

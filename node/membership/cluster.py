@@ -13,13 +13,21 @@ from typing import Any, Protocol
 from broker.catalog.catalog import Catalog
 from broker.catalog.commands import catalog_commands as commands
 from broker.errors import PreconditionFailed, ResourceExhausted
-from broker.pending import Pending
+from broker.pending import Pending, ignore
 from broker.records import NodeRecord
 from front.answers import answered
-from front.node_ports import ClusterView, NodeView
+from front.node_ports import (
+    ClusterView,
+    DecommissionPlan,
+    DecommissionProgress,
+    LostQueue,
+    NodeView,
+    PlannedMove,
+)
 from node.catalog.cluster_metadata import MetadataStatus
 from node.clock import NodeTime, Process
 from node.identity import DISK, RAM, NodeIdentity
+from node.membership.decommissioning import Decommissioning, Report
 from node.membership.greetings import ANSWER_S, greeting_of
 from node.membership.joining import Joining
 from node.membership.news import OthersNews
@@ -57,7 +65,9 @@ class Maintenance(Protocol):
 class ClusterQueueMembers(Protocol):
     """What is needed of node/replicas/members.py."""
 
-    async def evacuate(self, node: str) -> None: ...
+    def plan_evacuation(self, node: str) -> Sequence[PlannedMove]: ...
+
+    async def evacuate(self, node: str, on_moved: Callable[[int, int], None] = ...) -> None: ...
 
     def problems(self) -> Sequence[str]: ...
 
@@ -96,6 +106,16 @@ class Cluster:
         self._clock = clock
         self._cluster_name = cluster_name
         self._holds_anything = holds_anything
+        self.lost_queues: Callable[[], Sequence[LostQueue]] = (
+            tuple  # classic queues of this node, as soon as there are any
+        )
+        self._decommissioning = Decommissioning(
+            identity.name,
+            plan_moves=self._planned_moves,
+            lost_queues=lambda: self.lost_queues(),
+            obstacles=self._obstacles,
+            leave=self.leave,
+        )
         self._doors = asyncio.Lock()  # of clients: closed by one drain or opened by one revive at a time
 
     def start(self) -> None:
@@ -193,7 +213,17 @@ class Cluster:
             raise PreconditionFailed(f"the node at {address} belongs to no other cluster")
         self._process.restart(f"to join cluster {greeted.cluster_id} by the node at {address}", join=address)
 
-    async def leave(self) -> None:
+    def plan_decommission(self) -> DecommissionPlan:
+        return self._decommissioning.plan()
+
+    def decommission(self, *, lose_queues: bool) -> None:
+        self._decommissioning.begin(lose_queues=lose_queues)
+
+    def decommission_progress(self) -> DecommissionProgress:
+        return self._decommissioning.progress
+
+    async def leave(self, report: Report = ignore) -> None:
+        """`report` is told how far it is."""
         name = self._identity.name
         if list(self._catalog.nodes) == [name]:
             raise PreconditionFailed(f"node '{name}' is alone in its cluster: stop it instead")
@@ -203,10 +233,16 @@ class Cluster:
             await answered(self._metadata.submit(commands.PutNode(replace(self._upkeep.my_record(), draining=True))))
             await self.hand_over()
             if self.queue_members is not None:
-                await self.queue_members.evacuate(name)
+
+                def on_moved(done: int, total: int) -> None:
+                    report(DecommissionProgress(name, "moving", done, total))
+
+                await self.queue_members.evacuate(name, on_moved)
+            report(DecommissionProgress(name, "leaving"))
             self._refuse_while_its_vote_is_needed()  # still: that may have taken minutes
             await answered(self._metadata.submit(commands.RemoveNode(name)))
             await self._until_others_know("has left", lambda: not (self._votes() and self._reaches_anyone()))
+        report(DecommissionProgress(name, "left"))
         self._process.end(f"node '{name}' has left its cluster. Its data directory is of no use any more")
 
     async def forget(self, name: str, *, anyway: bool = False) -> None:
@@ -284,6 +320,22 @@ class Cluster:
         self._refuse_while_its_vote_is_needed()  # still: that may have taken minutes
         await answered(self._metadata.submit(commands.PutNode(replace(self._upkeep.my_record(), kind=RAM))))
         await self._until_others_know("has no vote any more", lambda: not self._votes())
+
+    def _planned_moves(self) -> Sequence[PlannedMove]:
+        return self.queue_members.plan_evacuation(self._identity.name) if self.queue_members is not None else ()
+
+    def _obstacles(self) -> Sequence[str]:
+        """What keeps this node from leaving now."""
+        name, status = self._identity.name, self._metadata.status()
+        if list(self._catalog.nodes) == [name]:
+            return [f"node '{name}' is alone in its cluster: stop it instead"]
+        if status.missing:
+            return [f"the disk nodes have no majority: {', '.join(sorted(status.missing))} missing"]
+        try:
+            self._refuse_while_its_vote_is_needed()
+        except PreconditionFailed as error:
+            return [error.text]
+        return []
 
     def _refuse_while_its_vote_is_needed(self) -> None:
         """The others, as far as they can be reached, must be able to decide that it votes no more, and all that comes after."""

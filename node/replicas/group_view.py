@@ -30,6 +30,20 @@ def heirs_of(leader: Figures) -> tuple[NodeId, ...]:
     )
 
 
+def load_of(leader: Figures, before: Figures | None, by: str) -> int:
+    """What leading costs its node; see BALANCED_BY. `before`: what the leader said a second earlier."""
+    match by:
+        case "bytes":
+            machine = leader.get("machine", {})
+            return int(
+                machine.get("bytes", 0) or machine.get("ready_bytes", 0) + machine.get("unacknowledged_bytes", 0)
+            )
+        case "entries":
+            return max(0, leader["raft"]["last"] - before["raft"]["last"]) if before is not None else 0
+        case _:
+            return 1
+
+
 def group_view(
     recorded: Iterable[MemberId],
     told: Mapping[NodeId, Figures | None],

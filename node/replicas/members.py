@@ -7,7 +7,7 @@ each other. A change that meets another one of the same group, or an election, i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,13 +19,14 @@ from broker.names import labelled, not_found
 from broker.pending import Pending
 from broker.records import NodeRecord, QueueRecord
 from front.answers import answered
-from front.node_ports import ChangeView, Chosen, GroupView, QueueNodes
+from front.node_ports import BALANCED_BY, ChangeView, Chosen, GroupView, PlannedMove, QueueNodes
 from node.identity import DISK
 from node.membership.node_names import name_of_node, node_named
-from node.replicas.group_view import group_view, heirs_of, led_by
+from node.replicas.decommission_plan import HostedQueue, planned_moves
+from node.replicas.group_view import group_view, heirs_of, led_by, load_of
 from node.replicas.health import lost_without, problems
 from node.replicas.placement import Candidate, next_member
-from node.replicas.rebalancing import Led, moves
+from node.replicas.rebalancing import LeaderMove, Led, moves
 from node.replicas.reconciliation import target_size
 from raft.core.messages import NodeId, node_of
 from replicated.kinds import ReplicatedKinds
@@ -35,10 +36,15 @@ PATIENCE_S = 5.0
 AGAIN_S = 0.1
 FIGURES_S = 1.0  # that a node has to tell its figures
 CAUGHT_UP_S_MAX = 60.0
+GROWTH_S = 1.0  # over which is looked how fast logs grow
 AT_ONCE = 16  # groups that are changed at the same time
 PATTERN_LENGTH_MAX = 1_024
 
 Figures = dict[str, Any]
+
+
+def ignore_progress(done: int, total: int) -> None:
+    """For those who only want to know when it is over."""
 
 
 class QueueMembers:
@@ -141,25 +147,59 @@ class QueueMembers:
 
         return await self._each((one for one in self._chosen(chosen) if number in one.member_nodes()), work)
 
-    async def rebalance(self, chosen: Chosen) -> Sequence[ChangeView]:
+    async def rebalance(self, chosen: Chosen, by: str = "queues", *, dry_run: bool = False) -> Sequence[ChangeView]:
+        if by not in BALANCED_BY:
+            raise PreconditionFailed(f"leaders cannot be spread by {by!r}: there are {', '.join(BALANCED_BY)}")
         queues = {queue.group: queue for queue in self._chosen(chosen)}
-        led = await self._led(queues.values())
+        led = await self._led(queues.values(), by)
         nodes = {one.number: one for one in self._candidates() if one.disk and one.usable}
         handed = moves(led, nodes)
         records = {record.number: record for record in self._catalog.nodes.values()}
 
         async def work(queue: ReplicatedQueue) -> str:
-            there = records[handed[queue.group]]
+            move = handed[queue.group]
+            there = records[move.target]
+            if dry_run:
+                return f"would be led by {there.name} ({self._reason(move, by)})"
             await self._transfer(queue, there)
-            return f"is led by {there.name} now"
+            return f"is led by {there.name} now ({self._reason(move, by)})"
 
         return await self._each((queues[group] for group in handed), work)
 
-    async def evacuate(self, node: str) -> None:
-        """The node is about to leave: its members go first, and others take their place as far as there is one. Raises
-        PreconditionFailed when a queue would be lost with it."""
+    def _reason(self, move: LeaderMove, by: str) -> str:
+        source, target = self._name_of(move.source), self._name_of(move.target)
+        unit = {"queues": "queues", "bytes": "bytes", "entries": "entries/s"}[by]
+        return f"{source} led {move.source_load} {unit}, {target} {move.target_load}; this is {move.load}"
+
+    def plan_evacuation(self, node: str) -> list[PlannedMove]:
+        """What `evacuate` would do, if nothing else changed meanwhile."""
+        number, candidates = self._number_of(node), list(self._candidates())
+        disks = sum(1 for one in candidates if one.disk and one.number != number)
+        return planned_moves(
+            number, [self._hosted(queue, number, disks) for queue in self._on(number)], candidates, self._name_of
+        )
+
+    def _hosted(self, queue: ReplicatedQueue, node: NodeId, disks: int) -> HostedQueue:
+        record, counts = queue.record, queue.counts()
+        return HostedQueue(
+            record.vhost,
+            record.name,
+            record.kind,
+            tuple(queue.member_nodes()),
+            target_size(record, self._catalog.effective(record), disks),
+            leads=queue.route.leader() == node,
+            bytes=counts.ready_bytes + counts.unacknowledged_bytes,
+        )
+
+    def _on(self, node: NodeId) -> list[ReplicatedQueue]:
+        return [queue for queue in self._chosen(Chosen()) if node in queue.member_nodes()]
+
+    async def evacuate(self, node: str, on_moved: Callable[[int, int], None] = ignore_progress) -> None:
+        """The node is about to leave: its members go first, and others take their place as far as there is one. What was moved
+        before is not moved again. `on_moved` is told how many have, and of how many. Raises PreconditionFailed when a queue
+        would be lost with it."""
         number = self._number_of(node)
-        queues = [queue for queue in self._chosen(Chosen()) if number in queue.member_nodes()]
+        queues = self._on(number)
         lost = [queue for queue in queues if len(queue.record.members) == 1 and self._place_for(queue, number) is None]
         if lost:
             raise PreconditionFailed(
@@ -167,8 +207,14 @@ class QueueMembers:
                 f"disk node can take it now: delete the queues, or add a node"
             )
 
+        moved = 0
+        on_moved(moved, len(queues))
+
         async def work(queue: ReplicatedQueue) -> str:
+            nonlocal moved
             await self._move_away(queue, number)
+            moved += 1
+            on_moved(moved, len(queues))
             return ""
 
         failed = [change for change in await self._each(queues, work) if change.error]
@@ -246,9 +292,21 @@ class QueueMembers:
             f"the new member of {queue.record.label} has not caught up within {CAUGHT_UP_S_MAX:g} s"
         )
 
-    async def _led(self, queues: Iterable[ReplicatedQueue]) -> list[Led[int]]:
+    async def _led(self, queues: Iterable[ReplicatedQueue], by: str) -> list[Led[int]]:
         """Those that have a leader."""
-        found: list[Led[int]] = []
+        found = await self._leaders_figures(queues)
+        before: Mapping[int, Figures] = {}
+        if by == "entries":
+            await asyncio.sleep(GROWTH_S)
+            before, found = found, await self._leaders_figures(queues)
+        return [
+            Led(group, led_by(figures), heirs_of(figures), load_of(figures, before.get(group), by))
+            for group, figures in sorted(found.items())
+        ]
+
+    async def _leaders_figures(self, queues: Iterable[ReplicatedQueue]) -> dict[int, Figures]:
+        """What the leader of each queue says, by its group."""
+        found: dict[int, Figures] = {}
 
         async def work(queue: ReplicatedQueue) -> str:
             node = queue.route.leader() or queue.route.look_for()
@@ -257,11 +315,11 @@ class QueueMembers:
             if leader != node and leader:
                 figures = await self._figures(queue, leader)
             if figures is not None and leader and led_by(figures) == leader:
-                found.append(Led(queue.group, leader, heirs_of(figures)))
+                found[queue.group] = figures
             return ""
 
         await self._each(queues, work)
-        return sorted(found, key=lambda one: one.key)
+        return found
 
     async def _figures_of(self, queue: ReplicatedQueue) -> dict[NodeId, Figures | None]:
         """Of each member's node; None: it does not answer in time."""

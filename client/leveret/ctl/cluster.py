@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from leveret.ctl import exits, render
+from leveret.ctl.decommission import decommission
 from leveret.ctl.exits import UsageError
 from leveret.ctl.run import options, with_node
 from leveret.records import ClusterNode, ClusterStatus
@@ -116,6 +117,9 @@ def drain() -> None:
     """Have the node hand over what it leads, and send its clients away; it goes on storing what others send it."""
     with_node(lambda node: node.admin.drain_node())
     render.done("the node is drained: stop it, or have it serve clients again with `leveretctl node revive`")
+
+
+node_app.command()(decommission)
 
 
 @node_app.command()

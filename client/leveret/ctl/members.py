@@ -21,6 +21,12 @@ Anyway = Annotated[
     bool, typer.Option("--anyway", help="Also where too few of the other members can be reached to go on.")
 ]
 
+By = Annotated[
+    str, typer.Option(help="What leading costs: queues, bytes, or entries (that the log grows by in a second).")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be handed over, and why.")]
+BALANCED_BY = ("queues", "bytes", "entries")
+
 COLUMNS = (
     "node", "state", "membership", "away_since_ms", "lag", "term", "commit", "applied", "last", "snapshot", "member",
 )  # fmt: skip
@@ -107,10 +113,23 @@ def shrink(
     show_changes(found, errors_only, "no queue that was asked for has a member there")
 
 
-def rebalance(vhost_pattern: VhostPattern = "", queue_pattern: QueuePattern = "") -> None:
-    """Have the nodes lead about as many quorum queues and streams each. Members stay where they are."""
-    found = with_node(lambda one: one.admin.rebalance_queues(vhost_pattern=vhost_pattern, queue_pattern=queue_pattern))
-    show_changes(found, False, "the nodes lead as many queues each as their members allow already")
+def rebalance(
+    vhost_pattern: VhostPattern = "", queue_pattern: QueuePattern = "", by: By = "queues", dry_run: DryRun = False
+) -> None:
+    """Have the nodes carry about as much each by leading quorum queues and streams. Members stay where they are."""
+    spread("", vhost_pattern, queue_pattern, by, dry_run)
+
+
+def spread(kind: str, vhost_pattern: str, queue_pattern: str, by: str, dry_run: bool) -> None:
+    """Leaders of quorum queues, streams, or both."""
+    if by not in BALANCED_BY:
+        raise UsageError(f"to rebalance by {by!r}: there are {', '.join(BALANCED_BY)}")
+    found = with_node(
+        lambda one: one.admin.rebalance_queues(
+            kind=kind, vhost_pattern=vhost_pattern, queue_pattern=queue_pattern, by=by, dry_run=dry_run
+        )
+    )
+    show_changes(found, False, "the nodes carry as much each as the members allow already")
 
 
 def show_changes(found: Sequence[QueueChange], errors_only: bool, nothing: str) -> None:

@@ -285,12 +285,14 @@ def stored_offset(
 
 
 @app.command()
-def rebalance(vhost_pattern: members.VhostPattern = "", queue_pattern: members.QueuePattern = "") -> None:
-    """Have the nodes lead about as many streams each. Members stay where they are."""
-    found = with_node(
-        lambda one: one.admin.rebalance_queues(kind="stream", vhost_pattern=vhost_pattern, queue_pattern=queue_pattern)
-    )
-    members.show_changes(found, False, "the nodes lead as many streams each as their members allow already")
+def rebalance(
+    vhost_pattern: members.VhostPattern = "",
+    queue_pattern: members.QueuePattern = "",
+    by: members.By = "queues",
+    dry_run: members.DryRun = False,
+) -> None:
+    """Have the nodes carry about as much each by leading streams. Members stay where they are."""
+    members.spread("stream", vhost_pattern, queue_pattern, by, dry_run)
 
 
 app.command("add-replica")(members.add_member)

@@ -1065,6 +1065,76 @@ class ChangeNodeKindResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class PlanDecommissionRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class PlannedMove(_message.Message):
+    __slots__ = ("vhost", "queue", "kind", "to", "copies", "copies_before", "leads", "bytes")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    COPIES_FIELD_NUMBER: _ClassVar[int]
+    COPIES_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    LEADS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    queue: str
+    kind: str
+    to: str
+    copies: int
+    copies_before: int
+    leads: bool
+    bytes: int
+    def __init__(self, vhost: _Optional[str] = ..., queue: _Optional[str] = ..., kind: _Optional[str] = ..., to: _Optional[str] = ..., copies: _Optional[int] = ..., copies_before: _Optional[int] = ..., leads: _Optional[bool] = ..., bytes: _Optional[int] = ...) -> None: ...
+
+class LostQueue(_message.Message):
+    __slots__ = ("vhost", "queue", "messages", "bytes")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    queue: str
+    messages: int
+    bytes: int
+    def __init__(self, vhost: _Optional[str] = ..., queue: _Optional[str] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+
+class DecommissionPlan(_message.Message):
+    __slots__ = ("node", "moves", "lost", "obstacles")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    MOVES_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    OBSTACLES_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    moves: _containers.RepeatedCompositeFieldContainer[PlannedMove]
+    lost: _containers.RepeatedCompositeFieldContainer[LostQueue]
+    obstacles: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, node: _Optional[str] = ..., moves: _Optional[_Iterable[_Union[PlannedMove, _Mapping]]] = ..., lost: _Optional[_Iterable[_Union[LostQueue, _Mapping]]] = ..., obstacles: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class DecommissionNodeRequest(_message.Message):
+    __slots__ = ("confirm", "lose_queues")
+    CONFIRM_FIELD_NUMBER: _ClassVar[int]
+    LOSE_QUEUES_FIELD_NUMBER: _ClassVar[int]
+    confirm: str
+    lose_queues: bool
+    def __init__(self, confirm: _Optional[str] = ..., lose_queues: _Optional[bool] = ...) -> None: ...
+
+class DecommissionProgress(_message.Message):
+    __slots__ = ("node", "phase", "moved", "total", "error")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    MOVED_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    phase: str
+    moved: int
+    total: int
+    error: str
+    def __init__(self, node: _Optional[str] = ..., phase: _Optional[str] = ..., moved: _Optional[int] = ..., total: _Optional[int] = ..., error: _Optional[str] = ...) -> None: ...
+
 class DrainNodeRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
@@ -1152,14 +1222,18 @@ class ShrinkQueuesRequest(_message.Message):
     def __init__(self, node: _Optional[str] = ..., vhost_pattern: _Optional[str] = ..., queue_pattern: _Optional[str] = ..., anyway: _Optional[bool] = ...) -> None: ...
 
 class RebalanceQueuesRequest(_message.Message):
-    __slots__ = ("vhost_pattern", "queue_pattern", "kind")
+    __slots__ = ("vhost_pattern", "queue_pattern", "kind", "by", "dry_run")
     VHOST_PATTERN_FIELD_NUMBER: _ClassVar[int]
     QUEUE_PATTERN_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     vhost_pattern: str
     queue_pattern: str
     kind: str
-    def __init__(self, vhost_pattern: _Optional[str] = ..., queue_pattern: _Optional[str] = ..., kind: _Optional[str] = ...) -> None: ...
+    by: str
+    dry_run: bool
+    def __init__(self, vhost_pattern: _Optional[str] = ..., queue_pattern: _Optional[str] = ..., kind: _Optional[str] = ..., by: _Optional[str] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class QueueChange(_message.Message):
     __slots__ = ("vhost", "queue", "done", "error")

@@ -244,6 +244,16 @@ class AdminStub:
                 request_serializer=leveret_dot_v1_dot_admin__pb2.ChangeNodeKindRequest.SerializeToString,
                 response_deserializer=leveret_dot_v1_dot_admin__pb2.ChangeNodeKindResponse.FromString,
                 _registered_method=True)
+        self.PlanDecommission = channel.unary_unary(
+                '/leveret.v1.Admin/PlanDecommission',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.PlanDecommissionRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.DecommissionPlan.FromString,
+                _registered_method=True)
+        self.DecommissionNode = channel.unary_unary(
+                '/leveret.v1.Admin/DecommissionNode',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.DecommissionNodeRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.DecommissionProgress.FromString,
+                _registered_method=True)
         self.DrainNode = channel.unary_unary(
                 '/leveret.v1.Admin/DrainNode',
                 request_serializer=leveret_dot_v1_dot_admin__pb2.DrainNodeRequest.SerializeToString,
@@ -568,6 +578,20 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PlanDecommission(self, request, context):
+        """changes nothing
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DecommissionNode(self, request, context):
+        """begins; answers how far it is
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DrainNode(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -848,6 +872,16 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.ChangeNodeKind,
                     request_deserializer=leveret_dot_v1_dot_admin__pb2.ChangeNodeKindRequest.FromString,
                     response_serializer=leveret_dot_v1_dot_admin__pb2.ChangeNodeKindResponse.SerializeToString,
+            ),
+            'PlanDecommission': grpc.unary_unary_rpc_method_handler(
+                    servicer.PlanDecommission,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.PlanDecommissionRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.DecommissionPlan.SerializeToString,
+            ),
+            'DecommissionNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.DecommissionNode,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.DecommissionNodeRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.DecommissionProgress.SerializeToString,
             ),
             'DrainNode': grpc.unary_unary_rpc_method_handler(
                     servicer.DrainNode,
@@ -2039,6 +2073,60 @@ class Admin:
             '/leveret.v1.Admin/ChangeNodeKind',
             leveret_dot_v1_dot_admin__pb2.ChangeNodeKindRequest.SerializeToString,
             leveret_dot_v1_dot_admin__pb2.ChangeNodeKindResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PlanDecommission(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/PlanDecommission',
+            leveret_dot_v1_dot_admin__pb2.PlanDecommissionRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.DecommissionPlan.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DecommissionNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/DecommissionNode',
+            leveret_dot_v1_dot_admin__pb2.DecommissionNodeRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.DecommissionProgress.FromString,
             options,
             channel_credentials,
             insecure,

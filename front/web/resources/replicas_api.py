@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from broker.catalog.patterns import check_pattern
 from broker.errors import NotFound, NotSupported
-from front.node_ports import ChangeView, Chosen, MemberView, QueueMembersPort
+from front.node_ports import BALANCED_BY, ChangeView, Chosen, MemberView, QueueMembersPort
 from front.web.handlers import WebFront, operator
 from front.web.http import bodies
 from front.web.http.refusals import bad_request
@@ -112,7 +113,14 @@ class ReplicasApi:
         return Response(202)
 
     async def _rebalance(self, request: Request) -> Response:
-        self._front.begin(self._members.rebalance(Chosen()))
+        """As RabbitMQ's; `by` and `dry_run` of the body are ours: a dry run answers the moves."""
+        body = request.json_object()
+        by, dry_run = bodies.text(body, "by", BALANCED_BY[0]), bodies.flag(body, "dry_run")
+        if by not in BALANCED_BY:
+            raise bad_request(f"by is one of {', '.join(BALANCED_BY)}, not {by!r}")
+        if dry_run:
+            return json_response([asdict(one) for one in await self._members.rebalance(Chosen(), by, dry_run=True)])
+        self._front.begin(self._members.rebalance(Chosen(), by))
         return Response(204)
 
 

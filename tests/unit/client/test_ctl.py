@@ -131,7 +131,7 @@ def test_members_of_quorum_queues_are_named_moved_and_shown(leveretctl: Ctl, nod
     assert leveretctl("queue", "shrink", "n3", "--queue-pattern", "^q") == (
         "queue 'q' in vhost '/': the member on n3 was removed\n"
     )
-    assert leveretctl("queue", "rebalance") == ("the nodes lead as many queues each as their members allow already\n")
+    assert leveretctl("queue", "rebalance") == ("the nodes carry as much each as the members allow already\n")
     assert "n2, n3 were added" in leveretctl("queue", "grow-to", "3", "--queue-pattern", "^p")
     leveretctl("queue", "grow", "n4", "even", "--errors-only", code=exits.TEMPORARY)
     assert node.members.asked == [

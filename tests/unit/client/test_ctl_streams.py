@@ -176,5 +176,5 @@ def test_replicas_of_a_stream_are_administered_by_the_operations_of_every_replic
     assert "votes once it has caught up" in leveretctl("stream", "add-replica", "s", "n4")
     leveretctl("stream", "delete-replica", "s", "n3", "--anyway")
     assert leveretctl("stream", "transfer-leader", "s", "n2") == "queue 's' is led by 'n2'\n"
-    assert "lead as many streams each" in leveretctl("stream", "rebalance", "--queue-pattern", "^s")
+    assert "carry as much each" in leveretctl("stream", "rebalance", "--queue-pattern", "^s")
     assert node.members.asked == ["add / s n4", "delete / s n3 anyway", "transfer / s n2", "rebalance ^s stream"]

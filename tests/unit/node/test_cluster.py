@@ -14,6 +14,7 @@ from broker.catalog.commands.catalog_commands import PutNode, RemoveNode
 from broker.errors import NotFound, PreconditionFailed, ResourceExhausted
 from broker.operations.node_facts import AlarmFacts
 from broker.records import NodeRecord
+from front.node_ports import DecommissionProgress, LostQueue, PlannedMove
 from node.catalog.cluster_metadata import MetadataStatus
 from node.membership.cluster import Cluster, problems_of
 from node.membership.upkeep import GO_AROUND_S, TICK_S
@@ -206,9 +207,14 @@ class FakeQueueMembers:
         self.lost = lost
         self.evacuated: list[str] = []
         self.meanwhile: Callable[[], None] = lambda: None
+        self.planned: list[PlannedMove] = []
 
-    async def evacuate(self, node: str) -> None:
+    def plan_evacuation(self, node: str) -> list[PlannedMove]:
+        return self.planned
+
+    async def evacuate(self, node: str, on_moved: Callable[[int, int], None] = lambda done, total: None) -> None:
         self.evacuated.append(node)
+        on_moved(1, 1)
         self.meanwhile()
 
     def problems(self) -> list[str]:
@@ -241,6 +247,91 @@ def test_a_node_that_leaves_takes_nothing_new_and_hands_its_members_over_before_
     assert [type(command) for command in world.metadata.submitted] == [PutNode, RemoveNode]
     assert isinstance(marked := world.metadata.submitted[0], PutNode) and marked.record.draining
     assert world.process.said[0].startswith("end: node 'n1' has left its cluster")
+
+
+MOVE = PlannedMove("/", "q", "quorum", "n2", copies=1, copies_before=1, leads=True, bytes=10)
+
+
+def decommissioned(world: World, *, lose_queues: bool = False) -> DecommissionProgress:
+    """How it ended."""
+
+    async def work() -> DecommissionProgress:
+        world.cluster.decommission(lose_queues=lose_queues)
+        world.cluster.decommission(lose_queues=lose_queues)  # begun twice, it is one
+        assert (begun := world.cluster.decommission_progress().phase) == "draining", begun
+        (leaving,) = asyncio.all_tasks() - {asyncio.current_task()}
+        await leaving
+        return world.cluster.decommission_progress()
+
+    return asyncio.run(work())
+
+
+def test_a_decommissioned_node_is_drained_emptied_and_removed() -> None:
+    world = World()
+    world.groups.trusted = {2}
+    members = world.cluster.queue_members = FakeQueueMembers("")
+    members.planned = [MOVE]
+    plan = world.cluster.plan_decommission()
+    assert (plan.moves, plan.lost, plan.obstacles) == ([MOVE], (), [])
+    assert decommissioned(world).phase == "left"
+    assert members.evacuated == ["n1"]
+    assert [type(command) for command in world.metadata.submitted] == [PutNode, RemoveNode]
+
+
+def test_a_node_with_classic_queues_is_decommissioned_only_when_their_loss_is_accepted() -> None:
+    world = World()
+    world.groups.trusted = {2}
+    world.cluster.queue_members = FakeQueueMembers("")
+    world.cluster.lost_queues = lambda: [LostQueue("/", "c", 7, 70), LostQueue("/", "d", 1, 1)]
+    with pytest.raises(
+        PreconditionFailed, match="2 classic queues with 8 messages live on node 'n1' and would be lost"
+    ):
+        world.cluster.decommission(lose_queues=False)
+    assert world.metadata.submitted == []
+    assert decommissioned(world, lose_queues=True).phase == "left"
+
+
+@pytest.mark.parametrize("why", ["only member", "majority", "vote", "alone"])
+def test_a_plan_says_what_keeps_a_node_from_leaving_and_nothing_is_begun(why: str) -> None:
+    world = World()
+    world.groups.trusted = {2}
+    members = world.cluster.queue_members = FakeQueueMembers("")
+    match why:
+        case "only member":
+            members.planned = [replace(MOVE, to="", copies=0)]
+            said = "1 replicated queues have their only member on node 'n1', such as 'q' in vhost '/'"
+        case "majority":
+            world.metadata.missing = ("n2",)
+            said = "the disk nodes have no majority: n2 missing"
+        case "vote":
+            world.groups.trusted = set()
+            said = "without node 'n1' the disk nodes that can be reached would be no majority: n2"
+        case _:
+            world.groups.trusted.clear()
+            asyncio.run(world.cluster.forget("n2", anyway=True))
+            said = "node 'n1' is alone in its cluster"
+    obstacle = world.cluster.plan_decommission().obstacles[0]
+    assert obstacle.startswith(said)
+    before = len(world.metadata.submitted)
+    with pytest.raises(PreconditionFailed) as refused:
+        world.cluster.decommission(lose_queues=True)
+    assert (refused.value.text, len(world.metadata.submitted)) == (obstacle, before)
+    assert world.cluster.decommission_progress().phase == "none"
+
+
+def test_a_decommission_that_fails_says_why_and_can_be_begun_again() -> None:
+    world = World()
+    world.groups.trusted = {2}
+    members = world.cluster.queue_members = FakeQueueMembers("")
+
+    def fail() -> None:
+        raise ResourceExhausted("queue 'q' has no leader")
+
+    members.meanwhile = fail
+    failed = decommissioned(world)
+    assert (failed.phase, failed.moved, failed.error) == ("failed", 1, "queue 'q' has no leader")
+    members.meanwhile = lambda: None
+    assert decommissioned(world).phase == "left"
 
 
 def test_without_a_majority_a_node_that_is_to_leave_hands_nothing_over() -> None:
@@ -600,7 +691,7 @@ def test_a_node_goes_on_as_what_it_is_when_whoever_asked_it_for_something_else_g
     async def asked() -> None:
         begun = asyncio.Event()
 
-        async def evacuate(node: str) -> None:
+        async def evacuate(node: str, *_: object) -> None:
             begun.set()
             await asyncio.Event().wait()
 

@@ -16,6 +16,7 @@ from broker.login.client_address import ClientAddress
 from broker.pending import Pending
 from broker.records import NodeRecord
 from front.node_ports import Chosen
+from node.replicas.group_view import load_of
 from node.replicas.members import QueueMembers
 from node.replicas.placement import Candidate
 from quorum.queue import QuorumQueue
@@ -285,4 +286,27 @@ def test_a_drained_node_loses_its_leaderships_to_one_that_is_not() -> None:
         world = World()
         world.drained = drained
         changes = asyncio.run(world.administered(Slow()).rebalance(Chosen()))
-        assert [change.done for change in changes] == ([f"is led by {heir} now"] if heir else [])
+        assert [change.done.partition(" (")[0] for change in changes] == ([f"is led by {heir} now"] if heir else [])
+
+
+def test_a_dry_run_tells_which_leader_would_go_where_and_why_and_moves_none() -> None:
+    world = World()
+    world.drained = {1}
+    administration = Slow()
+    (change,) = asyncio.run(world.administered(administration).rebalance(Chosen(), dry_run=True))
+    assert change.done == "would be led by n2 (n1 led 1 queues, n2 0; this is 1)"
+    assert set(administration.asked) == {"figures"}
+
+
+def test_leaders_are_spread_by_nothing_but_what_is_known() -> None:
+    with pytest.raises(PreconditionFailed, match="cannot be spread by 'luck': there are queues, bytes, entries"):
+        asyncio.run(World().administered(Slow()).rebalance(Chosen(), "luck"))
+
+
+def test_what_a_leader_costs_is_one_its_bytes_or_what_its_log_grew_by() -> None:
+    quorum = {"machine": {"ready_bytes": 5, "unacknowledged_bytes": 2}, "raft": {"last": 30}}
+    stream = {"machine": {"bytes": 9}, "raft": {"last": 4}}
+    assert [load_of(one, None, "queues") for one in (quorum, stream)] == [1, 1]
+    assert [load_of(one, None, "bytes") for one in (quorum, stream)] == [7, 9]
+    assert load_of(quorum, {"raft": {"last": 10}}, "entries") == 20
+    assert load_of(quorum, None, "entries") == 0, "it was led by another node a second ago"

@@ -33,7 +33,17 @@ from broker.records import BindingRecord, ExchangeRecord, QueueRecord, UserRecor
 from front.cluster_shovels import ClusterShovels
 from front.grpc.admin_service import AdminPorts
 from front.grpc.server import GrpcLimits, Server, Tls, serve
-from front.node_ports import ChangeView, Chosen, ClusterView, GroupView, NodeView
+from front.node_ports import (
+    ChangeView,
+    Chosen,
+    ClusterView,
+    DecommissionPlan,
+    DecommissionProgress,
+    GroupView,
+    LostQueue,
+    NodeView,
+    PlannedMove,
+)
 from front.web.everywhere import Everywhere
 from native import content
 from node.logins.password_hashes import Hashes
@@ -427,6 +437,8 @@ class FakeCluster:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.phases: list[DecommissionProgress] = []
+        self.obstacles: list[str] = []
 
     def status(self) -> ClusterView:
         alarm = AlarmFacts("memory", "above the watermark", 1_000)
@@ -447,6 +459,17 @@ class FakeCluster:
 
     async def change_kind(self, kind: str) -> None:
         self.asked.append(f"change {kind}")
+
+    def plan_decommission(self) -> DecommissionPlan:
+        move = PlannedMove("/", "q", "quorum", "n2", copies=3, copies_before=3, leads=True, bytes=5)
+        return DecommissionPlan("n1", [move], [LostQueue("/", "c", 7, 70)], self.obstacles)
+
+    def decommission(self, *, lose_queues: bool) -> None:
+        self.asked.append(f"decommission{' and lose queues' if lose_queues else ''}")
+
+    def decommission_progress(self) -> DecommissionProgress:
+        """Further each time that it is asked after the begin."""
+        return self.phases.pop(0) if self.asked and self.phases else DecommissionProgress("n1")
 
     async def drain(self) -> None:
         self.asked.append("drain")
@@ -486,8 +509,11 @@ class FakeMembers:
         self.asked.append(f"shrink {node} {chosen.queue_pattern}{' anyway' if anyway else ''}")
         return [ChangeView("/", "q", f"the member on {node} was removed")]
 
-    async def rebalance(self, chosen: Chosen) -> Sequence[ChangeView]:
-        self.asked.append(f"rebalance {chosen.queue_pattern}{' ' if chosen.kind else ''}{chosen.kind}")
+    async def rebalance(self, chosen: Chosen, by: str = "queues", *, dry_run: bool = False) -> Sequence[ChangeView]:
+        how = f" by {by}" if by != "queues" else ""
+        self.asked.append(
+            f"rebalance {chosen.queue_pattern}{' ' if chosen.kind else ''}{chosen.kind}{how}{' dry' if dry_run else ''}"
+        )
         return []
 
 

@@ -31,6 +31,8 @@ CALLS: dict[str, tuple[tuple[Any, ...], set[str]]] = {
     "leave_cluster": ((), ADMINISTRATOR),
     "forget_node": (("n2",), ADMINISTRATOR),
     "change_node_kind": (("ram",), ADMINISTRATOR),
+    "plan_decommission": ((), MANAGEMENT),
+    "decommission_node": (("n1",), ADMINISTRATOR),
     "drain_node": ((), ADMINISTRATOR),
     "revive_node": ((), ADMINISTRATOR),
     "queue_status": (("q",), MANAGEMENT),
@@ -101,7 +103,7 @@ def test_the_table_is_complete() -> None:
     public = {name for name in vars(leveret.connect("x").admin.__class__) if not name.startswith("_")}
     assert public == CALLS.keys() | NOT_IN_THE_TABLE
     methods = admin_pb2.DESCRIPTOR.services_by_name["Admin"].methods
-    assert len(methods) == 50 + len(OF_THE_LOG), "a new method needs a row in the table, and this number"
+    assert len(methods) == 52 + len(OF_THE_LOG), "a new method needs a row in the table, and this number"
 
 
 @pytest.mark.parametrize("tag", TAGS)
@@ -254,7 +256,10 @@ def test_leaders_are_spread_of_one_kind_or_of_both_and_no_other_has_any() -> Non
             await node.admin.rebalance_queues(kind=kind)
         with pytest.raises(errors.InvalidRequest, match="there are quorum and stream"):
             await node.admin.rebalance_queues(kind="classic")
-        assert server.members.asked == ["rebalance ", "rebalance  stream", "rebalance  quorum"]
+        await node.admin.rebalance_queues(by="bytes", dry_run=True)
+        assert server.members.asked == [
+            "rebalance ", "rebalance  stream", "rebalance  quorum", "rebalance  by bytes dry"
+        ]  # fmt: skip
 
     with_server(work)
 

@@ -1,0 +1,46 @@
+"""What a node says of leaving its cluster for good. Part of leveret.records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True, frozen=True)
+class PlannedMove:
+    """A replicated queue with a copy on a node that is to leave."""
+
+    vhost: str
+    queue: str
+    kind: str
+    to: str  # node that gets a copy in its place; empty: none does
+    copies: int  # afterwards; 0: the queue is lost
+    copies_before: int
+    leads: bool
+    bytes: int  # to be sent, as far as is known
+
+
+@dataclass(slots=True, frozen=True)
+class LostQueue:
+    """A classic queue that goes with the node on which it lives."""
+
+    vhost: str
+    queue: str
+    messages: int
+    bytes: int
+
+
+@dataclass(slots=True, frozen=True)
+class DecommissionPlan:
+    node: str
+    moves: tuple[PlannedMove, ...]
+    lost: tuple[LostQueue, ...]
+    obstacles: tuple[str, ...]  # why it cannot leave now
+
+
+@dataclass(slots=True, frozen=True)
+class DecommissionProgress:
+    node: str
+    phase: str  # none, draining, moving, leaving, left, failed
+    moved: int
+    total: int
+    error: str
