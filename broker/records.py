@@ -146,3 +146,22 @@ class ParameterRecord:
     component: str
     name: str
     value: Any
+
+
+@dataclass(slots=True, frozen=True)
+class ClaimRecord:
+    """The node that runs a link: a shovel, say. `kind` says what, and its vhost and name which."""
+
+    kind: str
+    vhost: str  # empty: it belongs to none
+    name: str
+    node: str
+    epoch: int  # grows each time that it is taken
+
+
+@dataclass(slots=True, frozen=True)
+class ClaimBeatRecord:
+    """How often a node has said that it holds its claims."""
+
+    node: str
+    beat: int

@@ -13,6 +13,7 @@ from broker.operations.shovel_facts import COMPONENT as SHOVEL
 from links.federation.link_maker import AmqpLinkMaker
 from links.federation.node_federation import NodeFederation
 from links.federation.upstream import UPSTREAM, UPSTREAM_SET, check_upstream, check_upstream_set
+from links.link_claims import LinkClaims
 from links.shovel.definition import read_definition
 from links.shovel.node_shovels import NodeShovels
 from links.sockets import LinkLoopClock, LinkSockets
@@ -71,7 +72,7 @@ def own_links(
     shovels = NodeShovels(
         broker.node,
         metadata.catalog,
-        candidates,
+        LinkClaims(SHOVEL, broker.node, metadata.catalog, candidates, metadata.submit, time),
         metadata.submit,
         net,
         time,

@@ -28,6 +28,7 @@ from broker.catalog.parts.catalog_nodes import CatalogNodes
 from broker.catalog.parts.catalog_policies import CatalogPolicies
 from broker.catalog.parts.catalog_users import CatalogUsers
 from broker.catalog.parts.catalog_vhosts import CatalogVhosts
+from broker.catalog.parts.held_links import CLAIM_COMMANDS, CLAIM_RECORDS, CatalogClaims
 from broker.catalog.parts.namespace import Namespace, identity_of
 from broker.catalog.proposed_queue import kind_of, proposed_queue
 from broker.errors import NotFound, PreconditionFailed, ResourceLocked
@@ -95,7 +96,7 @@ def locked(record: QueueRecord) -> ResourceLocked:
     )
 
 
-class Catalog(CatalogNodes, CatalogVhosts, CatalogUsers, CatalogPolicies):
+class Catalog(CatalogClaims, CatalogNodes, CatalogVhosts, CatalogUsers, CatalogPolicies):
     """The applied state. Reading is free; records are immutable; everything iterates in the order it was declared."""
 
     def __init__(self, limits: CatalogLimits | None = None) -> None:
@@ -120,6 +121,7 @@ class Catalog(CatalogNodes, CatalogVhosts, CatalogUsers, CatalogPolicies):
         self._topic_permissions = {}
         self._policies = {}
         self._parameters = {}
+        self._claims, self._beats = {}, {}
         self._counts: dict[type[Any], int] = dict.fromkeys(_NEVER_REPLACED, 0)  # over all vhosts
         self._queues_by_id: dict[int, QueueRecord] = {}
         self._effective = {}
@@ -199,7 +201,7 @@ class Catalog(CatalogNodes, CatalogVhosts, CatalogUsers, CatalogPolicies):
             yield from namespace.bindings.values()
         for policies in self._policies.values():
             yield from policies.values()
-        yield from self._parameters.values()
+        yield from (*self._parameters.values(), *self.claim_records())
 
     def load_head(self, head: CatalogHead) -> None:
         self.cluster_id = head.cluster_id
@@ -476,6 +478,7 @@ _APPLY: dict[type[Any], Callable[[Catalog, Any], Any]] = {
     commands.RemoveNode: Catalog.remove_node,
     commands.NodeStarted: Catalog.node_started,
     commands.NodeLost: Catalog.node_lost,
+    **CLAIM_COMMANDS,
 }
 
 _LOAD: dict[type[Any], Callable[[Catalog, Any], None]] = {
@@ -489,6 +492,7 @@ _LOAD: dict[type[Any], Callable[[Catalog, Any], None]] = {
     BindingRecord: Catalog._load_binding,
     PolicyRecord: Catalog._load_policy,
     ParameterRecord: Catalog._load_parameter,
+    **CLAIM_RECORDS,
 }
 # What a record refers to comes before it.
 LOAD_ORDER = tuple(_LOAD)

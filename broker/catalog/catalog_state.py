@@ -43,6 +43,8 @@ LETTERS: dict[type[Any], bytes] = {
     declared.BindingRecord: b"B",
     declared.PolicyRecord: b"O",
     declared.ParameterRecord: b"R",
+    declared.ClaimBeatRecord: b"A",
+    declared.ClaimRecord: b"C",
 }
 _HEAD = struct.Struct("<BI")
 _RECORD = struct.Struct("<cI")

@@ -76,6 +76,11 @@ def _bind(one: commands.Bind | commands.Unbind) -> str:
     )
 
 
+def _claimed(one: commands.TakeClaim | commands.ReleaseClaim) -> str:
+    where = f" in vhost '{one.record.vhost}'" if one.record.vhost else ""
+    return f"{one.record.kind} '{one.record.name}'{where}"
+
+
 # What clients declare, and what nodes say of themselves: nothing of it is secret.
 _DESCRIBE: dict[type[Any], Callable[[Any], str]] = {
     commands.DeclareQueue: _declare_queue,
@@ -89,5 +94,8 @@ _DESCRIBE: dict[type[Any], Callable[[Any], str]] = {
     ),
     commands.SetClusterId: lambda one: f"the cluster has the id {one.id}",
     commands.NodeStarted: lambda one: f"node '{one.name}' has started",
+    commands.TakeClaim: lambda one: f"{_claimed(one)} runs on node '{one.record.node}'",
+    commands.RenewClaims: lambda one: f"node '{one.node}' holds its claims",
+    commands.ReleaseClaim: lambda one: f"{_claimed(one)} runs on node '{one.record.node}' no more",
     commands.NodeLost: lambda one: f"node '{one.name}' was away too long: its exclusive and transient queues go",
 }

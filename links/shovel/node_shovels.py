@@ -1,23 +1,29 @@
 """The shovels that one node runs: those that are declared and whose owner it is.
 
-Looked at once in LOOK_S, and when a parameter is set or cleared. A node that has no majority of the metadata behind it runs
-none: the others have given it up, and run its shovels. One whose delete-after is reached has its parameter cleared, if that
-still says the same.
+Which these are says links/link_claims.py. Looked at once in LOOK_S, and when a parameter, a claim or a node changes. One whose
+delete-after is reached has its parameter cleared, if that still says the same.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from broker.catalog.catalog import Catalog
-from broker.catalog.commands.catalog_commands import ClearParameter, Command, SetParameter
+from broker.catalog.commands.catalog_commands import (
+    ClearParameter,
+    Command,
+    PutNode,
+    ReleaseClaim,
+    SetParameter,
+    TakeClaim,
+)
 from broker.operations.shovel_facts import COMPONENT, ShovelEnd, ShovelFacts
 from broker.pending import Pending
 from broker.records import ParameterRecord
-from links.owner import owner_of
+from links.link_claims import LinkClaims
 from links.parameter_checks import DefinitionError
 from links.shovel.amqp_doors import AmqpDoors
 from links.shovel.definition import ShovelDefinition, read_definition
@@ -26,7 +32,7 @@ from links.shovel.shovel_status import ShovelState, ShovelStatus
 from links.world import LinkClock, LinkNet, LinkTimer
 
 LOOK_S = 1.0
-LOOKS_UNTIL_ALL = 10  # where nothing seems to have changed
+LOOKED_AT = (SetParameter, ClearParameter, TakeClaim, ReleaseClaim, PutNode)  # what they change may be ours
 
 Key = tuple[str, str]  # vhost, name
 
@@ -51,7 +57,7 @@ class NodeShovels:
         self,
         node: str,
         catalog: Catalog,
-        candidates: Callable[[], Collection[str]],
+        claims: LinkClaims,
         submit: Callable[[Command], Pending[Any]],
         net: LinkNet,
         clock: LinkClock,
@@ -59,10 +65,9 @@ class NodeShovels:
         logger: logging.Logger,
         cluster_name: str,
     ) -> None:
-        """`candidates`: the nodes that may run shovels, as this one sees it; none while it has no majority."""
         self._node = node
         self._catalog = catalog
-        self._candidates = candidates
+        self._claims = claims
         self._submit = submit
         self._net = net
         self._clock = clock
@@ -72,8 +77,6 @@ class NodeShovels:
         self._here: dict[Key, _Here] = {}
         self._timer: LinkTimer | None = None
         self._stopped = False
-        self._looked_at: tuple[str, ...] | None = None  # the candidates; None: parameters have changed since
-        self._looks = 0
 
     # ------------------------------------------------------------------------- life
 
@@ -86,29 +89,24 @@ class NodeShovels:
             self._timer.cancel()
         for key in list(self._here):
             self._end(key)
+        self._claims.release_all()
 
     def applied(self, command: Command, result: Any) -> None:
         """A subscriber of the metadata."""
-        if isinstance(command, (SetParameter, ClearParameter)) and self._timer is not None and not self._stopped:
-            self._looked_at = None
+        if isinstance(command, LOOKED_AT) and self._timer is not None and not self._stopped:
             self._timer.cancel()
             self._timer = self._clock.call_later(0.0, self._look)
 
     def _look(self) -> None:
-        self._timer = self._clock.call_later(LOOK_S, self._look)
-        candidates = tuple(sorted(self._candidates()))
-        self._looks += 1
-        if candidates != self._looked_at or self._looks >= LOOKS_UNTIL_ALL:
-            self._looked_at, self._looks = candidates, 0
-            self._compare(candidates)
+        declared = {(one.vhost, one.name): one for one in self._catalog.parameters() if one.component == COMPONENT}
+        held = self._claims.look(declared)
+        self._compare({key: declared[key] for key in held})
+        self._claims.release_ended()
+        left_s = self._claims.held_until - self._clock.monotonic()
+        self._timer = self._clock.call_later(min(LOOK_S, left_s) if left_s > 0 else LOOK_S, self._look)
 
-    def _compare(self, candidates: tuple[str, ...]) -> None:
+    def _compare(self, mine: dict[Key, ParameterRecord]) -> None:
         """What runs here with what should."""
-        mine = {
-            (record.vhost, record.name): record
-            for record in self._catalog.parameters()
-            if record.component == COMPONENT and owner_of(record.vhost, record.name, candidates) == self._node
-        }
         for key, one in list(self._here.items()):
             if key not in mine or mine[key].value != one.record.value:
                 self._end(key)

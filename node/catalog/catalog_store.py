@@ -24,6 +24,8 @@ from broker.catalog.commands.catalog_commands import Record, UnknownVersion, dec
 from broker.catalog.parts.namespace import identity_of
 from broker.records import (
     BindingRecord,
+    ClaimBeatRecord,
+    ClaimRecord,
     ExchangeRecord,
     NodeRecord,
     ParameterRecord,
@@ -50,6 +52,8 @@ _NAMED_BY: dict[type[Any], tuple[str, ...]] = {
     QueueRecord: ("vhost", "name"),
     PolicyRecord: ("vhost", "operator", "name"),
     ParameterRecord: ("vhost", "component", "name"),
+    ClaimBeatRecord: ("node",),
+    ClaimRecord: ("kind", "vhost", "name"),
 }
 
 

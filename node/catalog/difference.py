@@ -10,6 +10,8 @@ from broker.catalog.commands import catalog_commands as commands
 from broker.catalog.commands.catalog_commands import Command, Record
 from broker.records import (
     BindingRecord,
+    ClaimBeatRecord,
+    ClaimRecord,
     ExchangeRecord,
     NodeRecord,
     ParameterRecord,
@@ -65,6 +67,8 @@ _GONE: dict[type[Any], Callable[[Any], Told]] = {
     BindingRecord: lambda one: (commands.Unbind(one), True),
     PolicyRecord: lambda one: (commands.DeletePolicy(one.vhost, one.name, one.operator), one),
     ParameterRecord: lambda one: (commands.ClearParameter(one.vhost, one.component, one.name), one),
+    ClaimBeatRecord: lambda one: (commands.RenewClaims(one.node), 0),
+    ClaimRecord: lambda one: (commands.ReleaseClaim(one), True),
 }
 _HERE: dict[type[Any], Callable[[Any], Told]] = {
     NodeRecord: lambda one: (commands.AddNode(one), one),
@@ -77,6 +81,8 @@ _HERE: dict[type[Any], Callable[[Any], Told]] = {
     BindingRecord: lambda one: (commands.Bind(one), one),
     PolicyRecord: lambda one: (commands.PutPolicy(one), one),
     ParameterRecord: lambda one: (commands.SetParameter(one), one),
+    ClaimBeatRecord: lambda one: (commands.RenewClaims(one.node), one.beat),
+    ClaimRecord: lambda one: (commands.TakeClaim(one), one),
 }
 _CHANGED: dict[type[Any], Callable[[Any], Told]] = {
     **_HERE,

@@ -22,6 +22,8 @@ from broker.records import (
     Arguments,
     BindingRecord,
     CatalogHead,
+    ClaimBeatRecord,
+    ClaimRecord,
     ExchangeRecord,
     NodeRecord,
     ParameterRecord,
@@ -261,11 +263,36 @@ class NodeLost:
     incarnation: int
 
 
+@dataclass(slots=True, frozen=True)
+class TakeClaim:
+    """The node of the record runs this link from now on. Where another one holds the claim, `node_seen`, the epoch of the
+    record and `beat_seen` say what is known of it: refused if that is not the last word. Answers the record with its epoch."""
+
+    record: ClaimRecord
+    node_seen: str = ""
+    beat_seen: int = 0
+
+
+@dataclass(slots=True, frozen=True)
+class RenewClaims:
+    """The node is there, and holds what it has claimed. Answers its beat."""
+
+    node: str
+
+
+@dataclass(slots=True, frozen=True)
+class ReleaseClaim:
+    """Its node has ended this link. Answers whether it was held just so."""
+
+    record: ClaimRecord
+
+
 Command = (
     PutVhost | DeleteVhost | PutUser | DeleteUser | PutPermission | DeletePermission | PutTopicPermission
     | DeleteTopicPermission | DeclareExchange | DeleteExchange | DeclareQueue | DeleteQueue | Bind | Unbind | PutPolicy
     | DeletePolicy | SetParameter | ClearParameter | SetVhostLimits | SetUserLimits | SetQueueMembers | SetClusterId
     | AddNode | PutNode | RemoveNode | NodeStarted | NodeLost | JoinNode
+    | TakeClaim | RenewClaims | ReleaseClaim
 )  # fmt: skip
 
 # Numbers are for ever: a command that is no longer made keeps its number.
@@ -298,12 +325,15 @@ NUMBERS: dict[int, type[Any]] = {
     26: NodeStarted,
     27: NodeLost,
     28: JoinNode,
+    29: TakeClaim,
+    30: RenewClaims,
+    31: ReleaseClaim,
 }
 _NUMBER_OF = {kind: number for number, kind in NUMBERS.items()}
 
 Record = (
     VhostRecord | UserRecord | PermissionRecord | TopicPermissionRecord | ExchangeRecord | QueueRecord | BindingRecord
-    | PolicyRecord | ParameterRecord | NodeRecord
+    | PolicyRecord | ParameterRecord | NodeRecord | ClaimRecord | ClaimBeatRecord
 )  # fmt: skip
 R = TypeVar("R")
 

@@ -36,6 +36,9 @@ class CatalogNodes(CatalogPart):
     @abstractmethod
     def _remove_transient_exchanges(self) -> None: ...
 
+    @abstractmethod
+    def _forget_claims(self, node: str) -> None: ...
+
     # commands
 
     def set_cluster_id(self, command: commands.SetClusterId) -> str:
@@ -104,6 +107,7 @@ class CatalogNodes(CatalogPart):
         self._check_disk_is_left(replace(record, kind="ram"))
         del self.nodes[command.name]
         self._changed(record, False)
+        self._forget_claims(command.name)
         return self._remove_queues(lambda queue: queue.kind == "classic" and queue.home == command.name)
 
     def node_started(self, command: commands.NodeStarted) -> list[QueueRecord]:

@@ -25,11 +25,14 @@ from broker.catalog.commands.catalog_commands import (
     PutPolicy,
     PutUser,
     PutVhost,
+    ReleaseClaim,
     RemoveNode,
+    RenewClaims,
     SetClusterId,
     SetParameter,
     SetQueueMembers,
     SetVhostLimits,
+    TakeClaim,
     UnknownVersion,
     decode_command,
     decode_record,
@@ -40,6 +43,7 @@ from broker.errors import PreconditionFailed
 from broker.records import (
     BindingRecord,
     CatalogHead,
+    ClaimRecord,
     ExchangeRecord,
     NodeRecord,
     ParameterRecord,
@@ -71,6 +75,9 @@ COMMANDS: list[Command] = [
     NodeStarted("n", 5, 2**41, {"queues": 5}),
     NodeLost("n", 2**41),
     JoinNode(NodeRecord("n", 0, 0, "127.0.0.1:5681", joiner="ab"), "cd", 2**41),
+    TakeClaim(ClaimRecord("shovel", "v", "s", "n", 3), "m", 7),
+    RenewClaims("n"),
+    ReleaseClaim(ClaimRecord("shovel", "", "s", "n", 3)),
 ]
 
 
@@ -100,7 +107,7 @@ def test_numbers_of_commands_never_change() -> None:
         11: "DeclareQueue", 12: "DeleteQueue", 13: "Bind", 14: "Unbind", 15: "PutPolicy", 16: "DeletePolicy",
         17: "SetParameter", 18: "ClearParameter", 19: "SetVhostLimits", 20: "SetUserLimits",
         21: "SetQueueMembers", 22: "SetClusterId", 23: "AddNode", 24: "PutNode", 25: "RemoveNode", 26: "NodeStarted",
-        27: "NodeLost", 28: "JoinNode",
+        27: "NodeLost", 28: "JoinNode", 29: "TakeClaim", 30: "RenewClaims", 31: "ReleaseClaim",
     }  # fmt: skip
 
 

@@ -1,0 +1,73 @@
+"""Claims in the catalog: who takes one knows of the last word of who held it."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.catalog.catalog import Catalog
+from broker.catalog.catalog_state import CatalogState, Position, decode_state, replace_catalog
+from broker.catalog.commands.catalog_commands import AddNode, ReleaseClaim, RemoveNode, RenewClaims, TakeClaim
+from broker.errors import PreconditionFailed
+from broker.records import ClaimRecord, NodeRecord
+
+
+def claim(node: str, epoch: int = 0, name: str = "s") -> ClaimRecord:
+    return ClaimRecord("shovel", "/", name, node, epoch)
+
+
+@pytest.fixture
+def catalog() -> Catalog:
+    found = Catalog()
+    for name in ("a", "b"):
+        found.apply(AddNode(NodeRecord(name, 0, 1, f"{name}:1")))
+    return found
+
+
+def test_what_is_free_is_taken_and_each_taking_has_its_epoch(catalog: Catalog) -> None:
+    version = catalog.version
+    assert catalog.apply(TakeClaim(claim("a"))) == claim("a", 1)
+    assert catalog.apply(TakeClaim(claim("a"))) == claim("a", 2)
+    assert catalog.claim("shovel", "/", "s") == claim("a", 2)
+    assert catalog.claim("federation", "/", "s") is None
+    assert catalog.version == version  # nothing is routed by it
+
+
+def test_only_who_knows_the_last_word_of_its_holder_takes_it(catalog: Catalog) -> None:
+    catalog.apply(TakeClaim(claim("a")))
+    seen = catalog.beat_of("a")
+    for wrong in (TakeClaim(claim("b")), TakeClaim(claim("b", 0), "a", seen), TakeClaim(claim("b", 1), "b", seen)):
+        with pytest.raises(PreconditionFailed, match="node 'a' holds the claim on shovel 's'"):
+            catalog.apply(wrong)
+    assert catalog.apply(RenewClaims("a")) == seen + 1
+    with pytest.raises(PreconditionFailed, match="node 'a' holds"):
+        catalog.apply(TakeClaim(claim("b", 1), "a", seen))
+    assert catalog.apply(TakeClaim(claim("b", 1), "a", seen + 1)) == claim("b", 2)
+
+
+def test_one_is_released_by_who_holds_it(catalog: Catalog) -> None:
+    catalog.apply(TakeClaim(claim("a")))
+    assert not catalog.apply(ReleaseClaim(claim("a", 7)))
+    assert not catalog.apply(ReleaseClaim(claim("b", 1)))
+    assert catalog.apply(ReleaseClaim(claim("a", 1)))
+    assert catalog.apply(TakeClaim(claim("b"))) == claim("b", 1)
+
+
+def test_a_node_that_belongs_to_the_cluster_no_more_holds_nothing(catalog: Catalog) -> None:
+    catalog.apply(TakeClaim(claim("a")))
+    catalog.apply(RemoveNode("a"))
+    assert list(catalog.claim_records()) == []
+    for late in (TakeClaim(claim("a")), RenewClaims("a")):
+        with pytest.raises(PreconditionFailed, match="does not belong"):
+            catalog.apply(late)
+
+
+def test_claims_are_in_a_snapshot(catalog: Catalog) -> None:
+    catalog.apply(TakeClaim(claim("a")))
+    catalog.apply(TakeClaim(claim("b", name="t")))
+    _, head, records = decode_state(b"".join(CatalogState(catalog, Position(5))))
+    other = Catalog()
+    replace_catalog(other, head, records)
+    assert list(other.claim_records()) == list(catalog.claim_records())
+    assert other.beat_of("b") == 1
+    replace_catalog(other, head, [])
+    assert list(other.claim_records()) == []
