@@ -74,8 +74,16 @@ class ClusterShovels:
             raise PreconditionFailed(f"there is a shovel '{name}' in vhost '{vhost}' already")
         return self._parameters.set(who, ParameterRecord(vhost, COMPONENT, name, definition))
 
-    def delete(self, who: Operator, vhost: str, name: str) -> Pending[Any]:
+    async def delete(self, who: Operator, vhost: str, name: str) -> Pending[Any]:
+        if self._catalog.parameter(vhost, COMPONENT, name) is None and await self._is_static(who, vhost, name):
+            raise PreconditionFailed(
+                f"shovel '{name}' is of the configuration file: take it out there, and start its nodes again"
+            )
         return self._parameters.clear(who, COMPONENT, vhost, name)
+
+    async def _is_static(self, who: Operator, vhost: str, name: str) -> bool:
+        found = await self.listed(who, vhost)
+        return any((row["name"], row["type"]) == (name, "static") for row in found.rows)
 
     async def restart(self, who: Operator, vhost: str, name: str) -> None:
         who.require_tag(POLICYMAKER)
@@ -111,7 +119,7 @@ def shovel_row(node: str, one: ShovelFacts) -> Json:
         "since_ms": one.since_ms,
         "name": one.name,
         "vhost": one.vhost,
-        "type": "dynamic",
+        "type": one.type,
         "state": one.state,
         **_end("src", one.source),
         **_end("dest", one.destination),

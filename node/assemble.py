@@ -179,9 +179,7 @@ class Node:
         if config.definitions.path:
             boot = BootDefinitions(config.definitions.path, len(config.cluster.peers), operations.documents, broker)
             await boot.bring_in(partial(verifier.hash, GUEST_PASSWORD))
-        links = own_links(
-            broker, metadata, cluster, lambda: self.listeners, self._clock, self._random, config.cluster_name
-        )
+        links = own_links(config, broker, metadata, cluster, lambda: self.listeners, self._clock, self._random)
         operations.parameters.checks |= CHECKS
         exports = self._log_exports(kernel)
         metrics = Metrics(

@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 import socket
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from broker.history_level import LEVELS
+from links.shovel.definition import read_definition
 from node import addresses
 from node.logins.password_hashes import HASHINGS
 
@@ -271,6 +273,7 @@ class Config(Section, frozen=True):
     metrics: MetricsSection = MetricsSection()
     management: ManagementSection = ManagementSection()
     logging: LoggingSection = LoggingSection()
+    shovel: tuple[dict[str, Any], ...] = ()  # each with a name, and the keys that the parameter of a shovel has
 
     @property
     def node_name(self) -> str:
@@ -344,11 +347,34 @@ def check(config: Config) -> None:
     if config.management.login_session_minutes < 1:
         given_minutes = config.management.login_session_minutes
         raise ConfigError(f"management.login_session_minutes is {given_minutes}: give a minute or more")
+    check_shovels(config)
     check_cluster(config)
     check_oauth2(config.oauth2)
     for name in ("amqp", "amqps", "stream", "streams", "grpc", "http", "https"):
         for address in getattr(config.listen, name):
             host_and_port(address, f"listen.{name}")
+
+
+def check_shovels(config: Config) -> None:
+    """Raises ConfigError; never with a password in its text."""
+    seen: set[str] = set()
+    for number, table in enumerate(config.shovel, 1):
+        name = table.get("name")
+        if not isinstance(name, str) or not name:
+            raise ConfigError(f'shovel {number} of the file has no name: give name = "..."')
+        if name in seen:
+            raise ConfigError(f"shovel.name is {name!r} twice: each needs a name of its own")
+        seen.add(name)
+    for name, definition in static_shovels(config).items():
+        try:
+            read_definition(name, definition)
+        except ValueError as error:
+            raise ConfigError(f"shovel '{name}': {error}") from error
+
+
+def static_shovels(config: Config) -> dict[str, dict[str, Any]]:
+    """Their definitions, by name."""
+    return {one["name"]: {key: value for key, value in one.items() if key != "name"} for one in config.shovel}
 
 
 def check_oauth2(section: Oauth2Section) -> None:

@@ -20,6 +20,7 @@ from links.sockets import LinkLoopClock, LinkSockets
 from node.addresses import host_and_port
 from node.catalog.cluster_metadata import ClusterMetadata
 from node.clock import NodeTime, Random
+from node.config import Config, static_shovels
 from node.listening import ANY_ADDRESS
 from raft.core.messages import NodeId
 
@@ -53,13 +54,13 @@ class OwnLinks:
 
 
 def own_links(
+    config: Config,
     broker: Broker,
     metadata: ClusterMetadata,
     cluster: LinksCluster,
     listeners: Callable[[], Sequence[ListenerFacts]],
     clock: NodeTime,
     random: Random,
-    cluster_name: str,
 ) -> OwnLinks:
     def candidates() -> list[str]:
         """None while this node cannot know: without a majority the others have given it up."""
@@ -78,9 +79,10 @@ def own_links(
         time,
         random.fraction,
         logging.getLogger("leveret.shovel"),
-        cluster_name,
+        config.cluster_name,
+        static_shovels(config),
     )
-    maker = AmqpLinkMaker(broker, net, time, random.fraction, cluster_name)
+    maker = AmqpLinkMaker(broker, net, time, random.fraction, config.cluster_name)
     federation = NodeFederation(broker, candidates, maker, time, logging.getLogger("leveret.federation"))
     metadata.subscribe(shovels.applied)
     metadata.subscribe(federation.applied)

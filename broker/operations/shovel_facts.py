@@ -38,6 +38,7 @@ class ShovelFacts:
     returned: int
     restarts: int
     stalls: int
+    type: str = "dynamic"  # or static: of the configuration file
 
 
 class NodeShovelsPort(Protocol):

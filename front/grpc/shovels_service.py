@@ -42,7 +42,7 @@ class ShovelMethods:
     @answers_errors
     async def DeleteShovel(self, request: pb.DeleteShovelRequest, context: Context) -> pb.DeleteShovelResponse:
         vhost = request.vhost or DEFAULT_VHOST
-        await self.front.answer(self._shovels().delete(operator(), vhost, request.name))
+        await self.front.answer(await self._shovels().delete(operator(), vhost, request.name))
         return pb.DeleteShovelResponse()
 
     @answers_errors

@@ -1,7 +1,7 @@
 """What the parameter of a shovel says: its keys, their defaults, and what is refused, in RabbitMQ's words.
 
-A key without `src-` or `dest-` is its older name: prefetch-count, delete-after, add-forward-headers, add-timestamp-header,
-publish-properties.
+A key without `src-` or `dest-` is its older name: prefetch-count, delete-after, delete-after-duration, add-forward-headers,
+add-timestamp-header, publish-properties.
 """
 
 from __future__ import annotations
@@ -29,10 +29,12 @@ from wire.amqp.tables import PROPERTIES, TableError, encode_properties
 
 PREFETCH = 1000
 PROTOCOLS = ("amqp091", "local")
+DURATION_S_MAX = 31_536_000  # a year
 
 OLDER_NAMES = {
     "prefetch-count": "src-prefetch-count",
     "delete-after": "src-delete-after",
+    "delete-after-duration": "src-delete-after-duration",
     "add-forward-headers": "dest-add-forward-headers",
     "add-timestamp-header": "dest-add-timestamp-header",
     "publish-properties": "dest-publish-properties",
@@ -52,6 +54,7 @@ class SourceTerms:
     predeclared: bool
     prefetch: int
     delete_after: str | int  # never, queue-length, or so many messages
+    delete_after_s: float | None = None  # or so long after it began to run
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,7 @@ def read_definition(name: str, value: Any) -> ShovelDefinition:
         given.get("src-predeclared", False),
         given.get("src-prefetch-count", PREFETCH),
         given.get("src-delete-after", "never"),
+        given.get("src-delete-after-duration"),
     )
     destination = DestinationTerms(
         uris_of(given["dest-uri"]),
@@ -137,6 +141,15 @@ def _check_delete_after(key: str, value: Any) -> None:
     raise DefinitionError(f'{key} should be number, "never" or "queue-length", actually was {shown(value)}')
 
 
+def _check_duration(key: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise DefinitionError(f"{key} should be a number, actually was {shown(value)}")
+    if not 0 < value <= DURATION_S_MAX:
+        raise DefinitionError(
+            f"{key} should be above 0 and at most {DURATION_S_MAX} seconds, actually was {shown(value)}"
+        )
+
+
 def _check_properties(key: str, value: Any) -> None:
     if not isinstance(value, Mapping):
         raise DefinitionError(f"{key} should be a map, actually was {shown(value)}")
@@ -161,6 +174,7 @@ CHECKS: dict[str, Check] = {
     "src-predeclared": check_flag,
     "src-prefetch-count": check_prefetch,
     "src-delete-after": _check_delete_after,
+    "src-delete-after-duration": _check_duration,
     "dest-protocol": one_of(*PROTOCOLS),
     "dest-uri": check_uri,
     "dest-queue": check_text,

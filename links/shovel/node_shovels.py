@@ -7,7 +7,7 @@ delete-after is reached has its parameter cleared, if that still says the same.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,9 +32,11 @@ from links.shovel.shovel_status import ShovelState, ShovelStatus
 from links.world import LinkClock, LinkNet, LinkTimer
 
 LOOK_S = 1.0
+STATIC = ""  # in place of the vhost of a shovel that the configuration file has
+SHOWN_IN = "/"
 LOOKED_AT = (SetParameter, ClearParameter, TakeClaim, ReleaseClaim, PutNode)  # what they change may be ours
 
-Key = tuple[str, str]  # vhost, name
+Key = tuple[str, str]  # vhost or STATIC, name
 
 
 @dataclass(slots=True)
@@ -64,7 +66,9 @@ class NodeShovels:
         fraction: Callable[[], float],
         logger: logging.Logger,
         cluster_name: str,
+        static: Mapping[str, Mapping[str, Any]],
     ) -> None:
+        """`static`: definitions of the configuration file, by their names."""
         self._node = node
         self._catalog = catalog
         self._claims = claims
@@ -74,6 +78,9 @@ class NodeShovels:
         self._fraction = fraction
         self._logger = logger
         self._cluster_name = cluster_name
+        self._static = {
+            (STATIC, name): ParameterRecord(STATIC, COMPONENT, name, value) for name, value in static.items()
+        }
         self._here: dict[Key, _Here] = {}
         self._timer: LinkTimer | None = None
         self._stopped = False
@@ -98,7 +105,9 @@ class NodeShovels:
             self._timer = self._clock.call_later(0.0, self._look)
 
     def _look(self) -> None:
-        declared = {(one.vhost, one.name): one for one in self._catalog.parameters() if one.component == COMPONENT}
+        declared = self._static | {
+            (one.vhost, one.name): one for one in self._catalog.parameters() if one.component == COMPONENT and one.vhost
+        }
         held = self._claims.look(declared)
         self._compare({key: declared[key] for key in held})
         self._claims.release_ended()
@@ -173,9 +182,9 @@ class NodeShovels:
         }
         return {
             "shovelled-by": self._cluster_name,
-            "shovel-type": "dynamic",
+            "shovel-type": _type(record.vhost),
             "shovel-name": record.name,
-            "shovel-vhost": record.vhost,
+            "shovel-vhost": record.vhost or SHOWN_IN,
             "src-uri": doors.source_uri,
             "dest-uri": doors.destination_uri,
             **{name: value for name, value in names.items() if value is not None},
@@ -187,7 +196,7 @@ class NodeShovels:
         return [_facts(key, one) for key, one in sorted(self._here.items())]
 
     def restart(self, vhost: str, name: str) -> bool:
-        one = self._here.get((vhost, name))
+        one = self._here.get((vhost, name)) or (self._here.get((STATIC, name)) if vhost == SHOWN_IN else None)
         if one is None:
             return False
         if one.shovel is not None and not one.finished:
@@ -209,8 +218,10 @@ def _facts(key: Key, one: _Here) -> ShovelFacts:
         destination = ShovelEnd(
             one.doors.destination_uri, dest.protocol, dest.queue or "", dest.exchange, dest.exchange_key
         )
+    vhost, name = key
     return ShovelFacts(
-        *key,
+        vhost or SHOWN_IN,
+        name,
         status.state.value,
         one.objection or status.reason,
         status.since_ms or one.since_ms,
@@ -224,4 +235,9 @@ def _facts(key: Key, one: _Here) -> ShovelFacts:
         status.returned,
         status.restarts,
         status.stalls,
+        _type(vhost),
     )
+
+
+def _type(vhost: str) -> str:
+    return "dynamic" if vhost else "static"

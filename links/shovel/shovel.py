@@ -92,6 +92,7 @@ class Shovel:
         self._watch: LinkTimer | None = None
         self._attempt = 0  # what belongs to an older one is not heard
         self._remaining: int | None = None
+        self._run_out: LinkTimer | None = None
         self._reset()
 
     def _reset(self) -> None:
@@ -123,10 +124,14 @@ class Shovel:
 
     def stop(self) -> None:
         self._close()
-        if self._watch is not None:
-            self._watch.cancel()
-            self._watch = None
+        self._end_timers()
         self._enter(ShovelState.TERMINATED)
+
+    def _end_timers(self) -> None:
+        for timer in (self._watch, self._run_out):
+            if timer is not None:
+                timer.cancel()
+        self._watch = self._run_out = None
 
     def status(self) -> ShovelStatus:
         return ShovelStatus(
@@ -178,9 +183,7 @@ class Shovel:
 
     def _finish(self) -> None:
         self._close()
-        if self._watch is not None:
-            self._watch.cancel()
-            self._watch = None
+        self._end_timers()
         self._reason = AUTODELETE
         self._enter(ShovelState.TERMINATED)
         self._on_finished()
@@ -214,9 +217,22 @@ class Shovel:
         after = self._definition.source.delete_after
         if self._remaining is None and after != "never":
             self._remaining = message_count if isinstance(after, str) else after
+        self._time_its_end(self._definition.source.delete_after_s)
         self._rewriting = self._new_rewriting()
         self._update_state()
         self._finish_if_done()
+
+    def _time_its_end(self, after_s: float | None) -> None:
+        if after_s is not None and self._run_out is None:
+            self._run_out = self._clock.call_later(after_s, self._time_is_over)
+
+    def _time_is_over(self) -> None:
+        """What is on its way arrives, and nothing more is taken."""
+        self._remaining = 0
+        if self._source is None:
+            self._finish()
+        else:
+            self._finish_if_done()
 
     def delivered(self, run: Delivered) -> None:
         if self._destination is None:

@@ -289,3 +289,28 @@ def test_one_is_added_looked_at_restarted_and_deleted_from_the_command_line(node
     until("it is gone", lambda: not ctl_json(node, "shovel", "list"))
     assert "no shovels run in vhost '/'" in ctl(node, "shovel", "list")
     assert "no shovel 'cli'" in ctl(node, "shovel", "restart", "cli", code=65)
+
+
+def test_one_of_the_configuration_file_runs_until_its_file_says_otherwise(tmp_path: Path, other: RunningNode) -> None:
+    fill(other, "static.from", 50)
+    ends = f'src-uri = "{uri(other)}"\nsrc-queue = "static.from"\ndest-uri = "{uri(other)}"\ndest-queue = "static.to"\n'
+    config = tmp_path / "leveret.toml"
+    config.write_text(f'[[shovel]]\nname = "fixed"\n{ends}')
+    with running_node("--config", str(config), data_dir=tmp_path / "data") as node:
+        until("all are moved", lambda: (status_of(node, "fixed") or {}).get("forwarded") == 50)
+        assert (status_of(node, "fixed") or {})["type"] == "static"
+        status, raw = ask(node, "DELETE", "/api/shovels/vhost/%2F/fixed")
+        assert (status, b"is of the configuration file" in raw) == (400, True)
+        assert "is of the configuration file" in ctl(node, "shovel", "delete", "fixed", code=65)
+        assert ask(node, "DELETE", "/api/shovels/vhost/%2F/fixed/restart")[0] == 204
+        until("it began again", lambda: (status_of(node, "fixed") or {}).get("restarts") == 1)
+
+
+def test_it_ends_by_itself_after_a_while(node: RunningNode) -> None:
+    fill(node, "timed", 30)
+    declare(
+        node, "while", src_uri=LOCAL, src_queue="timed", dest_uri=LOCAL, dest_queue="timed.to",
+        src_delete_after_duration=1.5,
+    )  # fmt: skip
+    until("its parameter is gone", lambda: ask(node, "GET", "/api/parameters/shovel/%2F/while")[0] == 404)
+    assert (waiting(node, "timed"), waiting(node, "timed.to")) == (0, 30)

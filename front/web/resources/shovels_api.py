@@ -41,7 +41,7 @@ class ShovelsApi:
         return json_response(await self._shovels.one(operator(request), vhost, name))
 
     async def _delete(self, request: Request, vhost: str, name: str) -> Response:
-        await self._front.done(self._shovels.delete(operator(request), vhost, name))
+        await self._front.done(await self._shovels.delete(operator(request), vhost, name))
         return Response(204)
 
     async def _restart(self, request: Request, vhost: str, name: str) -> Response:

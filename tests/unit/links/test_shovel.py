@@ -192,6 +192,25 @@ class TestDeleteAfter:
         bench.confirm(1, 1)
         assert bench.finished == 1
 
+    def test_after_its_time_what_is_on_its_way_arrives_and_nothing_more_is_taken(self) -> None:
+        bench = Bench(src_delete_after_duration=30)
+        bench.clock.advance(29)
+        bench.deliver(1, b"a")
+        bench.clock.advance(2)
+        bench.deliver(2, b"b")
+        assert bench.ends.heard() == [("publish", b"", b"to", [b"a"], True)]
+        assert bench.finished == 0
+        bench.confirm(1, 1)
+        assert bench.finished == 1
+
+    def test_its_time_runs_while_an_end_is_away(self) -> None:
+        bench = Bench(src_delete_after_duration=30, reconnect_delay=60)
+        bench.shovel.source_ended("gone")
+        bench.clock.advance(31)
+        assert bench.finished == 1
+        bench.clock.advance(120)
+        assert bench.finished == 1
+
     def test_what_was_on_its_way_when_it_broke_is_still_to_be_moved(self) -> None:
         bench = Bench(2, src_delete_after="queue-length", reconnect_delay=1)
         bench.deliver(1, b"a", b"b")

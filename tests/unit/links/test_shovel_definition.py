@@ -40,6 +40,8 @@ def test_no_secret_is_in_its_description() -> None:
         ({"ack-mode": "maybe"}, "ack-mode should be one of on-confirm, on-publish, no-ack, actually was 'maybe'"),
         ({"delete-after": "soon"}, 'src-delete-after should be number, "never" or "queue-length", actually was'),
         ({"delete-after": 0}, "src-delete-after should be number"),
+        ({"src-delete-after-duration": "1h"}, "src-delete-after-duration should be a number"),
+        ({"delete-after-duration": 0}, "src-delete-after-duration should be above 0"),
         ({"delete-after": 2**63}, "src-delete-after should be number"),
         ({"prefetch-count": "5"}, "src-prefetch-count should be a number, actually was '5'"),
         ({"prefetch-count": 65_536}, "src-prefetch-count should be between 0 and 65535"),

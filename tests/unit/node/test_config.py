@@ -4,6 +4,7 @@ import re
 import tomllib
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -21,6 +22,7 @@ from node.config import (
     cluster_secret,
     host_and_port,
     load,
+    static_shovels,
 )
 from node.config_limits import archive_limits
 
@@ -34,8 +36,11 @@ def test_the_example_file_says_exactly_the_defaults() -> None:
 def test_the_example_file_names_every_option() -> None:
     written = {section: set(options) for section, options in tomllib.loads(EXAMPLE.read_text()).items()}
     assert written == {
-        section: set(type(getattr(Config(), section)).__struct_fields__) for section in Config.__struct_fields__
+        section: set(type(getattr(Config(), section)).__struct_fields__)
+        for section in Config.__struct_fields__
+        if section != "shovel"  # of which there is none by default
     }
+    assert "# [[shovel]]" in EXAMPLE.read_text()
 
 
 def test_the_nodes_of_the_compose_file_have_all_they_need_but_their_names() -> None:
@@ -124,3 +129,32 @@ def test_a_secret_from_a_file_is_taken_without_the_line_s_end(tmp_path: Path) ->
     assert cluster_secret(Config(cluster=ClusterSection(secret_file=str(file)))) == b"s" * 20
     with pytest.raises(ConfigError, match="missing cannot be read"):
         cluster_secret(Config(cluster=ClusterSection(secret_file=str(tmp_path / "missing"))))
+
+
+MOVE = {"name": "move", "src-uri": "amqp://u:hush@old", "src-queue": "q", "dest-uri": "amqp://u:hush@/"}
+
+
+def test_shovels_are_read_with_the_keys_of_the_parameter(tmp_path: Path) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text("\n".join(["[[shovel]]", *(f'{key} = "{value}"' for key, value in MOVE.items())]))
+    config = load(path)
+    check(config)
+    assert static_shovels(config) == {"move": {key: value for key, value in MOVE.items() if key != "name"}}
+
+
+@pytest.mark.parametrize(
+    ("tables", "said"),
+    [
+        (({**MOVE, "name": ""},), "shovel 1 of the file has no name"),
+        ((MOVE, {**MOVE, "name": 5}), "shovel 2 of the file has no name"),
+        ((MOVE, MOVE), "shovel.name is 'move' twice"),
+        (({**MOVE, "src-exchange": "x"},), "shovel 'move': Cannot specify 'src-exchange' and 'src-queue'"),
+        (({**MOVE, "src-ueue": "x"},), "shovel 'move': Unrecognised terms src-ueue in move"),
+        (({**MOVE, "dest-uri": "amqp://u:hush@h:port"},), "shovel 'move': \"amqp://h:port\" not a valid URI"),
+    ],
+)
+def test_a_shovel_that_cannot_run_is_refused_at_start(tables: tuple[dict[str, Any], ...], said: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        check(Config(shovel=tables))
+    assert str(refused.value).startswith(said)
+    assert "hush" not in str(refused.value)
