@@ -67,6 +67,15 @@ def declare_everything(api: NodeApi) -> None:
     api.put("cluster-name", name=NAMES[0])
 
 
+def nowhere(name: str) -> dict[str, Any]:
+    """A shovel between a queue of this name and another one, of brokers that there are not."""
+    uri = "amqp://u:p@127.0.0.1:1"
+    return {
+        "src-uri": uri, "src-queue": name, "dest-uri": uri, "dest-exchange": name, "dest-exchange-key": name,
+        "reconnect-delay": 0,
+    }  # fmt: skip
+
+
 def declare(api: NodeApi, name: str, kind: str) -> None:
     api.put(f"vhosts/{parts(name)}", description=name, tags=[name])
     api.put(f"users/{parts(name)}", password="secret", tags=name.replace(",", ""))
@@ -75,6 +84,7 @@ def declare(api: NodeApi, name: str, kind: str) -> None:
     api.put(f"vhost-limits/{parts(name, 'max-queues')}", value=10)
     api.put(f"user-limits/{parts(name, 'max-channels')}", value=10)
     api.put(f"global-parameters/{parts(name)}", value={name: name})
+    api.put(f"parameters/shovel/{parts('/', name)}", value=nowhere(name))
     api.put(f"exchanges/{parts('/', name)}", type="topic", durable=True, arguments={"alternate-exchange": name})
     api.put(f"queues/{parts('/', name)}", durable=True, arguments={"x-queue-type": kind})
     api.post(f"bindings/{parts('/', 'e', name, 'q', name)}", routing_key=name, arguments={name: name})

@@ -53,6 +53,39 @@ def test_dead_letters_are_counted_and_moved_back(browser: PageBrowser, hostile: 
     assert browser.faults() == []
 
 
+def test_a_shovel_is_added_shown_restarted_and_deleted(browser: PageBrowser, hostile: RunningNode) -> None:
+    api, name, uri = api_of(hostile), "moves <b>on</b>", "amqp://guest:guest@"
+    api.put(f"queues/{parts('/', 'shovelled')}", durable=True)
+    body = {"routing_key": "shovelled", "properties": {}, "payload": "x", "payload_encoding": "string"}
+    for _ in range(3):
+        api.call("POST", f"exchanges/{parts('/', 'amq.default')}/publish", body)
+    browser.open("/links?name=moves")
+    browser.button("Add").click()
+    fill(browser, **{"vhost": "/", "name": name, "src-uri": uri, "src-name": "shovelled", "dest-uri": "amqp://nobody"})
+    fill(browser, **{"dest-name": "moved here", "more": "src-prefetch-count = many"})
+    send(browser, "Add")
+    assert "src-prefetch-count should be a number" in browser.until("no reason", lambda: browser.text("dialog .error"))
+    browser.faults()  # browsers note each refusal in the console
+    fill(browser, **{"dest-uri": uri, "more": "src-prefetch-count = 100"})
+    send(browser, "Add")
+    closed(browser)
+
+    def shown(*texts: str) -> bool:
+        return all(text in browser.text("main table") for text in (name, *texts))
+
+    browser.until("it does not run", lambda: shown("running", "queue shovelled", "queue moved here"))
+    browser.until("nothing was moved", lambda: api.call("GET", f"shovels/vhost/{parts('/', name)}")["forwarded"] == 3)
+    browser.button("Restart", "main table").click()
+    send(browser, "Restart")
+    closed(browser)
+    browser.until("it did not", lambda: api.call("GET", f"shovels/vhost/{parts('/', name)}")["restarts"] == 1)
+    browser.button("Delete", "main table").click()
+    send(browser, "Delete")
+    closed(browser)
+    browser.until("it is still there", lambda: name not in browser.text("main"))
+    assert browser.faults() == []
+
+
 def test_a_consumer_is_cancelled_and_its_client_is_told(browser: PageBrowser, hostile: RunningNode) -> None:
     connection = pika.BlockingConnection(pika.ConnectionParameters(*hostile.amqp, heartbeat=0))
     channel = connection.channel()

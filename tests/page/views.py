@@ -6,8 +6,8 @@ from tests.page.hostile_node import parts
 
 LISTS = (
     "overview", "queues", "exchanges", "connections", "channels", "consumers", "alarms", "nodes", "cluster", "groups",
-    "dead-letters", "users", "permissions", "vhosts", "policies", "policies?kind=operator-policies", "limits", "parameters",
-    "definitions", "features", "activity", "activity?tab=log", "activity?tab=audit",
+    "dead-letters", "users", "permissions", "vhosts", "policies", "policies?kind=operator-policies", "limits", "links",
+    "parameters", "definitions", "features", "activity", "activity?tab=log", "activity?tab=audit",
 )  # fmt: skip
 QUEUE_TABS = ("overview", "messages", "bindings", "consumers", "causes")
 EXCHANGE_TABS = ("overview", "from", "to")

@@ -9,6 +9,7 @@ const SHAPES = {
   connections: "M9 7V3M15 7V3M6 7h12v4a6 6 0 0 1-12 0zM12 17v4",
   channels: "M4 7c5 0 5 10 10 10h6M4 17c5 0 5-10 10-10h6",
   consumers: "M12 3v11M7 10l5 5 5-5M4 20h16",
+  links: "M10 14a4 4 0 0 0 6 0l3-3a4 4 0 0 0-6-6l-1 1M14 10a4 4 0 0 0-6 0l-3 3a4 4 0 0 0 6 6l1-1",
   alarms: "M12 4l9 16H3zM12 10v4M12 17v.5",
   nodes: "M4 5h16v6H4zM4 13h16v6H4zM8 8h.5M8 16h.5",
   cluster: "M12 4v6M12 10l-7 8M12 10l7 8M12 4h.1M5 18h.1M19 18h.1M5 18h14",

@@ -113,6 +113,8 @@ const STATES = {
   blocked: "warn",
   minority: "bad",
   down: "bad",
+  stalled: "bad",
+  terminated: "bad",
   stopped: "bad",
   crashed: "bad",
   noproc: "bad",

@@ -12,6 +12,7 @@ import { exchange, exchanges } from "./exchanges.js";
 import { features } from "./features.js";
 import { groups } from "./groups.js";
 import { limits } from "./limits.js";
+import { links } from "./links.js";
 import { node, nodes } from "./nodes.js";
 import { nowhere } from "./nowhere.js";
 import { overview } from "./overview.js";
@@ -42,6 +43,7 @@ const VIEWS = {
   permissions: { list: permissions },
   policies: { list: policies },
   limits: { list: limits },
+  links: { list: links },
   parameters: { list: parameters },
   definitions: { list: definitions },
   features: { list: features },
@@ -57,6 +59,7 @@ export const MENU = [
       { name: "connections", label: "Connections", icon: "connections" },
       { name: "channels", label: "Channels", icon: "channels" },
       { name: "consumers", label: "Consumers", icon: "consumers" },
+      { name: "links", label: "Shovels", icon: "links" },
     ],
   },
   {
