@@ -5,14 +5,14 @@ Declaring one is setting a parameter, deleting it is clearing that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Protocol
 
 from broker.catalog.catalog import Catalog
 from broker.errors import NotFound, PreconditionFailed
 from broker.operations.operator import MANAGEMENT, POLICYMAKER, Operator
 from broker.operations.parameters import Parameters
-from broker.operations.shovel_facts import COMPONENT, NodeShovelsPort, ShovelEnd, ShovelFacts
+from broker.operations.shovel_facts import COMPONENT, NodeShovelsPort, ShovelEnd, ShovelFacts, waiting_shovel
 from broker.pending import Pending
 from broker.records import ParameterRecord
 from front.times import shown_time
@@ -25,7 +25,8 @@ Json = dict[str, Any]
 
 class FoundRows(Protocol):
     @property
-    def rows(self) -> list[Json]: ...
+    def rows(self) -> list[Json]:
+        """Its caller's own."""
 
     @property
     def missing(self) -> Sequence[str]: ...
@@ -57,8 +58,18 @@ class ClusterShovels:
     async def listed(self, who: Operator, vhost: str | None) -> FoundRows:
         """Of one vhost, or of all that they may see."""
         who.require_tag(MANAGEMENT)
-        who.vhosts(self._catalog, vhost)
-        return await self._everywhere.find(SHOVELS, who, vhost)
+        seen = set(who.vhosts(self._catalog, vhost))
+        found = await self._everywhere.find(SHOVELS, who, vhost)
+        if not found.missing:
+            found.rows.extend(self._waiting(seen, {(row["vhost"], row["name"]) for row in found.rows}))
+        return found
+
+    def _waiting(self, vhosts: Collection[str], running: Collection[tuple[str, str]]) -> Iterator[Json]:
+        """Those that are declared, and no node has begun to run."""
+        for record in self._catalog.parameters():
+            is_shovel = record.component == COMPONENT and record.vhost in vhosts
+            if is_shovel and (record.vhost, record.name) not in running:
+                yield shovel_row("", waiting_shovel(record.vhost, record.name))
 
     async def one(self, who: Operator, vhost: str, name: str) -> Json:
         found = await self.listed(who, vhost)

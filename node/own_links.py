@@ -73,7 +73,7 @@ def own_links(
     shovels = NodeShovels(
         broker.node,
         metadata.catalog,
-        LinkClaims(SHOVEL, broker.node, metadata.catalog, candidates, metadata.submit, time),
+        LinkClaims(SHOVEL, broker.node, metadata.catalog, candidates, broker.metadata.submit, time),
         metadata.submit,
         net,
         time,

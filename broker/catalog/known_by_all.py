@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from broker.catalog.catalog import Catalog
-from broker.catalog.commands.catalog_commands import Command, DeclareExchange, PutPolicy
+from broker.catalog.commands.catalog_commands import Command, DeclareExchange, PutPolicy, TakeClaim
 from broker.catalog.commands.metadata import Metadata, OnApplied
 from broker.catalog.mirroring import MIRRORING_KEYS
 from broker.errors import PreconditionFailed
@@ -51,6 +51,8 @@ class KnownByAll:
             case DeclareExchange(record) if record.kind in NEWER_KINDS:
                 there = self._catalog.exchange(record.vhost, record.name) is not None
                 return "" if there else f"exchanges of the type {record.kind}"
+            case TakeClaim():
+                return "" if any(self._catalog.claim_records()) else "claims on shovels"
             case PutPolicy(record) if not MIRRORING_KEYS.isdisjoint(record.definition):
                 return "policies with ha-mode and other keys of mirroring"
         return ""

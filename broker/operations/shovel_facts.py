@@ -41,6 +41,12 @@ class ShovelFacts:
     type: str = "dynamic"  # or static: of the configuration file
 
 
+def waiting_shovel(vhost: str, name: str) -> ShovelFacts:
+    """One that no node runs yet."""
+    end = ShovelEnd("", "", "", None, None)
+    return ShovelFacts(vhost, name, "starting", "no node runs it yet", 0, end, end, None, None, 0, 0, 0, 0, 0, 0)
+
+
 class NodeShovelsPort(Protocol):
     """The shovels of this node."""
 

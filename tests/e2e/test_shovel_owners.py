@@ -39,7 +39,7 @@ class World:
         """The nodes that say that they run the shovel, as `n1` hears them."""
 
         async def ask(node: Node) -> list[str]:
-            return [one.node for one in (await node.admin.shovels()).shovels]
+            return [one.node for one in (await node.admin.shovels()).shovels if one.node]
 
         return on(self.cluster.grpc(1), ask)
 

@@ -7,8 +7,10 @@ import pytest
 from broker.catalog.catalog import Catalog
 from broker.catalog.catalog_state import CatalogState, Position, decode_state, replace_catalog
 from broker.catalog.commands.catalog_commands import AddNode, ReleaseClaim, RemoveNode, RenewClaims, TakeClaim
+from broker.catalog.known_by_all import KnownByAll
 from broker.errors import PreconditionFailed
 from broker.records import ClaimRecord, NodeRecord
+from tests.unit.broker.catalog_at_once import CatalogAtOnce
 
 
 def claim(node: str, epoch: int = 0, name: str = "s") -> ClaimRecord:
@@ -71,3 +73,15 @@ def test_claims_are_in_a_snapshot(catalog: Catalog) -> None:
     assert other.beat_of("b") == 1
     replace_catalog(other, head, [])
     assert list(other.claim_records()) == []
+
+
+def test_the_first_claim_waits_until_all_nodes_know_of_claims(catalog: Catalog) -> None:
+    behind = ["b"]
+    metadata = KnownByAll(CatalogAtOnce(catalog), catalog, lambda: behind)
+    refused = metadata.submit(TakeClaim(claim("a"))).error
+    assert refused is not None
+    assert "claims on shovels can be declared once all nodes know of them" in refused.text
+    behind.clear()
+    assert metadata.submit(TakeClaim(claim("a"))).error is None
+    behind.append("b")  # it is down now, and nobody knows: its claims are taken all the same
+    assert metadata.submit(TakeClaim(claim("a"))).error is None

@@ -51,7 +51,7 @@ function columns(vhosts, cannot, then) {
     { id: "name", title: "Name", sort: "name", class: "wrap", cell: (one) => one.name },
     { id: "vhost", title: "Virtual host", sort: "vhost", rank: 3, off: vhosts.length < 2, cell: (one) => one.vhost },
     { id: "state", title: "State", sort: "state", cell: (one) => stateBadge(one.state) },
-    { id: "node", title: "Node", sort: "node", rank: 3, cell: (one) => nodeLink(one.node) },
+    { id: "node", title: "Node", sort: "node", rank: 3, cell: (one) => one.node && nodeLink(one.node) },
     { id: "source", title: "Source", class: "wrap", cell: (one) => end(one, "src") },
     { id: "destination", title: "Destination", class: "wrap", cell: (one) => end(one, "dest") },
     { id: "forwarded", title: "Transferred", sort: "forwarded", number: true, cell: (one) => count(one.forwarded) },
@@ -63,7 +63,7 @@ function columns(vhosts, cannot, then) {
       rank: 2,
       cell: (one) => (one.remaining === undefined ? "" : count(one.remaining)),
     },
-    { id: "since", title: "Since", sort: "since_ms", rank: 3, cell: (one) => when(one.since_ms) },
+    { id: "since", title: "Since", sort: "since_ms", rank: 3, cell: (one) => (one.since_ms ? when(one.since_ms) : "") },
     { id: "reason", title: "Last interruption", class: "wrap", rank: 2, cell: (one) => one.reason ?? "" },
     {
       id: "actions",
@@ -82,16 +82,17 @@ function columns(vhosts, cannot, then) {
 }
 
 function end(one, which) {
+  return [ended(one, which), el("div", { class: "quiet" }, one[`${which}_uri`])];
+}
+
+function ended(one, which) {
   const queue = one[`${which}_queue`];
   const exchange = one[`${which}_exchange`];
   const key = one[`${which}_exchange_key`];
-  const what =
-    queue !== undefined
-      ? `queue ${queue}`
-      : exchange !== undefined
-        ? `exchange ${exchange || "(default)"}${key ? `, key ${key}` : ""}`
-        : "as published";
-  return [what, el("div", { class: "quiet" }, one[`${which}_uri`])];
+  if (one.node === "") return "";
+  if (queue !== undefined) return `queue ${queue}`;
+  if (exchange === undefined) return "as published";
+  return `exchange ${exchange || "(default)"}${key ? `, key ${key}` : ""}`;
 }
 
 const KINDS = { queue: "a queue", exchange: "an exchange", published: "the exchange it came from" };
