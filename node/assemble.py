@@ -25,6 +25,7 @@ from front.amqp.server import amqp_server
 from front.amqp.terms import Identity
 from front.answers import answered
 from front.client_server import ClientServer
+from front.cluster_federation import ClusterFederation
 from front.cluster_shovels import ClusterShovels
 from front.grpc.admin_service import AdminPorts
 from front.grpc.log_service import LogSource
@@ -210,7 +211,9 @@ class Node:
         cluster_shovels = ClusterShovels(
             config.node_name, metadata.catalog, operations.parameters, everywhere, links.shovels
         )
-        grpc = await self._listen_grpc(broker, AdminPorts(operations, cluster, members, exports, cluster_shovels))
+        cluster_federation = ClusterFederation(config.node_name, metadata.catalog, everywhere, links.federation)
+        admin_ports = AdminPorts(operations, cluster, members, exports, cluster_shovels, cluster_federation)
+        grpc = await self._listen_grpc(broker, admin_ports)
         self._undo.callback(exports.stop)
         web = WebPorts(
             operations,
@@ -220,9 +223,9 @@ class Node:
             self._versions(),
             everywhere,
             cluster_shovels,
+            cluster_federation,
             cluster,
             members,
-            links.federation,
             cross_origin=CrossOrigin(config.management.cors_allow_origins, config.management.cors_max_age_s),
             login_session_minutes=config.management.login_session_minutes,
             log_tail=self.log_tail,

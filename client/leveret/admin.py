@@ -16,6 +16,7 @@ from leveret.records import (
     DecommissionPlan,
     DecommissionProgress,
     DefinitionsReport,
+    FederationLinks,
     NodeStatus,
     Permissions,
     Policy,
@@ -409,6 +410,18 @@ class Admin:
 
     async def restart_shovel(self, name: str, *, vhost: str | None = None) -> None:
         await self._call("RestartShovel", pb.RestartShovelRequest(vhost=self._vhost(vhost), name=name))
+
+    # ------------------------------------------------------------------ federation
+
+    async def federation_links(self, *, vhost: str | None = None, all_vhosts: bool = False) -> FederationLinks:
+        """Those that there should be, as the nodes say that run them."""
+        request = pb.ListFederationLinksRequest(vhost=self._vhost(vhost), all_vhosts=all_vhosts)
+        return from_stub(FederationLinks, await self._call("ListFederationLinks", request))
+
+    async def restart_federation_link(self, link_id: str, node: str, *, vhost: str | None = None) -> None:
+        """Raises NotFound."""
+        request = pb.RestartFederationLinkRequest(vhost=self._vhost(vhost), id=link_id, node=node)
+        await self._call("RestartFederationLink", request)
 
     def _vhost(self, vhost: str | None) -> str:
         return self._node.vhost if vhost is None else vhost

@@ -458,12 +458,41 @@ class Shovels:
     missing_nodes: tuple[str, ...]  # that did not say in time what they run
 
 
+@dataclass(frozen=True, slots=True)
+class FederationLink:
+    """As the node says that runs it. See admin.proto."""
+
+    vhost: str
+    type: str
+    name: str
+    upstream: str
+    upstream_name: str
+    id: str
+    node: str
+    status: str
+    error: str
+    uri: str
+    since_ms: int
+    passed_on: int
+    dropped: int
+    refused: int
+    unconfirmed: int
+    restarts: int
+
+
+@dataclass(frozen=True, slots=True)
+class FederationLinks:
+    links: tuple[FederationLink, ...]
+    missing_nodes: tuple[str, ...]  # that did not say in time what they run
+
+
 _RECORDS: dict[str, type[Any]] = {
     kind.__name__: kind
     for kind in (
         Alarm,
         ClusterNode,
         DefinitionEffect,
+        FederationLink,
         Listener,
         LostQueue,
         PlannedMove,

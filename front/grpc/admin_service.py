@@ -8,12 +8,14 @@ from broker.operations.operations import Operations
 from broker.operations.this_node import QueueTotals
 from broker.operations.users import UserChange
 from broker.records import PermissionRecord, PolicyRecord, TopicPermissionRecord, VhostRecord
+from front.cluster_federation import ClusterFederation
 from front.cluster_shovels import ClusterShovels
 from front.definitions import check_definitions, export_definitions, import_definitions
 from front.grpc import convert, describe
 from front.grpc.call import DEFAULT_VHOST, Context, Front, answers_errors, vhost_asked_for
 from front.grpc.caller import caller, operator
 from front.grpc.cluster_service import ClusterMethods
+from front.grpc.federation_service import FederationMethods
 from front.grpc.log_service import LogMethods, LogPort
 from front.grpc.members_service import MembersMethods, group_stub
 from front.grpc.redrive_service import RedriveMethods
@@ -34,10 +36,17 @@ class AdminPorts:
     members: QueueMembersPort | None  # None: there are no quorum queues
     log: LogPort | None = None  # None: nothing of it is given away
     shovels: ClusterShovels | None = None
+    federation: ClusterFederation | None = None
 
 
 class AdminService(
-    ClusterMethods, MembersMethods, LogMethods, RedriveMethods, ShovelMethods, admin_pb2_grpc.AdminServicer
+    ClusterMethods,
+    MembersMethods,
+    LogMethods,
+    RedriveMethods,
+    ShovelMethods,
+    FederationMethods,
+    admin_pb2_grpc.AdminServicer,
 ):
     """leveret.v1.Admin."""
 
@@ -47,6 +56,7 @@ class AdminService(
         self.members = ports.members
         self.log = ports.log
         self.shovels = ports.shovels
+        self.federation = ports.federation
         self.redrives = ports.operations.redrives
         self._operations = ports.operations
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from broker.errors import AccessRefused, BrokerError, ResourceExhausted
 from broker.login.audit import Actor, acting_for
-from broker.operations.federation_facts import NodeFederationPort
 from broker.operations.operations import Operations
 from broker.operations.operator import MANAGEMENT, Operator
 from broker.pending import Pending
 from broker.records import UserRecord
 from front.answers import answered
+from front.cluster_federation import ClusterFederation
 from front.cluster_shovels import ClusterShovels
 from front.node_ports import ClusterPort, LogTailPort, MessageLivesPort, MetricsPort, QueueMembersPort
 from front.web.everywhere import Everywhere
@@ -86,9 +86,9 @@ class WebPorts:
     versions: dict[str, Any]  # of the product, as tools know them: they choose by them what they do
     everywhere: Everywhere
     shovels: ClusterShovels
+    federation: ClusterFederation
     cluster: ClusterPort | None = None  # None: this node cannot be in one
     members: QueueMembersPort | None = None  # None: there are no quorum queues
-    federation: NodeFederationPort | None = None  # None: this node runs no links
     cross_origin: CrossOrigin = NO_CROSS_ORIGIN
     login_session_minutes: int = 480
     log_tail: LogTailPort | None = None  # None: nobody keeps the last lines
@@ -164,7 +164,7 @@ class Api:
             PoliciesApi(front, operators=True),
             ParametersApi(front),
             ShovelsApi(front, ports.shovels),
-            FederationApi(front, ports.everywhere, ports.federation),
+            FederationApi(ports.federation),
             LimitsApi(front),
             ClientsApi(front, self.everywhere, flows),
             StreamClientsApi(front),

@@ -45,7 +45,7 @@ class ExchangeLinkTerms:
 
     @property
     def exchange_there(self) -> str:
-        return self.record.name if self.upstream.exchange is None else self.upstream.exchange
+        return self.upstream.exchange or self.record.name
 
     @property
     def queue(self) -> str:

@@ -103,7 +103,7 @@ class FederationLink:
         self._passed_on = self._dropped = self._refused = self._restarts = 0
         self._timer: LinkTimer | None = None
         self._attempt = 0  # what belongs to an older one is not heard
-        self._is_leaving = False
+        self._is_leaving = self._has_asked_to_leave = False
         self._uri = ""
         self._reset()
 
@@ -172,14 +172,22 @@ class FederationLink:
 
     def leave(self) -> None:
         """Nobody wants it any more."""
-        steps = self.leave_steps() if self.upstream.cleans_up and self._state is LinkState.RUNNING else None
-        if steps is None or self.end_there is None or self.is_asking:
+        if not (self.upstream.cleans_up and self.is_running):
             self.stop()
             return
         self._is_leaving = True
         self._enter(LinkState.SHUTDOWN)
         self._timer = self.clock.call_later(LEAVE_S, self.stop)
-        self.ask(steps)
+        if not self.is_asking:
+            self._ask_to_leave()
+
+    def _ask_to_leave(self) -> None:
+        steps = None if self._has_asked_to_leave else self.leave_steps()
+        if steps is None:
+            self.stop()
+        else:
+            self._has_asked_to_leave = True
+            self.ask(steps)
 
     def status(self) -> LinkStatus:
         return LinkStatus(
@@ -248,7 +256,7 @@ class FederationLink:
             return
         self.is_asking = False
         if self._is_leaving:
-            self.stop()
+            self._ask_to_leave()
         elif self._stamp is None:
             self._stamp = self.new_stamp(end)
             self._enter(LinkState.RUNNING)

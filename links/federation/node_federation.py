@@ -136,7 +136,7 @@ class NodeFederation:
             return
         mine = {key: wanted for key, wanted in every.items() if self._is_mine(wanted, candidates)}
         for key, one in list(self._running.items()):
-            if key not in mine or mine[key] != one.wanted:
+            if key not in mine or not mine[key].is_as(one.wanted):
                 self._end(key, is_wanted=key in every)
         for key, wanted in mine.items():
             if key not in self._running:

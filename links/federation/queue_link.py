@@ -33,7 +33,7 @@ class QueueLinkTerms:
 
     @property
     def queue_there(self) -> str:
-        return self.record.name if self.upstream.queue is None else self.upstream.queue
+        return self.upstream.queue or self.record.name
 
 
 class QueueLink(FederationLink):

@@ -47,6 +47,17 @@ class WantedLink:
     upstream: Upstream | None  # None: its parameter is none
     objection: str = ""  # why
 
+    def is_as(self, other: WantedLink) -> bool:
+        """Whether a link for one is good for the other: members of a queue may change."""
+        ours, theirs = _identity(self.record), _identity(other.record)
+        return ours == theirs and (self.key, self.upstream, self.objection) == (
+            other.key, other.upstream, other.objection,
+        )  # fmt: skip
+
+
+def _identity(record: ExchangeRecord | QueueRecord) -> object:
+    return record.id if isinstance(record, QueueRecord) else record
+
 
 def federates(catalog: Catalog, vhost: str) -> bool:
     """Whether any policy there does."""
@@ -56,14 +67,20 @@ def federates(catalog: Catalog, vhost: str) -> bool:
 def wanted_links(catalog: Catalog) -> Iterator[WantedLink | None]:
     """None where it may be left for a while: there may be very many exchanges and queues."""
     for vhost in [name for name in catalog.vhosts if federates(catalog, name)]:
+        if vhost not in catalog.vhosts:
+            continue  # it went meanwhile
         records: list[ExchangeRecord | QueueRecord] = [*catalog.exchanges(vhost), *catalog.queues(vhost)]
         yield None
         for count, record in enumerate(records, 1):
-            if vhost not in catalog.vhosts:
-                break
-            yield from wanted_of(catalog, record)
+            if _is_there(catalog, record):
+                yield from wanted_of(catalog, record)
             if count % LOOKED_AT_PER_STEP == 0:
                 yield None
+
+
+def _is_there(catalog: Catalog, record: ExchangeRecord | QueueRecord) -> bool:
+    find = catalog.exchange if isinstance(record, ExchangeRecord) else catalog.queue
+    return find(record.vhost, record.name) is record
 
 
 def wanted_of(catalog: Catalog, record: ExchangeRecord | QueueRecord) -> Iterator[WantedLink]:

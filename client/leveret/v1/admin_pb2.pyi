@@ -872,6 +872,72 @@ class RestartShovelResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class FederationLink(_message.Message):
+    __slots__ = ("vhost", "type", "name", "upstream", "upstream_name", "id", "node", "status", "error", "uri", "since_ms", "passed_on", "dropped", "refused", "unconfirmed", "restarts")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    UPSTREAM_FIELD_NUMBER: _ClassVar[int]
+    UPSTREAM_NAME_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    URI_FIELD_NUMBER: _ClassVar[int]
+    SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    PASSED_ON_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    UNCONFIRMED_FIELD_NUMBER: _ClassVar[int]
+    RESTARTS_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    type: str
+    name: str
+    upstream: str
+    upstream_name: str
+    id: str
+    node: str
+    status: str
+    error: str
+    uri: str
+    since_ms: int
+    passed_on: int
+    dropped: int
+    refused: int
+    unconfirmed: int
+    restarts: int
+    def __init__(self, vhost: _Optional[str] = ..., type: _Optional[str] = ..., name: _Optional[str] = ..., upstream: _Optional[str] = ..., upstream_name: _Optional[str] = ..., id: _Optional[str] = ..., node: _Optional[str] = ..., status: _Optional[str] = ..., error: _Optional[str] = ..., uri: _Optional[str] = ..., since_ms: _Optional[int] = ..., passed_on: _Optional[int] = ..., dropped: _Optional[int] = ..., refused: _Optional[int] = ..., unconfirmed: _Optional[int] = ..., restarts: _Optional[int] = ...) -> None: ...
+
+class ListFederationLinksRequest(_message.Message):
+    __slots__ = ("vhost", "all_vhosts")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    ALL_VHOSTS_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    all_vhosts: bool
+    def __init__(self, vhost: _Optional[str] = ..., all_vhosts: _Optional[bool] = ...) -> None: ...
+
+class ListFederationLinksResponse(_message.Message):
+    __slots__ = ("links", "missing_nodes")
+    LINKS_FIELD_NUMBER: _ClassVar[int]
+    MISSING_NODES_FIELD_NUMBER: _ClassVar[int]
+    links: _containers.RepeatedCompositeFieldContainer[FederationLink]
+    missing_nodes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, links: _Optional[_Iterable[_Union[FederationLink, _Mapping]]] = ..., missing_nodes: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class RestartFederationLinkRequest(_message.Message):
+    __slots__ = ("vhost", "id", "node")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    id: str
+    node: str
+    def __init__(self, vhost: _Optional[str] = ..., id: _Optional[str] = ..., node: _Optional[str] = ...) -> None: ...
+
+class RestartFederationLinkResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class SetLogLevelRequest(_message.Message):
     __slots__ = ("level",)
     LEVEL_FIELD_NUMBER: _ClassVar[int]

@@ -139,6 +139,16 @@ class AdminStub:
                 request_serializer=leveret_dot_v1_dot_admin__pb2.RestartShovelRequest.SerializeToString,
                 response_deserializer=leveret_dot_v1_dot_admin__pb2.RestartShovelResponse.FromString,
                 _registered_method=True)
+        self.ListFederationLinks = channel.unary_unary(
+                '/leveret.v1.Admin/ListFederationLinks',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.ListFederationLinksRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.ListFederationLinksResponse.FromString,
+                _registered_method=True)
+        self.RestartFederationLink = channel.unary_unary(
+                '/leveret.v1.Admin/RestartFederationLink',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.RestartFederationLinkRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.RestartFederationLinkResponse.FromString,
+                _registered_method=True)
         self.PutVhost = channel.unary_unary(
                 '/leveret.v1.Admin/PutVhost',
                 request_serializer=leveret_dot_v1_dot_admin__pb2.PutVhostRequest.SerializeToString,
@@ -443,6 +453,19 @@ class AdminServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RestartShovel(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListFederationLinks(self, request, context):
+        """management to look at them, on whichever node they run; policymaker with access to the vhost to restart one
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RestartFederationLink(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -767,6 +790,16 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.RestartShovel,
                     request_deserializer=leveret_dot_v1_dot_admin__pb2.RestartShovelRequest.FromString,
                     response_serializer=leveret_dot_v1_dot_admin__pb2.RestartShovelResponse.SerializeToString,
+            ),
+            'ListFederationLinks': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListFederationLinks,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.ListFederationLinksRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.ListFederationLinksResponse.SerializeToString,
+            ),
+            'RestartFederationLink': grpc.unary_unary_rpc_method_handler(
+                    servicer.RestartFederationLink,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.RestartFederationLinkRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.RestartFederationLinkResponse.SerializeToString,
             ),
             'PutVhost': grpc.unary_unary_rpc_method_handler(
                     servicer.PutVhost,
@@ -1506,6 +1539,60 @@ class Admin:
             '/leveret.v1.Admin/RestartShovel',
             leveret_dot_v1_dot_admin__pb2.RestartShovelRequest.SerializeToString,
             leveret_dot_v1_dot_admin__pb2.RestartShovelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListFederationLinks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/ListFederationLinks',
+            leveret_dot_v1_dot_admin__pb2.ListFederationLinksRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.ListFederationLinksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RestartFederationLink(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/RestartFederationLink',
+            leveret_dot_v1_dot_admin__pb2.RestartFederationLinkRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.RestartFederationLinkResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -210,6 +210,16 @@ def test_shovels_are_added_shown_restarted_and_deleted(leveretctl: Ctl) -> None:
     leveretctl("shovel", "delete", "s", code=exits.DATA)
 
 
+def test_federation_links_are_shown_and_restarted(leveretctl: Ctl) -> None:
+    (found,) = leveretctl.json("federation", "status")
+    assert (found["upstream"], found["status"], found["passed_on"]) == ("origin", "running", 30)
+    assert "0a1b2c3d" in leveretctl("federation", "status")
+    assert leveretctl.json("federation", "status", "--down") == []
+    assert "no federation links are down" in leveretctl("federation", "status", "--down")
+    assert "begins again" in leveretctl("federation", "restart", "0a1b2c3d", "n1")
+    leveretctl("federation", "restart", "0a1b2c3d", "n2", code=exits.DATA)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [

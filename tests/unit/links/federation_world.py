@@ -34,6 +34,7 @@ from tests.unit.broker.broker_world import Client, World
 from tests.unit.links.hand_clock import HandClock
 from wire.amqp.tables import decode_table, encode_table
 
+MOMENT_S = 0.001
 CODES = {NotFound: 404, AccessRefused: 403}
 
 
@@ -54,7 +55,7 @@ class MemoryUpstream:
         self._later(lambda: self._run(steps, None))
 
     def _later(self, call: Callable[[], None]) -> None:
-        self._net.clock.call_later(0.0, lambda: None if self._closed else call())
+        self._net.clock.call_later(MOMENT_S, lambda: None if self._closed else call())
 
     def ask(self, steps: Steps) -> None:
         self._later(lambda: self._run(steps, None))

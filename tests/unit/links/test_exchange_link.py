@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from links.federation.federation_status import LinkState
-from tests.unit.links.federation_world import Cluster, FederatedClusters
+from tests.unit.links.federation_world import MOMENT_S, Cluster, FederatedClusters
 
 
 def federated(**terms: Any) -> tuple[FederatedClusters, Cluster, Cluster]:
@@ -104,8 +104,7 @@ def test_a_start_that_was_cut_short_leaves_neither_gap_nor_leftovers() -> None:
     net, up, down = federated()
     for moment in range(1, 30):
         down.links[-1].restart()
-        for _ in range(moment):
-            net.clock.advance(0.0)
+        net.clock.advance(moment * MOMENT_S)
         up.publish("k", b"%d" % moment)  # whatever is half done, its binding is there
     net.run(5)
     assert sorted(set(map(int, down.here.bodies_of("q")))) == list(range(1, 30))
@@ -128,6 +127,17 @@ def test_a_link_that_is_not_wanted_leaves_nothing_at_the_upstream() -> None:
     assert down.states() == []
     assert [one.name for one in up.world.catalog.queues("/")] == []
     assert up.copied_keys() == set()
+
+
+def test_a_link_that_is_not_wanted_while_it_binds_leaves_nothing_either() -> None:
+    net, up, down = federated()
+    down.here.bind("q", "x", "another")
+    while not down.links[-1].is_asking:
+        net.clock.advance(MOMENT_S)
+    down.world.submit(down.unpolicy())
+    net.run()
+    assert [one.name for one in up.world.catalog.queues("/")] == []
+    assert down.links[-1].status().state is LinkState.SHUTDOWN
 
 
 def test_a_link_that_is_to_leave_its_queue_does() -> None:

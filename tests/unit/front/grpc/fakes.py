@@ -24,12 +24,14 @@ from broker.login.audit import Audit
 from broker.login.client_address import ClientAddress
 from broker.messages.browsed import Browsed
 from broker.messages.message import Run
+from broker.operations.federation_facts import FederationLinkFacts
 from broker.operations.node_facts import AlarmFacts, ListenerFacts, NodeFacts
 from broker.operations.operations import Operations
 from broker.operations.shovel_facts import COMPONENT, ShovelEnd, ShovelFacts
 from broker.pending import Pending
 from broker.queues.queue_type import QueueStatistics, Slice
 from broker.records import BindingRecord, ExchangeRecord, QueueRecord, UserRecord
+from front.cluster_federation import ClusterFederation
 from front.cluster_shovels import ClusterShovels
 from front.grpc.admin_service import AdminPorts
 from front.grpc.server import GrpcLimits, Server, Tls, serve
@@ -580,11 +582,37 @@ class FakeShovels:
         return any(one.name == name for one in self.facts())
 
 
+class FakeFederation:
+    """One link runs here. Fulfils NodeFederationPort."""
+
+    def facts(self) -> list[FederationLinkFacts]:
+        names = (
+            "/",
+            "exchange",
+            "events",
+            "origin",
+            "events",
+            "",
+            "0a1b2c3d",
+            "amqp://old",
+            "running",
+            "",
+            NOW,
+            "link",
+        )
+        return [FederationLinkFacts(*names, 30, 1, 2, 3, 4)]
+
+    def restart(self, vhost: str, link_id: str) -> bool:
+        return link_id == "0a1b2c3d"
+
+
 def admin_ports(broker: Any) -> AdminPorts:
     operations = Operations(broker, FakeNode())
     own = FakeShovels(broker.catalog)
-    shovels = ClusterShovels("n1", broker.catalog, operations.parameters, Everywhere(None), own)
-    return AdminPorts(operations, FakeCluster(), FakeMembers(), shovels=shovels)
+    everywhere = Everywhere(None)
+    shovels = ClusterShovels("n1", broker.catalog, operations.parameters, everywhere, own)
+    federation = ClusterFederation("n1", broker.catalog, everywhere, FakeFederation())
+    return AdminPorts(operations, FakeCluster(), FakeMembers(), shovels=shovels, federation=federation)
 
 
 @asynccontextmanager

@@ -57,6 +57,8 @@ CALLS: dict[str, tuple[tuple[Any, ...], set[str]]] = {
     "put_shovel": (("s", {"src-queue": "q"}), POLICYMAKER),
     "restart_shovel": (("s",), POLICYMAKER),
     "delete_shovel": (("s",), POLICYMAKER),
+    "federation_links": ((), MANAGEMENT),
+    "restart_federation_link": (("0a1b2c3d", "n1"), POLICYMAKER),
     "users": ((), ADMINISTRATOR),
     "set_password": (("other", "secret"), ADMINISTRATOR),
     "set_tags": (("other", ["management"]), ADMINISTRATOR),
@@ -103,7 +105,7 @@ def test_the_table_is_complete() -> None:
     public = {name for name in vars(leveret.connect("x").admin.__class__) if not name.startswith("_")}
     assert public == CALLS.keys() | NOT_IN_THE_TABLE
     methods = admin_pb2.DESCRIPTOR.services_by_name["Admin"].methods
-    assert len(methods) == 52 + len(OF_THE_LOG), "a new method needs a row in the table, and this number"
+    assert len(methods) == 54 + len(OF_THE_LOG), "a new method needs a row in the table, and this number"
 
 
 @pytest.mark.parametrize("tag", TAGS)
@@ -315,5 +317,19 @@ def test_a_shovel_is_declared_once_shown_and_deleted() -> None:
         for gone in (node.admin.delete_shovel("s"), node.admin.shovel("s"), node.admin.restart_shovel("s")):
             with pytest.raises(errors.NotFound, match="'s'"):
                 await gone
+
+    with_server(work)
+
+
+def test_federation_links_are_shown_and_restarted() -> None:
+    async def work(server: Running, node: leveret.Node) -> None:
+        (found,) = (await node.admin.federation_links()).links
+        assert (found.node, found.type, found.name, found.upstream, found.upstream_name, found.status) == (
+            "n1", "exchange", "events", "origin", "events", "running",
+        )  # fmt: skip
+        assert (found.passed_on, found.dropped, found.refused, found.unconfirmed, found.restarts) == (30, 1, 2, 3, 4)
+        await node.admin.restart_federation_link(found.id, "n1")
+        with pytest.raises(errors.NotFound, match="no federation link '0a1b2c3d' of vhost '/' runs on node 'n2'"):
+            await node.admin.restart_federation_link(found.id, "n2")
 
     with_server(work)

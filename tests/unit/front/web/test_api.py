@@ -35,6 +35,7 @@ from broker.pending import Pending
 from broker.queues.queue_type import QueueStatistics
 from broker.queues.stream_contract import StreamTracking
 from broker.records import BindingRecord, ExchangeRecord, PermissionRecord, PolicyRecord, QueueRecord, UserRecord
+from front.cluster_federation import ClusterFederation
 from front.cluster_shovels import ClusterShovels
 from front.slices import SLICE_S
 from front.web.api import Api, WebPorts
@@ -256,7 +257,8 @@ class World:
         versions = {"rabbitmq_version": "3.13.7"}
         everywhere = Everywhere(None)
         shovels = ClusterShovels("n1", node_broker.catalog, operations.parameters, everywhere, None)
-        ports = WebPorts(operations, Figured(), lambda: NOW, metrics_login, versions, everywhere, shovels)
+        federation = ClusterFederation("n1", node_broker.catalog, everywhere, None)
+        ports = WebPorts(operations, Figured(), lambda: NOW, metrics_login, versions, everywhere, shovels, federation)
         self.api = Api(node_broker, ports)
 
     def request(
