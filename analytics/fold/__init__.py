@@ -2,9 +2,12 @@
 
 lives.py          messages of one queue and what has become of them; a piece of a run that shares one fate is one life
 queue_history.py  the events of a classic or quorum queue, folded; folded_history.py: what that comes to
-    quorum_queue.py   a quorum queue: the machine that the nodes run, which tells the lives what it does
+    quorum_queue.py   a quorum queue, given to the machine that the nodes run
+    telling_machine.py  this machine, which tells the lives what it does
+    lone_entries.py   what most entries are, taken in one go
     classic_queue.py  a classic queue: what its records say of messages, by sequence
 stream_log.py     a stream: the machine that the nodes run, and what became of each chunk
     merged_log.py     one log of all copies of a replicated one, for both
+    log_chains.py     which of these copies count, where nodes have different ones
     group_copies.py   what these copies prove together
 """

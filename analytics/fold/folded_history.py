@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from analytics.fold.lives import Life, LifeStep
-from analytics.fold.quorum_queue import Refusal, Second
+from analytics.fold.quorum_queue import Second
+from analytics.fold.telling_machine import Refusal
 from quorum.fifo.commands import ConsumerKey
 
 

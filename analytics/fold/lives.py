@@ -160,6 +160,18 @@ class Lives:
             first += part.messages
         self._runs[place] = lives
 
+    def published_to(self, entry: int, offset: int, run: PublishedRun, consumer: object) -> None:
+        """A run that one consumer was given at once."""
+        assert (entry, offset) not in self._runs, f"the run at {(entry, offset)} is published twice"
+        at, place = run.at, self.place
+        life = Life(
+            entry, offset, 0, run.messages, run, False, LifeState.OUT, at, at, 1, consumer, consumer, {}, None, place
+        )
+        self._runs[entry, offset] = [life]
+        if self._steps is not None:
+            self._note(life, PUBLISHED, at, run.actor)
+            self._note(life, DELIVERED, at, consumer)
+
     def has_run(self, entry: int, offset: int) -> bool:
         """Whether some of it goes on."""
         return (entry, offset) in self._runs
@@ -227,10 +239,13 @@ class Lives:
                 del self._runs[place]
 
     def _end(self, life: Life, state: LifeState, at: int | None, by: object) -> None:
-        self._tell(life, state)
+        life.state = state
         life.ended_at = at
+        if self.place > life.told_at:
+            life.told_at = self.place
         self._ended.append(life)
-        self._note(life, state, at, life.last_consumer if state in BY_CONSUMERS else by)
+        if self._steps is not None:
+            self._note(life, state, at, life.last_consumer if state in BY_CONSUMERS else by)
 
     def _note(self, life: Life, what: str, at: int | None, consumer: object, reason: str | None = None) -> None:
         if self._steps is not None:

@@ -82,6 +82,9 @@ class LogChains:
         here, self._here = self._here, []
         if not here:
             return
+        if len(here) == 1 and not self._chains:  # what most are: of one node, and nothing is open
+            self._pass_on_only(here)
+            return
         copies = self._that_count(here)
         if not copies:
             return
@@ -95,11 +98,14 @@ class LogChains:
         if self._chains and next_one is not None and next_one > place + 1:
             self.end()
 
+    def _pass_on_only(self, here: Sequence[QueueEvent]) -> None:
+        source, written = _source_of(here[0]), here[0].written
+        if written >= self._written.get(source, written):
+            self._written[source] = written
+            self._give(here)
+
     def _that_count(self, here: Sequence[QueueEvent]) -> list[QueueEvent]:
         """Of each source the last that was written, if it is still there."""
-        if len(here) == 1 and here[0].written >= self._written.get(_source_of(here[0]), here[0].written):
-            self._written[_source_of(here[0])] = here[0].written
-            return list(here)
         last: dict[Source, QueueEvent] = {}
         for copy in sorted(here, key=attrgetter("written", "term")):
             last[_source_of(copy)] = copy

@@ -21,7 +21,6 @@ from analytics.fold.quorum_queue import QueueFold
 from analytics.queue_events import CLASSIC_KINDS, QueueEvent
 from classic.store.log_records import DoneReason, decode_published, decode_reasoned, decode_settled
 from classic.stored_run import LEVEL_SHIFT
-from native.log_columns import whole_entry
 from storage.record import Kind
 
 PUBLISHED_BEFORE = "some messages were published before the log that was read"
@@ -30,7 +29,7 @@ PUBLISHED_BEFORE = "some messages were published before the log that was read"
 def folded(events: Iterable[QueueEvent], *, with_steps: bool = False) -> QueueHistory:
     """Events of one queue, in the order of their places; of the same place those of the highest term first."""
     fold = HistoryFold(with_steps=with_steps)
-    with _uncollected():
+    with uncollected():
         for event in events:
             fold.take(event)
         fold.end()
@@ -38,7 +37,7 @@ def folded(events: Iterable[QueueEvent], *, with_steps: bool = False) -> QueueHi
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def uncollected() -> Iterator[None]:
     """Lives that are kept are no garbage, and looking for some among ever more of them takes a fifth of the time of a fold."""
     was_enabled = gc.isenabled()
     gc.disable()
@@ -154,7 +153,7 @@ class _QuorumEntries:
         return self._fold.lives
 
     def apply(self, event: QueueEvent) -> None:
-        self._fold.take(event.place, whole_entry(event.data, event.size))
+        self._fold.take(event.place, event.data, event.size)
 
     def resume(self, place: int, state: bytes, version: int) -> Callable[[], None]:
         fold = QueueFold((state, version), with_steps=self._with_steps)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,7 +23,8 @@ from analytics.parquet.conversion_log import begin_attempt
 from analytics.parquet.raw_files import COMPRESSION, bucket_of
 from analytics.queue_events import QueueEvent
 from analytics.spark.event_source import arrow_batch
-from analytics.spark.lives_table import ARROW, ROWS_MAX, TIME, events_in, life_row, micros, named_consumer
+from analytics.spark.life_columns import ARROW, TIME, lives_batch, micros, named_consumer
+from analytics.spark.lives_table import ROWS_MAX, events_in
 
 NAME = pa.field("name", pa.string())
 LIVES = ARROW.insert(1, NAME)
@@ -64,8 +66,8 @@ def written(
             )
         history = _history_of(those, is_stream=queue in streams)
         name = names.get(queue)
-        for rows in _portions([life_row(queue, life, history) for life in history.lives]):
-            lives_file.write_batch(arrow_batch(LIVES, [(row[0], name, *row[1:]) for row in rows]))
+        for some in _portions(history.lives):
+            lives_file.write_batch(_with_name(name, lives_batch(queue, some, history)))
         for rows in _portions([_event_row(queue, name, step, history) for step in history.steps]):
             events_file.write_batch(arrow_batch(EVENTS, rows))
         lives, events = lives + len(history.lives), events + len(history.steps)
@@ -89,7 +91,12 @@ def _file(attempt: Path, bucket: str, table: str, schema: pa.Schema) -> pq.Parqu
     return pq.ParquetWriter(path, schema, compression=COMPRESSION)
 
 
-def _portions(rows: Sequence[tuple[object, ...]]) -> Iterator[Sequence[tuple[object, ...]]]:
+def _with_name(name: str | None, lives: pa.RecordBatch) -> pa.RecordBatch:
+    names = pa.repeat(pa.scalar(name, pa.string()), lives.num_rows)
+    return pa.RecordBatch.from_arrays([lives.column(0), names, *lives.columns[1:]], schema=LIVES)
+
+
+def _portions(rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
     for start in range(0, len(rows), ROWS_MAX):
         yield rows[start : start + ROWS_MAX]
 

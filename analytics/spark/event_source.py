@@ -233,11 +233,12 @@ def _arrow_column(field: Field, rows: int, column: Column) -> pa.Array:
 def arrow_batch(schema: pa.Schema, rows: Sequence[Sequence[Any]]) -> pa.RecordBatch:
     """Of values as a log may have them, whatever clients and damage have put there: see `tamed`."""
     columns = zip(*rows, strict=True)
-    arrays = [_array(list(column), field.type) for column, field in zip(columns, schema, strict=True)]
+    arrays = [arrow_array(list(column), field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _array(values: Sequence[Any], of: pa.DataType) -> pa.Array:
+def arrow_array(values: Sequence[Any], of: pa.DataType) -> pa.Array:
+    """The same of one column."""
     try:
         return pa.array(values, of)
     except (OverflowError, UnicodeEncodeError):

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from analytics.fold.folded_history import QueueHistory
-from analytics.fold.lives import Life
-from analytics.fold.queue_history import HistoryFold, folded
+from analytics.fold.queue_history import HistoryFold, folded, uncollected
 from analytics.fold.stream_log import NO_ENTRY, StreamLog, ToldChunk, folded_stream
 from analytics.queue_events import CLASSIC_KINDS, QUEUE_KINDS, QUORUM, STANDING_KINDS, STREAM, QueueEvent
 from analytics.spark.event_source import FORMAT, EventSource, arrow_batch
+from analytics.spark.life_columns import TIME, lives_batch, micros
 from storage.record import Kind
 
 if TYPE_CHECKING:
@@ -26,23 +26,8 @@ NAME = int(Kind.NAME)
 CLASSIC = sorted(int(kind) for kind in CLASSIC_KINDS)
 FOLDED_KINDS = sorted(int(kind) for kind in (*STANDING_KINDS, Kind.RAFT_ENTRIES, Kind.RAFT_STATE))  # of replicated logs
 _QUORUM, _STREAM = QUORUM.encode(), STREAM.encode()
-CONSUMERS_KEPT = 1_024
 ROWS_MAX = 16_384  # of one batch that leaves a worker
 
-YEAR_10000_MS = 253_402_300_800_000
-TIME = pa.timestamp("us", tz="UTC")
-ARROW = pa.schema(
-    [
-        ("queue", pa.int64()), ("pos", pa.int64()), ("off", pa.int32()), ("nth", pa.int64()), ("count", pa.int64()),
-        ("state", pa.string()), ("published_at", TIME), ("actor", pa.int64()), ("publish_no", pa.int64()),
-        ("confirm", pa.bool_()), ("exchange", pa.string()), ("routing_key", pa.string()), ("body_bytes", pa.int64()),
-        ("first_out_at", TIME), ("last_out_at", TIME), ("times_out", pa.int32()), ("first_consumer", pa.string()),
-        ("last_consumer", pa.string()), ("first_actor", pa.int64()), ("last_actor", pa.int64()),
-        ("returned", pa.map_(pa.string(), pa.int32())), ("ended_at", TIME),
-        ("wait_ms", pa.int64()), ("hold_ms", pa.int64()), ("partial", pa.bool_()), ("unknown", pa.string()),
-        ("committed", pa.bool_()), ("process", pa.string()), ("of_term", pa.int64()),
-    ]
-)  # fmt: skip
 SCHEMA = (
     "queue long, pos long, off int, nth long, count long, state string, published_at timestamp, actor long, publish_no long,"
     " confirm boolean, exchange string, routing_key string, body_bytes long, first_out_at timestamp, last_out_at timestamp,"
@@ -127,10 +112,10 @@ def fold_queue(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     kinds, events = _named(events_in(batches))
     first = next(events, None)
     if first is not None:
-        for history in _histories(kinds, chain((first,), events)):
-            for start in range(0, len(history.lives), ROWS_MAX):
-                rows = [life_row(first.queue, life, history) for life in history.lives[start : start + ROWS_MAX]]
-                yield arrow_batch(ARROW, rows)
+        with uncollected():
+            for history in _histories(kinds, chain((first,), events)):
+                for start in range(0, len(history.lives), ROWS_MAX):
+                    yield lives_batch(first.queue, history.lives[start : start + ROWS_MAX], history)
 
 
 def _named(told: Iterator[QueueEvent]) -> tuple[set[bytes], Iterator[QueueEvent]]:
@@ -186,44 +171,19 @@ def _stream_of(batches: Iterator[pa.RecordBatch]) -> tuple[int, StreamLog]:
 
 def events_in(batches: Iterable[pa.RecordBatch]) -> Iterator[QueueEvent]:
     for batch in batches:
-        columns = [batch.column(name).to_pylist() for name in QueueEvent._fields]
-        for values in zip(*columns, strict=True):
-            yield QueueEvent(*values)
+        yield from map(_event, zip(*(_values(batch.column(name)) for name in QueueEvent._fields), strict=True))
 
 
-def life_row(queue: int, life: Life, history: QueueHistory) -> tuple[object, ...]:
-    run = life.publish
-    return (
-        queue, life.entry, life.offset, life.first, life.count, str(life.state), micros(run.at), run.actor, run.publish_no,
-        run.confirm, run.exchange, run.routing_key, _bytes_of(life), micros(life.first_out_at), micros(life.last_out_at),
-        life.times_out, named_consumer(life.first_consumer), named_consumer(life.last_consumer),
-        history.actor_of(life.first_consumer),
-        history.actor_of(life.last_consumer), list(life.returned.items()),
-        micros(life.ended_at), life.wait_ms, life.hold_ms, life.partial, history.unknown,
-        history.is_committed(life), named_consumer(run.process),
-        history.overruled.get(life.entry),
-    )  # fmt: skip
+_event = partial(tuple.__new__, QueueEvent)  # without the call in Python that a NamedTuple makes itself
 
 
-def _bytes_of(life: Life) -> int:
-    """A log has the bytes of a run, not of its messages: as many as these have on average."""
-    run = life.publish
-    return round(run.body_bytes * life.count / run.messages) if run.messages else 0
-
-
-def micros(ms: int | None) -> int | None:
-    """A time that no calendar has, as in a damaged log, is none."""
-    return ms * 1000 if ms is not None and ms < YEAR_10000_MS else None
-
-
-def named_consumer(consumer: object) -> str | None:
-    """An actor's number, or node, incarnation and number of a consumer of a quorum queue; of a process the first two."""
-    if consumer is None:
-        return None
-    return _joined(consumer) if isinstance(consumer, tuple) else str(consumer)
-
-
-@lru_cache(maxsize=CONSUMERS_KEPT)
-def _joined(numbers: tuple[int, ...]) -> str:
-    """Each of a queue's few consumers had many of its messages."""
-    return "/".join(map(str, numbers))
+def _values(column: pa.Array) -> list[Any]:
+    """The fastest way to them for each type; strings are few, each many times."""
+    if pa.types.is_integer(column.type) and not column.null_count:
+        numbers: list[Any] = column.to_numpy().tolist()
+        return numbers
+    if pa.types.is_string(column.type) and not column.null_count:
+        coded = column.dictionary_encode()
+        texts = coded.dictionary.to_pylist()
+        return [texts[at] for at in coded.indices.to_numpy().tolist()]
+    return list(column.to_pylist())

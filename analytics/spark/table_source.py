@@ -25,7 +25,7 @@ from analytics.file_window import reader_of
 from analytics.inputs import LogFile, log_files, unless_deleted
 from analytics.queue_events import QUORUM, FileEvents, QueueName, packed_groups
 from analytics.spark.event_source import TASK_BYTES, Files, arrow_columns, files_of_tasks
-from analytics.spark.lives_table import TIME, YEAR_10000_MS
+from analytics.spark.life_columns import TIME, YEAR_10000_MS
 from native import message_columns
 from native.columns import Column, Field
 from native.log_columns import publishes, settles

@@ -68,8 +68,8 @@ from storage.disk import Buffer
 
 TIME_MS_MAX = 1 << 62  # no clock and no time to live says more
 
-_DIGEST_MASK = (1 << 64) - 1
-_DIGEST_FACTOR = 6364136223846793005
+DIGEST_MASK = (1 << 64) - 1
+DIGEST_FACTOR = 6364136223846793005
 
 _ENQUEUE, _SETTLE, _ORIGINS = int(CommandKind.ENQUEUE), int(CommandKind.SETTLE), int(CommandKind.ORIGINS)
 _FIRST_OP = ENTRY_HEAD.size
@@ -199,7 +199,7 @@ class QueueMachine(MachineClients):
         outcome = self._trail + s.ready.count + (s.ready.size << 8) + (s.delayed.count << 16) + (index << 24)
         if s.version >= versions.BODIES_COMPARED:
             outcome += crc32c(data)
-        s.digest = (s.digest * _DIGEST_FACTOR + outcome) & _DIGEST_MASK
+        s.digest = (s.digest * DIGEST_FACTOR + outcome) & DIGEST_MASK
         return results
 
     def _advance(self, time_ms: int) -> None:

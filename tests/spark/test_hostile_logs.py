@@ -59,16 +59,15 @@ def test_nonsense_in_records_ends_no_question(logs: Path, tmp_path: Path, seed: 
 
 def rows_made(file: LogFile, path: str) -> int:
     """Of all tables; each value as a program would get it."""
-    from analytics.spark.event_source import arrow_batch, batches_of
-    from analytics.spark.lives_table import ARROW, life_row
+    from analytics.spark.event_source import batches_of
+    from analytics.spark.life_columns import lives_batch
     from analytics.spark.table_source import TABLES, table_batches
 
     batches = list(batches_of(file, tail=True))
     for name, table in TABLES.items():
         batches += table_batches(name, list(table.columns), file, tail=True)
     for queue, (_, history) in histories([path]).items():
-        rows = [life_row(queue, life, history) for life in history.lives]
-        batches += [arrow_batch(ARROW, rows)] if rows else []
+        batches.append(lives_batch(queue, history.lives, history))
     for batch in batches:
         batch.validate(full=True)
         batch.to_pylist()
@@ -79,7 +78,7 @@ def test_a_name_that_is_no_utf8_and_a_number_of_64_bits_are_told() -> None:
     import pyarrow as pa
 
     from analytics.spark.event_source import arrow_batch
-    from analytics.spark.lives_table import YEAR_10000_MS, micros
+    from analytics.spark.life_columns import YEAR_10000_MS, micros
 
     schema = pa.schema([("name", pa.string()), ("number", pa.int64())])
     rows = [(b"key\xff".decode("utf-8", "surrogateescape"), (1 << 64) - 1), ("key", 1)]

@@ -110,12 +110,11 @@ def test_any_other_question_is_asked_in_sql(ask: Ask, logs: Path) -> None:
 
 
 def test_lives_of_one_run_share_its_bytes() -> None:
-    from analytics.spark.lives_table import ARROW, life_row
+    from analytics.spark.life_columns import lives_batch
 
     run = PublishedRun(1, 4, 40)
     lives = [Life(1, 0, 0, 1, run), Life(1, 0, 1, 3, run), Life(2, 0, 0, 5, NOT_SEEN)]
-    at = ARROW.get_field_index("body_bytes")
-    assert [life_row(1, life, QueueHistory())[at] for life in lives] == [10, 30, 0]
+    assert lives_batch(1, lives, QueueHistory()).column("body_bytes").to_pylist() == [10, 30, 0]
 
 
 def test_latencies_are_of_messages(ask: Ask, logs: Path) -> None:

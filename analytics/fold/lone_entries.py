@@ -1,0 +1,186 @@
+"""Entries of the two kinds that are most of a quorum queue's log, each in one go: a run is published, a range acknowledged.
+
+The machine takes an entry op by op, in a dozen calls. For these two, while nothing else goes on (no limit or time to live in
+force, nothing due, every number the expected one), the same comes of it here in a few: the same state, digest included, and
+the same lives (tests/unit/analytics/test_lone_entries.py compares them behind each entry). Any other entry is left to the
+machine as it is.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from analytics.fold.lives import Lives, PublishedRun
+from analytics.fold.telling_machine import TellingMachine, run_name
+from broker.queues.queue_type import Outcome
+from native.crc32c import crc32c
+from quorum.fifo.commands import (
+    ENQUEUE_HEAD,
+    ENTRY_HEAD,
+    ENTRY_VERSION,
+    ID_END,
+    NO_EXPIRATION,
+    NUMBERED,
+    OP_HEAD,
+    PERSISTENT,
+    PRIORITY_MAX,
+    RANGE,
+    SETTLE_HEAD,
+    CommandKind,
+    SessionKey,
+)
+from quorum.fifo.consumers import ConsumerState, MachineConsumer
+from quorum.fifo.machine import DIGEST_FACTOR, DIGEST_MASK, TIME_MS_MAX
+from quorum.fifo.origins import ORIGIN
+from quorum.fifo.stored import NEVER, StoredMessages
+from quorum.fifo.versions import BODIES_COMPARED
+
+_ENQUEUE, _SETTLE, _ORIGINS = int(CommandKind.ENQUEUE), int(CommandKind.SETTLE), int(CommandKind.ORIGINS)
+_FIRST_OP = ENTRY_HEAD.size
+_ORIGIN_AT = _FIRST_OP + OP_HEAD.size
+_BEHIND_ORIGIN = _ORIGIN_AT + ORIGIN.size
+_WAITED_FOR = 1  # the one flag of an origin with which it keeps its size
+_ACKNOWLEDGEMENT = Struct("<BQBIIQQBQI")  # head of the entry, head of the op, one range
+_ACKNOWLEDGED = int(Outcome.ACKNOWLEDGED)
+_EXACT_MAX = 1 << 53  # bytes of a run that floats tell apart: the machine's fold divides them among publishers
+
+_Origin = tuple[
+    int | None, int | None, bool | None
+]  # actor, number of the first message, whether a confirm was waited for
+_NO_ORIGIN: _Origin = (None, None, None)
+
+
+class LoneEntries:
+    """See the module."""
+
+    __slots__ = ("_lives", "_machine")
+
+    def __init__(self, machine: TellingMachine, lives: Lives) -> None:
+        self._machine = machine
+        self._lives = lives
+
+    def take(self, index: int, data: bytes, size: int) -> bool:
+        """An entry, or its skeleton and the `size` that it had (native/log_columns.py). False: it is of another kind, and was
+        left alone."""
+        if len(data) <= _FIRST_OP or data[0] != ENTRY_VERSION:
+            return False
+        s = self._machine.state
+        now = max(ENTRY_HEAD.unpack_from(data)[1], s.now)
+        if not s.now or not now < s.deadline or now > TIME_MS_MAX or s.consumers.single_active:
+            return False
+        kind = data[_FIRST_OP]
+        if kind == _SETTLE:
+            return len(data) == _ACKNOWLEDGEMENT.size and not size and self._settle(index, data, now)
+        if kind == _ENQUEUE:
+            return self._enqueue(index, data, size, now, _FIRST_OP, _NO_ORIGIN)
+        return kind == _ORIGINS and len(data) > _BEHIND_ORIGIN and self._enqueue_of(index, data, size, now)
+
+    def _enqueue_of(self, index: int, data: bytes, size: int, now: int) -> bool:
+        """Behind the origin of all its messages."""
+        origin_size = OP_HEAD.unpack_from(data, _FIRST_OP)[1]
+        actor, number, messages, flags = ORIGIN.unpack_from(data, _ORIGIN_AT)
+        if origin_size != ORIGIN.size or flags > _WAITED_FOR:
+            return False
+        origin = (actor or None, number or None, bool(flags) if actor else None)
+        return self._enqueue(index, data, size, now, _BEHIND_ORIGIN, origin, messages)
+
+    def _enqueue(
+        self, index: int, data: bytes, size: int, now: int, at: int, origin: _Origin, messages: int | None = None
+    ) -> bool:
+        """`messages`: so many the origin is of."""
+        if len(data) < at + ENQUEUE_HEAD.size:
+            return False
+        (
+            kind, op_size, node, incarnation, sequence, _, length, body_bytes, expiration, flags, priority, exchange_len,
+            key_len,
+        ) = ENQUEUE_HEAD.unpack_from(data, at)  # fmt: skip
+        s, whole = self._machine.state, size or len(data)
+        session = s.sessions.all.get((node, incarnation))  # type: ignore[call-overload]  # equal to the key
+        if (
+            kind != _ENQUEUE
+            or at + OP_HEAD.size + op_size != whole
+            or len(data) > whole
+            or session is None
+            or session.rejected
+            or session.next_sequence != sequence
+            or length != (length if messages is None else messages)
+            or not length
+            or sequence + length > ID_END
+            or expiration != NO_EXPIRATION
+            or flags & NUMBERED
+            or body_bytes > _EXACT_MAX
+        ):
+            return False
+        turn = s.consumers.next(length)
+        if not self._goes_as_a_whole(length, turn):
+            return False
+        key_at = at + ENQUEUE_HEAD.size + exchange_len
+        actor, number, confirm = origin
+        run = PublishedRun(
+            now, length, body_bytes, run_name(data[key_at - exchange_len : key_at]),
+            run_name(data[key_at : key_at + key_len]), bool(flags & PERSISTENT), priority, None, confirm, actor, number, None,
+            SessionKey(node, incarnation) if actor else None,
+        )  # fmt: skip
+        s.now = now
+        session.next_sequence = sequence + length
+        self._machine.counters.published += length
+        stored = StoredMessages(index, at, 0, length, length, body_bytes, NEVER, min(priority, PRIORITY_MAX), 0, 0)
+        self._end(index, data, size, self._keep(stored, run) if turn is None else self._hand_out(stored, run, turn[0]))
+        return True
+
+    def _goes_as_a_whole(self, length: int, turn: tuple[MachineConsumer, int] | None) -> bool:
+        """To the consumer whose turn it is, or to the messages that wait while none has room."""
+        s = self._machine.state
+        rules, ready = s.rules, s.ready
+        if rules.message_ttl_ms is not None or rules.reject_publish:
+            return False
+        if turn is not None:
+            return not ready.count and turn[1] >= length
+        return rules.max_length is None and rules.max_length_bytes is None and ready.soonest == NEVER
+
+    def _keep(self, stored: StoredMessages, run: PublishedRun) -> int:
+        """What the digest is to have of it."""
+        self._lives.published(stored.entry, stored.offset, run)
+        ready = self._machine.state.ready
+        ready.add(stored.entry, stored.offset, stored.length, stored.run_bytes, NEVER, stored.priority)
+        return 0
+
+    def _hand_out(self, stored: StoredMessages, run: PublishedRun, consumer: MachineConsumer) -> int:
+        """The same."""
+        s, first_id = self._machine.state, consumer.next_id
+        consumer.checked_out.add(first_id, stored, s.now)
+        consumer.next_id = first_id + stored.length
+        timeout = s.rules.consumer_timeout_ms if consumer.timeout_ms is None else consumer.timeout_ms
+        if timeout and s.now + timeout < s.deadline:
+            s.deadline = s.now + timeout
+        self._machine.counters.delivered += stored.length
+        self._lives.published_to(stored.entry, stored.offset, run, consumer.key)
+        s.consumers.served(consumer)
+        return stored.entry * first_id
+
+    def _settle(self, index: int, data: bytes, now: int) -> bool:
+        machine = self._machine
+        s = machine.state
+        _, _, _, op_size, node, incarnation, number, outcome, first, length = _ACKNOWLEDGEMENT.unpack(data)
+        consumer = s.consumers.all.get((node, incarnation, number))  # type: ignore[call-overload]  # equal to the key
+        if (
+            op_size != SETTLE_HEAD.size - OP_HEAD.size + RANGE.size
+            or outcome != _ACKNOWLEDGED
+            or consumer is None
+            or consumer.state is not ConsumerState.UP
+            or consumer.overdue
+            or first + length > ID_END
+        ):
+            return False
+        s.now = now
+        self._end(index, data, 0, machine.acknowledge(consumer, first, length))
+        return True
+
+    def _end(self, index: int, data: bytes, size: int, trail: int) -> None:
+        """The entry is applied, and the digest has it."""
+        s = self._machine.state
+        s.applied = index
+        outcome = trail + s.ready.count + (s.ready.size << 8) + (s.delayed.count << 16) + (index << 24)
+        if s.version >= BODIES_COMPARED:
+            outcome += crc32c(data if not size else data + bytes(size - len(data)))
+        s.digest = (s.digest * DIGEST_FACTOR + outcome) & DIGEST_MASK

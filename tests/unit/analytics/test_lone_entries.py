@@ -1,0 +1,188 @@
+"""Whatever an entry says: taken in one go or op by op by the machine, the fold comes to the same state and tells the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analytics.fold.quorum_queue import QueueFold
+from broker.queues.queue_type import DeathReason, Outcome
+from native.log_columns import whole_entry
+from quorum.fifo.commands import (
+    Consume,
+    ConsumerKey,
+    Origins,
+    Policy,
+    SessionKey,
+    Settle,
+    Upgrade,
+    encode,
+    encode_enqueue,
+    entry_head,
+)
+from quorum.fifo.origins import DeathPlace, OriginPart
+from quorum.fifo.rules import Rules
+from quorum.fifo.snapshot import encode_snapshot
+from quorum.fifo.versions import VERSION_NEWEST, VERSION_OLDEST
+from tests.unit.quorum.queue_world import START
+from tests.unit.quorum.test_random_queues import ENTRIES, RULES, SESSIONS, Entries, Speaker
+
+VERSIONS = st.sampled_from([VERSION_OLDEST, VERSION_NEWEST])
+# What is taken in one go, next to it what is not, and what makes the difference.
+ORIGINS = st.sampled_from(
+    [
+        [], [], [OriginPart(7, 3, 1, True)], [OriginPart(0, 0, 1)], [OriginPart(7, 0, 2)], [OriginPart(7, 3, 1)] * 2,
+        [OriginPart(7, 3, 1, False, DeathPlace(70, 30, 9, 1, DeathReason.MAXLEN))],
+    ]
+)  # fmt: skip
+PUBLISHES = st.tuples(
+    st.just("publish"), SESSIONS, st.sampled_from([1, 1, 1, 2, 5]), st.sampled_from([4, 4, 4, 9, 40]), ORIGINS,
+    st.sampled_from([0, 0, 0, 0, 0, 1]), st.sampled_from([None, None, None, None, 20]), st.sampled_from([0, 0, 9]),
+)  # fmt: skip
+ACKNOWLEDGEMENTS = st.tuples(
+    st.just("settle"), SESSIONS, st.integers(0, 1), st.just(Outcome.ACKNOWLEDGED),
+    st.lists(st.tuples(st.integers(1, 30), st.integers(1, 2)), min_size=1, max_size=1),
+)  # fmt: skip
+CONSUMES = st.tuples(
+    st.just("consume"), SESSIONS, st.integers(1, 3), st.booleans(), st.just(False), st.integers(0, 1),
+    st.none() | st.integers(0, 60), st.just(0),
+)  # fmt: skip
+LONE = st.tuples(
+    st.sampled_from([0, 1, 1, 400]),
+    st.lists(st.one_of(PUBLISHES, PUBLISHES, ACKNOWLEDGEMENTS, ACKNOWLEDGEMENTS, CONSUMES), min_size=1, max_size=1),
+    st.just(False),
+)
+SESSION, CONSUMER = SessionKey(1, 1), ConsumerKey(1, 1, 1)
+
+
+class LoneSpeaker(Speaker):
+    """Says publishes with origins and contents, too."""
+
+    def encoded(self, step: tuple[Any, ...]) -> bytes:
+        if step[0] != "publish":
+            return super().encoded(step)
+        _, session, count, priority, parts, back, expiration, content = step
+        sequence = self.sequences.get(session, 1)
+        self.sequences[session] = sequence + count
+        enqueue = encode_enqueue(
+            session, max(1, sequence - back), count, 10 * count, "x", "key", bytes(content), priority=priority,
+            expiration_ms=expiration,
+        )  # fmt: skip
+        return (encode(Origins(parts)) if parts else b"") + b"".join(enqueue)
+
+
+class Both:
+    """A fold that takes in one go what it can, and one that leaves every entry to the machine."""
+
+    def __init__(self) -> None:
+        self.fold, self.plain = (QueueFold(with_steps=True) for _ in range(2))
+        self.index = 0
+        self.taken = 0  # in one go
+        self._take = self.fold._lone.take
+        self.fold._lone = self  # type: ignore[assignment]
+        self.plain._lone = Nothing()  # type: ignore[assignment]
+
+    def take(self, index: int, data: bytes, size: int) -> bool:
+        is_taken = self._take(index, data, size)
+        self.taken += is_taken
+        return is_taken
+
+    def say(self, data: bytes, size: int = 0) -> None:
+        self.index += 1
+        for fold in (self.fold, self.plain):
+            fold.take(self.index, data, size)
+        assert told(self.fold) == told(self.plain)
+
+
+class Nothing:
+    """Takes no entry."""
+
+    def take(self, index: int, data: bytes, size: int) -> bool:
+        return False
+
+
+def told(fold: QueueFold) -> Sequence[object]:
+    """All that a fold has come to."""
+    machine, lives = fold.machine, fold.lives
+    return (
+        b"".join(encode_snapshot(machine.state)), machine.deadline, machine.figures(), machine.actors, lives.going_on(),
+        lives.take_ended(), lives.take_steps(), fold.take_seconds(), fold.take_refusals(),
+    )  # fmt: skip
+
+
+def both(version: int, rules: Rules, entries: Entries) -> Both:
+    folds, speaker, now = Both(), LoneSpeaker(), START
+    for ms, steps, _ in [(0, [("upgrade", version), ("policy", rules)], False), *entries]:
+        now += ms
+        folds.say(entry_head(now) + b"".join([speaker.encoded(step) for step in steps]))
+    return folds
+
+
+@settings(max_examples=100, deadline=None)
+@given(VERSIONS, RULES, st.lists(ENTRIES, max_size=40))
+def test_any_history_comes_to_the_same(version: int, rules: Rules, entries: Entries) -> None:
+    both(version, rules, entries)
+
+
+@settings(max_examples=200, deadline=None)
+@given(VERSIONS, RULES | st.just(Rules()), st.lists(LONE, min_size=20, max_size=60))
+def test_lone_entries_come_to_the_same(version: int, rules: Rules, entries: Entries) -> None:
+    both(version, rules, entries)
+
+
+def lone_queue() -> Both:
+    """One whose session and consumer are known."""
+    folds = Both()
+    folds.say(entry_head(START) + encode(Upgrade(VERSION_NEWEST)) + encode(Policy(Rules())))
+    folds.say(entry_head(START) + encode(Consume(CONSUMER, "tag", prefetch=2)))
+    return folds
+
+
+def publish(sequence: int, count: int = 1, *, content: bytes = b"", body_bytes: int = 10) -> bytes:
+    op = encode_enqueue(SESSION, sequence, count, body_bytes, "", "q", content)
+    return encode(Origins([OriginPart(7, sequence, count, True)])) + b"".join(op)
+
+
+def acknowledge(first: int, count: int = 1) -> bytes:
+    return encode(Settle(CONSUMER, Outcome.ACKNOWLEDGED, [(first, count)]))
+
+
+def test_publishes_and_acknowledgements_are_taken_in_one_go() -> None:
+    folds = lone_queue()
+    for number in range(1, 20):
+        folds.say(entry_head(START + number) + publish(number))
+        folds.say(entry_head(START + number) + acknowledge(number))
+    assert folds.taken == 2 * 19
+
+
+def test_so_they_are_while_nobody_has_room() -> None:
+    folds = lone_queue()
+    for number in range(1, 20):
+        folds.say(entry_head(START + number) + publish(number))
+    for number in range(1, 20):
+        folds.say(entry_head(START + 2_000 * number) + acknowledge(number))
+    assert folds.taken == 2 * 19
+
+
+def test_a_skeleton_counts_as_its_whole_entry() -> None:
+    folds = lone_queue()
+    folds.say(entry_head(START) + publish(1))
+    whole = entry_head(START) + publish(2, content=bytes(1_000))
+    skeleton = whole[:-1_000]
+    assert whole_entry(skeleton, len(whole)) == whole
+    folds.say(skeleton, len(whole))
+    assert folds.taken == 2
+    again = lone_queue()
+    again.say(entry_head(START) + publish(1))
+    again.say(whole)
+    assert again.fold.machine.digest == folds.fold.machine.digest
+
+
+def test_a_size_that_no_number_of_an_arrow_column_has_is_left_to_the_machine() -> None:
+    folds = lone_queue()
+    folds.say(entry_head(START) + publish(1))
+    folds.say(entry_head(START) + publish(2, body_bytes=(1 << 64) - 1))
+    assert folds.taken == 1
