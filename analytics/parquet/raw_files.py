@@ -35,6 +35,7 @@ OFTEN_THE_SAME = [
     "size",
     "durable",
 ]  # columns; the others gain nothing by a dictionary
+WITH_STATISTICS = [name for name in ARROW.names if name != "data"]  # nobody looks for bytes by the least of them
 WRITTEN_TOGETHER_BYTES = 1 << 20  # of a bucket, or all there is at the end: a group of rows has costs of its own
 
 
@@ -125,6 +126,7 @@ class _Buckets:
         self._attempt = begin_attempt(task.making)
         self._writers: dict[str, pq.ParquetWriter] = {}
         self._waiting: dict[str, list[pa.RecordBatch]] = {}
+        self._waiting_bytes: dict[str, int] = {}
 
     def __enter__(self) -> _Buckets:
         return self
@@ -136,11 +138,12 @@ class _Buckets:
 
     def write(self, batch: pa.RecordBatch) -> None:
         said = pc.is_in(batch.column("kind"), pa.array(SAID_KINDS, pa.int32()))
-        self._write(SAID, batch.filter(said))
-        events = batch.filter(pc.invert(said))
-        numbers = pc.bit_wise_and(events.column("queue"), BUCKETS - 1)
+        if pc.any(said).as_py():
+            self._write(SAID, batch.filter(said))
+            batch = batch.filter(pc.invert(said))
+        numbers = pc.bit_wise_and(batch.column("queue"), BUCKETS - 1)
         for number in pc.unique(numbers).to_pylist():
-            self._write(bucket_of(number), events.filter(pc.equal(numbers, number)))
+            self._write(bucket_of(number), batch.filter(pc.equal(numbers, number)))
 
     def _write(self, bucket: str, rows: pa.RecordBatch) -> None:
         if not rows.num_rows:
@@ -149,18 +152,22 @@ class _Buckets:
             self._begin(bucket)
         self._waiting[bucket].append(rows)
         self.rows += rows.num_rows
-        if sum(one.nbytes for one in self._waiting[bucket]) >= WRITTEN_TOGETHER_BYTES:
+        self._waiting_bytes[bucket] += rows.nbytes
+        if self._waiting_bytes[bucket] >= WRITTEN_TOGETHER_BYTES:
             self._flush(bucket)
 
     def _begin(self, bucket: str) -> None:
         path = self._attempt / RAW / bucket / self._name
         path.parent.mkdir(parents=True)
         self.made.append(str(path.relative_to(self._attempt.parent)))
-        self._writers[bucket] = pq.ParquetWriter(path, ARROW, compression=COMPRESSION, use_dictionary=OFTEN_THE_SAME)
-        self._waiting[bucket] = []
+        self._writers[bucket] = pq.ParquetWriter(
+            path, ARROW, compression=COMPRESSION, use_dictionary=OFTEN_THE_SAME, write_statistics=WITH_STATISTICS
+        )
+        self._waiting[bucket], self._waiting_bytes[bucket] = [], 0
 
     def _flush(self, bucket: str) -> None:
         waiting = self._waiting[bucket]
         if waiting:
             self._writers[bucket].write_table(pa.Table.from_batches(waiting))
             waiting.clear()
+            self._waiting_bytes[bucket] = 0
