@@ -132,3 +132,30 @@ def test_what_a_user_may_do_with_a_name_is_said(browser: PageBrowser, hostile: R
     assert "configure (declare and delete): no" in said and "write (publish to it, bind it as a queue): yes" in said
     browser.button("Close", "dialog").click()
     assert browser.faults() == []
+
+
+def test_leaders_are_spread_and_shown_before(browser: PageBrowser, hostile: RunningNode) -> None:
+    browser.open("/cluster")
+    browser.button("Rebalance leaders").click()
+    fill(browser, by="bytes")
+    send(browser, "Go")
+    browser.until("no move was counted", lambda: browser.text("dialog .done") == "No leader would move.")
+    browser.find("dialog [name=dry]").click()
+    send(browser, "Go")
+    browser.until("it has not begun", lambda: browser.text("dialog .done") == "Rebalancing has started.")
+    browser.button("Close", "dialog").click()
+    closed(browser)
+    assert browser.faults() == []
+
+
+def test_tracing_of_a_vhost_is_switched_on_and_off(browser: PageBrowser, hostile: RunningNode) -> None:
+    api = api_of(hostile)
+    api.put("vhosts/watched", description="kept", tags="a,b")
+    browser.open("/vhosts/watched")
+    for button, confirmed, tracing in (("Trace messages", "Trace", True), ("Stop tracing", "Stop tracing", False)):
+        browser.button(button).click()
+        send(browser, confirmed)
+        closed(browser)
+        found = api.call("GET", "vhosts/watched")
+        assert (found["tracing"], found["description"], found["tags"]) == (tracing, "kept", ["a", "b"])
+    assert browser.faults() == []

@@ -4,7 +4,7 @@ import { path, post, remove } from "../core/api.js";
 import { el, svg } from "../core/dom.js";
 import { ago, bytes, count, duration, names } from "../core/format.js";
 import { may } from "../core/login.js";
-import { confirm } from "../parts/dialog.js";
+import { confirm, openDialog } from "../parts/dialog.js";
 import { badge, button, emptyState, facts, heading, meter, needs, nodeLink, panel, stat, stateBadge } from "../parts/pieces.js";
 
 export const cluster = {
@@ -202,8 +202,10 @@ function revive(name, then) {
   });
 }
 
+const MOVES_SHOWN = 5;
+
 function rebalance(then) {
-  confirm({
+  openDialog({
     title: "Rebalance leaders",
     intro: el(
       "p",
@@ -211,13 +213,35 @@ function rebalance(then) {
       "Spreads the leaders of quorum queues and streams evenly over the nodes. " +
         "Clients of a queue pause briefly while its leader moves.",
     ),
-    action: "Rebalance",
-    run: async () => {
-      await post("rebalance/queues", {});
+    action: "Go",
+    keep: true,
+    fields: [
+      {
+        name: "by",
+        label: "Spread by",
+        kind: "choice",
+        options: [
+          ["queues", "number of queues"],
+          ["bytes", "bytes that queues keep"],
+          ["entries", "entries per second in their logs"],
+        ],
+      },
+      { name: "dry", label: "Only show what would move", kind: "check", value: true },
+    ],
+    run: async ({ by, dry }) => {
+      const moves = await post("rebalance/queues", { by, dry_run: dry });
+      if (dry) return movesInWords(moves);
+      then();
       return "Rebalancing has started.";
     },
-    then,
   });
+}
+
+function movesInWords(moves) {
+  if (moves.length === 0) return "No leader would move.";
+  const some = moves.slice(0, MOVES_SHOWN).map((one) => `${one.queue} in ${one.vhost} ${one.done || one.error}`);
+  const more = moves.length > MOVES_SHOWN ? ` and ${count(moves.length - MOVES_SHOWN)} more` : "";
+  return `${count(moves.length)} leaders would move: ${some.join("; ")}${more}.`;
 }
 
 function forget(name, then) {
