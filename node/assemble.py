@@ -13,7 +13,6 @@ import logging
 import platform
 import socket
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from broker.broker import Broker, TokenLogins
@@ -29,7 +28,7 @@ from front.cluster_federation import ClusterFederation
 from front.cluster_shovels import ClusterShovels
 from front.grpc.admin_service import AdminPorts
 from front.grpc.log_service import LogSource
-from front.grpc.server import Server, Tls, serve
+from front.grpc.server import Server, serve
 from front.input_share import InputShare
 from front.plain_login import Credentials
 from front.stream.server import stream_server
@@ -45,9 +44,9 @@ from node.boot_definitions import BootDefinitions
 from node.catalog.catalog_store import IN_MEMORY_KEY, NothingKept, replacement
 from node.catalog.cluster_metadata import ClusterMetadata
 from node.catalog.fetch import fetch_catalog
-from node.certificates import Certificates
+from node.certificates import Certificates, grpc_certificate
 from node.clock import NodeTime, Process, Random, SystemClock, SystemRandom
-from node.config import AmqpSection, Config, ConfigError, TlsSection
+from node.config import AmqpSection, Config
 from node.config_limits import (
     amqp_limits,
     amqp_server_limits,
@@ -208,11 +207,12 @@ class Node:
             self._undo.push_async_callback(server.stop)
         questions = WebQuestions(config.node_name, metadata.catalog, calls, cluster.reaches)
         everywhere = Everywhere(questions)
-        cluster_shovels = ClusterShovels(
-            config.node_name, metadata.catalog, operations.parameters, everywhere, links.shovels
+        shovels = ClusterShovels(config.node_name, metadata.catalog, operations.parameters, everywhere, links.shovels)
+        lives = begin_lives(
+            config.node.data_dir, config.node_name, metadata.catalog, calls, cluster.reaches, self._undo
         )
-        cluster_federation = ClusterFederation(config.node_name, metadata.catalog, everywhere, links.federation)
-        admin_ports = AdminPorts(operations, cluster, members, exports, cluster_shovels, cluster_federation)
+        federation = ClusterFederation(config.node_name, metadata.catalog, everywhere, links.federation)
+        admin_ports = AdminPorts(operations, cluster, members, exports, shovels, federation, lives)
         grpc = await self._listen_grpc(broker, admin_ports)
         self._undo.callback(exports.stop)
         web = WebPorts(
@@ -222,16 +222,14 @@ class Node:
             config.metrics.login,
             self._versions(),
             everywhere,
-            cluster_shovels,
-            cluster_federation,
+            shovels,
+            federation,
             cluster,
             members,
             cross_origin=CrossOrigin(config.management.cors_allow_origins, config.management.cors_max_age_s),
             login_session_minutes=config.management.login_session_minutes,
             log_tail=self.log_tail,
-            lives=begin_lives(
-                config.node.data_dir, config.node_name, metadata.catalog, calls, cluster.reaches, self._undo
-            ),
+            lives=lives,
         )
         await self._listen_http(broker, web, questions)
         watching = asyncio.create_task(self.certificates.watch())
@@ -498,12 +496,3 @@ def declared_in(catalog: Catalog) -> str:
         *(f"vhost '{one}'" for one in vhosts),
     ]
     return ", ".join(filter(None, parts))
-
-
-def grpc_certificate(tls: TlsSection) -> Tls:
-    """Raises ConfigError when a file cannot be read."""
-    try:
-        ca = Path(tls.ca).read_bytes() if tls.ca else None
-        return Tls(Path(tls.certificate).read_bytes(), Path(tls.key).read_bytes(), ca, tls.verify_peer)
-    except OSError as error:
-        raise ConfigError(f"tls: {error.filename}: {error.strerror}") from error

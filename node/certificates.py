@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from logging import Logger
 from pathlib import Path
 
+from front.grpc.server import Tls
 from node.config import ConfigError, TlsSection
 
 LOOK_EVERY_S = 10.0
@@ -79,6 +80,15 @@ class Certificates:
         """What changes with the files; one that is missing has none."""
         paths = filter(None, (self._section.certificate, self._section.key, self._section.ca))
         return [stamp for path in paths if (stamp := _stamp(path)) is not None]
+
+
+def grpc_certificate(tls: TlsSection) -> Tls:
+    """Raises ConfigError when a file cannot be read."""
+    try:
+        ca = Path(tls.ca).read_bytes() if tls.ca else None
+        return Tls(Path(tls.certificate).read_bytes(), Path(tls.key).read_bytes(), ca, tls.verify_peer)
+    except OSError as error:
+        raise ConfigError(f"tls: {error.filename}: {error.strerror}") from error
 
 
 def _stamp(path: str) -> tuple[int, int] | None:

@@ -7,6 +7,7 @@ from contextlib import aclosing
 from typing import Any
 
 from leveret.errors import NotFound
+from leveret.life_records import FoundLives
 from leveret.records import (
     Alarm,
     Channel,
@@ -422,6 +423,13 @@ class Admin:
         """Raises NotFound."""
         request = pb.RestartFederationLinkRequest(vhost=self._vhost(vhost), id=link_id, node=node)
         await self._call("RestartFederationLink", request)
+
+    # ------------------------------------------------------------------ lives of messages
+
+    async def message_lives(self, queue: str, *, vhost: str | None = None, **by: str) -> FoundLives:
+        """`by`: one of message_id, correlation_id, place, body_sha256. Nodes search their logs, for up to half a minute."""
+        request = pb.FindMessageLivesRequest(vhost=self._vhost(vhost), queue=queue, **by)
+        return from_stub(FoundLives, await self._call("FindMessageLives", request))
 
     def _vhost(self, vhost: str | None) -> str:
         return self._node.vhost if vhost is None else vhost

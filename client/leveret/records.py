@@ -10,6 +10,7 @@ from leveret.decommission_records import DecommissionPlan as DecommissionPlan
 from leveret.decommission_records import DecommissionProgress as DecommissionProgress
 from leveret.decommission_records import LostQueue as LostQueue
 from leveret.decommission_records import PlannedMove as PlannedMove
+from leveret.life_records import LIFE_RECORDS
 from leveret.v1 import message_pb2
 from leveret.values import from_table
 
@@ -502,6 +503,7 @@ _RECORDS: dict[str, type[Any]] = {
         RedriveCause,
         Shovel,
         ShovelEnd,
+        *LIFE_RECORDS,
     )
 }  # records within records, by the name of their stub
 

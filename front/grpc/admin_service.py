@@ -16,12 +16,14 @@ from front.grpc.call import DEFAULT_VHOST, Context, Front, answers_errors, vhost
 from front.grpc.caller import caller, operator
 from front.grpc.cluster_service import ClusterMethods
 from front.grpc.federation_service import FederationMethods
+from front.grpc.lives_service import LivesMethods
 from front.grpc.log_service import LogMethods, LogPort
 from front.grpc.members_service import MembersMethods, group_stub
 from front.grpc.redrive_service import RedriveMethods
 from front.grpc.shovels_service import ShovelMethods
 from front.grpc.stubs import stub_of
-from front.node_ports import ClusterPort, QueueMembersPort
+from front.message_lives import MessageLives
+from front.node_ports import ClusterPort, MessageLivesPort, QueueMembersPort
 from front.slices import made_in_slices
 from leveret.v1 import admin_pb2 as pb
 from leveret.v1 import admin_pb2_grpc
@@ -37,6 +39,7 @@ class AdminPorts:
     log: LogPort | None = None  # None: nothing of it is given away
     shovels: ClusterShovels | None = None
     federation: ClusterFederation | None = None
+    lives: MessageLivesPort | None = None  # None: nobody reads the log
 
 
 class AdminService(
@@ -46,6 +49,7 @@ class AdminService(
     RedriveMethods,
     ShovelMethods,
     FederationMethods,
+    LivesMethods,
     admin_pb2_grpc.AdminServicer,
 ):
     """leveret.v1.Admin."""
@@ -57,6 +61,7 @@ class AdminService(
         self.log = ports.log
         self.shovels = ports.shovels
         self.federation = ports.federation
+        self.lives = MessageLives(front.broker, ports.lives)
         self.redrives = ports.operations.redrives
         self._operations = ports.operations
 

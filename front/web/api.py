@@ -19,6 +19,7 @@ from broker.records import UserRecord
 from front.answers import answered
 from front.cluster_federation import ClusterFederation
 from front.cluster_shovels import ClusterShovels
+from front.message_lives import MessageLives
 from front.node_ports import ClusterPort, LogTailPort, MessageLivesPort, MetricsPort, QueueMembersPort
 from front.web.everywhere import Everywhere
 from front.web.handlers import WebFront
@@ -175,7 +176,7 @@ class Api:
             BindingsApi(front),
             MessagesApi(front),
             BrowsingApi(front),
-            LivesApi(front, ports.lives),
+            LivesApi(front, MessageLives(self._broker, ports.lives)),
             DelayedApi(front),
             RedriveApi(front, self.everywhere),
             ActivityApi(front, self.everywhere, ports.log_tail),

@@ -15,6 +15,7 @@ from typing import Any
 import pika
 import pytest
 
+from tests.e2e.test_cli import run
 from tests.e2e.test_cluster import process_of
 from tests.e2e.test_management_cluster import ask, until
 from tests.running_cluster import RunningCluster, running_cluster
@@ -141,6 +142,12 @@ def test_only_who_sees_clients_of_others_and_may_read_the_queue_is_told(
     connection.request("POST", f"/api/{path_of(DEAD)}", json.dumps({"message_id": "of quorum"}), login)
     assert connection.getresponse().status == status
     connection.close()
+
+
+def test_the_command_line_tells_it_too(cluster: RunningCluster) -> None:
+    done = run("leveret.ctl", "--node", cluster.grpc(SERVING), "life", name_of("quorum"), "--message-id", "of quorum")
+    assert done.returncode == 0, done.stderr
+    assert "rejected" in done.stdout and f"became {DEAD}, " in done.stdout
 
 
 def test_a_node_that_hangs_is_named_and_the_others_tell(cluster: RunningCluster) -> None:

@@ -27,6 +27,7 @@ from leveret.ctl import (
     exchanges,
     exits,
     federation,
+    life,
     permissions,
     policies,
     publish,
@@ -84,6 +85,7 @@ app.command("status")(status.status)
 app.command("publish")(publish.publish)
 app.command("tail")(tail.tail)
 app.command("redrive")(redrive.redrive)
+app.command("life")(life.life)
 app.command("top")(top.top)
 
 # The options of `everywhere` below: those that take a value, and those that do not.

@@ -220,6 +220,108 @@ class QueueReader(_message.Message):
     lag_s: float
     def __init__(self, consumer_tag: _Optional[str] = ..., offset: _Optional[int] = ..., lag: _Optional[int] = ..., bytes_sent: _Optional[int] = ..., lag_s: _Optional[float] = ...) -> None: ...
 
+class FindMessageLivesRequest(_message.Message):
+    __slots__ = ("vhost", "queue", "message_id", "correlation_id", "place", "body_sha256")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    BODY_SHA256_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    queue: str
+    message_id: str
+    correlation_id: str
+    place: str
+    body_sha256: str
+    def __init__(self, vhost: _Optional[str] = ..., queue: _Optional[str] = ..., message_id: _Optional[str] = ..., correlation_id: _Optional[str] = ..., place: _Optional[str] = ..., body_sha256: _Optional[str] = ...) -> None: ...
+
+class FindMessageLivesResponse(_message.Message):
+    __slots__ = ("lives", "nodes", "more")
+    LIVES_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    lives: _containers.RepeatedCompositeFieldContainer[MessageLife]
+    nodes: _containers.RepeatedCompositeFieldContainer[LogRead]
+    more: bool
+    def __init__(self, lives: _Optional[_Iterable[_Union[MessageLife, _Mapping]]] = ..., nodes: _Optional[_Iterable[_Union[LogRead, _Mapping]]] = ..., more: _Optional[bool] = ...) -> None: ...
+
+class MessageLife(_message.Message):
+    __slots__ = ("queue", "place", "published_at", "exchange", "routing_key", "message_id", "correlation_id", "body_bytes", "publisher", "steps", "steps_left_out", "death_reason", "was", "became", "committed", "unknown")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    PUBLISHED_AT_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+    ROUTING_KEY_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
+    BODY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PUBLISHER_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    STEPS_LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    DEATH_REASON_FIELD_NUMBER: _ClassVar[int]
+    WAS_FIELD_NUMBER: _ClassVar[int]
+    BECAME_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    place: str
+    published_at: str
+    exchange: str
+    routing_key: str
+    message_id: str
+    correlation_id: str
+    body_bytes: int
+    publisher: str
+    steps: _containers.RepeatedCompositeFieldContainer[LifeStep]
+    steps_left_out: int
+    death_reason: str
+    was: LifePlace
+    became: _containers.RepeatedCompositeFieldContainer[LifePlace]
+    committed: bool
+    unknown: str
+    def __init__(self, queue: _Optional[str] = ..., place: _Optional[str] = ..., published_at: _Optional[str] = ..., exchange: _Optional[str] = ..., routing_key: _Optional[str] = ..., message_id: _Optional[str] = ..., correlation_id: _Optional[str] = ..., body_bytes: _Optional[int] = ..., publisher: _Optional[str] = ..., steps: _Optional[_Iterable[_Union[LifeStep, _Mapping]]] = ..., steps_left_out: _Optional[int] = ..., death_reason: _Optional[str] = ..., was: _Optional[_Union[LifePlace, _Mapping]] = ..., became: _Optional[_Iterable[_Union[LifePlace, _Mapping]]] = ..., committed: _Optional[bool] = ..., unknown: _Optional[str] = ...) -> None: ...
+
+class LifeStep(_message.Message):
+    __slots__ = ("at", "event", "reason", "who")
+    AT_FIELD_NUMBER: _ClassVar[int]
+    EVENT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    at: str
+    event: str
+    reason: str
+    who: str
+    def __init__(self, at: _Optional[str] = ..., event: _Optional[str] = ..., reason: _Optional[str] = ..., who: _Optional[str] = ...) -> None: ...
+
+class LifePlace(_message.Message):
+    __slots__ = ("queue", "place")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    place: str
+    def __init__(self, queue: _Optional[str] = ..., place: _Optional[str] = ...) -> None: ...
+
+class LogRead(_message.Message):
+    __slots__ = ("node", "error", "files", "file_bytes", "skipped", "first", "last", "damaged_bytes")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    FILE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    DAMAGED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    error: str
+    files: int
+    file_bytes: int
+    skipped: int
+    first: str
+    last: str
+    damaged_bytes: int
+    def __init__(self, node: _Optional[str] = ..., error: _Optional[str] = ..., files: _Optional[int] = ..., file_bytes: _Optional[int] = ..., skipped: _Optional[int] = ..., first: _Optional[str] = ..., last: _Optional[str] = ..., damaged_bytes: _Optional[int] = ...) -> None: ...
+
 class RedriveQueueRequest(_message.Message):
     __slots__ = ("vhost", "queue", "exchange", "routing_key", "reason", "died_in", "limit", "dry_run")
     VHOST_FIELD_NUMBER: _ClassVar[int]

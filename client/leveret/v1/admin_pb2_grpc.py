@@ -99,6 +99,11 @@ class AdminStub:
                 request_serializer=leveret_dot_v1_dot_admin__pb2.RedriveQueueRequest.SerializeToString,
                 response_deserializer=leveret_dot_v1_dot_admin__pb2.RedriveProgress.FromString,
                 _registered_method=True)
+        self.FindMessageLives = channel.unary_unary(
+                '/leveret.v1.Admin/FindMessageLives',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.FindMessageLivesRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.FindMessageLivesResponse.FromString,
+                _registered_method=True)
         self.CloseConnection = channel.unary_unary(
                 '/leveret.v1.Admin/CloseConnection',
                 request_serializer=leveret_dot_v1_dot_admin__pb2.CloseConnectionRequest.SerializeToString,
@@ -402,6 +407,13 @@ class AdminServicer:
     def RedriveQueue(self, request, context):
         """management; read permission on the queue and write permission on the target are needed as well. The redrive ends with its
         call; a dry run is one message.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FindMessageLives(self, request, context):
+        """monitoring, and read permission on the queue. All nodes search their logs, which may take half a minute.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -750,6 +762,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.RedriveQueue,
                     request_deserializer=leveret_dot_v1_dot_admin__pb2.RedriveQueueRequest.FromString,
                     response_serializer=leveret_dot_v1_dot_admin__pb2.RedriveProgress.SerializeToString,
+            ),
+            'FindMessageLives': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindMessageLives,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.FindMessageLivesRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.FindMessageLivesResponse.SerializeToString,
             ),
             'CloseConnection': grpc.unary_unary_rpc_method_handler(
                     servicer.CloseConnection,
@@ -1323,6 +1340,33 @@ class Admin:
             '/leveret.v1.Admin/RedriveQueue',
             leveret_dot_v1_dot_admin__pb2.RedriveQueueRequest.SerializeToString,
             leveret_dot_v1_dot_admin__pb2.RedriveProgress.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindMessageLives(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/FindMessageLives',
+            leveret_dot_v1_dot_admin__pb2.FindMessageLivesRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.FindMessageLivesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -192,6 +192,25 @@ def test_policies_exchanges_vhosts_and_what_is_running(leveretctl: Ctl) -> None:
     leveretctl("log", "level", "debug")
 
 
+def test_the_life_of_a_message_is_shown_and_a_node_that_was_not_read_is_told_by_the_code(leveretctl: Ctl) -> None:
+    leveretctl("queue", "declare", "orders")
+    shown = leveretctl("life", "orders", "--message-id", "4711")
+    for said in (
+        "n1: 2 files, from a to b",
+        "orders, 7: 4 bytes, message id '4711'",
+        "2026-03-01T04:09:37.263  rejected, consumer 't' of ann (10.0.0.1:5)",
+        "3 steps more",
+        "became dead, 0",
+        "dead-lettered (rejected in orders, 7) with key 'orders'",
+        "these are the first of more",
+    ):
+        assert said in shown, said
+    found = leveretctl.json("life", "orders", "--message-id", "4711")
+    assert found["lives"][0]["steps"][0]["event"] == "rejected"
+    leveretctl("life", "orders", "--message-id", "4712", code=exits.TEMPORARY)
+    assert "give one of --message-id" in leveretctl("life", "orders", code=exits.USAGE)
+
+
 def test_shovels_are_added_shown_restarted_and_deleted(leveretctl: Ctl) -> None:
     ends = ("--source-uri", "amqp://u:p@old", "--source-queue", "q", "--dest-uri", "amqp://u:p@/")
     add = ("shovel", "add", "s", *ends, "--delete-after", "12", "-k", "reconnect-delay=7")

@@ -42,7 +42,9 @@ from front.node_ports import (
     DecommissionPlan,
     DecommissionProgress,
     GroupView,
+    LivesFound,
     LostQueue,
+    NodeRead,
     NodeView,
     PlannedMove,
 )
@@ -326,6 +328,9 @@ class FakeSession:
         queue = self.broker.fake_queues[self.vhost, name]
         return Pending.of(SimpleNamespace(name=name, ready=len(queue.ready), consumers=len(queue.consumers)))
 
+    def readable(self, name: str) -> SimpleNamespace:
+        return SimpleNamespace(queue=self.broker.queue(self.vhost, name))
+
     def delete_queue(self, name: str, *, if_unused: bool, if_empty: bool, now: int) -> Pending[int]:
         queue = self.broker.fake_queues.pop((self.vhost, name), None)
         if queue is None:
@@ -606,13 +611,43 @@ class FakeFederation:
         return link_id == "0a1b2c3d"
 
 
+class FakeLives:
+    """Of any queue: a message that has died, and what it became; of message 4712 one node was not read."""
+
+    async def find(self, queue: int, by: str, value: str) -> LivesFound:
+        who = {
+            "user": "ann",
+            "address": "10.0.0.1:5",
+            "connection": "",
+            "product": "",
+            "consumer_tag": "t",
+            "other": "",
+        }
+        step = {"at": "2026-03-01T04:09:37.263+00:00", "event": "rejected", "reason": None, "who": who}
+        died = {
+            "queue": queue, "place": [7], "position": [queue, 7, 0, 0], "name": "//orders", "body_bytes": 4,
+            "message_id": value, "correlation_id": None, "published_at": None, "exchange": "", "routing_key": "orders",
+            "confirm": True, "publish_no": 1, "expires_at": None, "publisher": None, "died_in": None, "death_reason": None,
+            "steps": [step], "steps_left_out": 3, "committed": True, "unknown": None, "was": None,
+            "became": [{"queue": -1, "place": [0]}],
+        }  # fmt: skip
+        letter = {
+            **died, "queue": -1, "place": [0], "name": "//dead", "steps": [], "steps_left_out": 0, "became": [],
+            "death_reason": "rejected", "was": {"queue": queue, "place": [7]}, "committed": None,
+        }  # fmt: skip
+        unread = "it cannot be reached" if value == "4712" else ""
+        nodes = [NodeRead("n1", "", 2, 9, 1, "a", "b", 0), NodeRead("n2", unread, 0, 0, 0, None, None, 0)]
+        return LivesFound([died, letter], nodes, True)
+
+
 def admin_ports(broker: Any) -> AdminPorts:
     operations = Operations(broker, FakeNode())
     own = FakeShovels(broker.catalog)
     everywhere = Everywhere(None)
     shovels = ClusterShovels("n1", broker.catalog, operations.parameters, everywhere, own)
     federation = ClusterFederation("n1", broker.catalog, everywhere, FakeFederation())
-    return AdminPorts(operations, FakeCluster(), FakeMembers(), shovels=shovels, federation=federation)
+    members, lives = FakeMembers(), FakeLives()
+    return AdminPorts(operations, FakeCluster(), members, shovels=shovels, federation=federation, lives=lives)
 
 
 @asynccontextmanager

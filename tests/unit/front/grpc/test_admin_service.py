@@ -12,6 +12,7 @@ import leveret
 from broker.catalog.commands.catalog_commands import PutPermission, PutUser
 from broker.records import PermissionRecord, UserRecord
 from leveret import errors, records
+from leveret.life_records import LifePlace
 from leveret.v1 import admin_pb2
 from tests.unit.front.grpc.fakes import Running, bounded, running
 
@@ -78,7 +79,7 @@ CALLS: dict[str, tuple[tuple[Any, ...], set[str]]] = {
     "delete_vhost": (("v2",), ADMINISTRATOR),
     "delete_user": (("other",), ADMINISTRATOR),
 }
-NOT_IN_THE_TABLE = {"close_connection", "add_user", "redrive"}  # each has a test of its own below
+NOT_IN_THE_TABLE = {"close_connection", "add_user", "redrive", "message_lives"}  # each has a test of its own below
 OF_THE_LOG = ("ListLog", "ExportLog", "DumpLog")  # test_log_service.py
 
 
@@ -105,7 +106,7 @@ def test_the_table_is_complete() -> None:
     public = {name for name in vars(leveret.connect("x").admin.__class__) if not name.startswith("_")}
     assert public == CALLS.keys() | NOT_IN_THE_TABLE
     methods = admin_pb2.DESCRIPTOR.services_by_name["Admin"].methods
-    assert len(methods) == 54 + len(OF_THE_LOG), "a new method needs a row in the table, and this number"
+    assert len(methods) == 55 + len(OF_THE_LOG), "a new method needs a row in the table, and this number"
 
 
 @pytest.mark.parametrize("tag", TAGS)
@@ -331,5 +332,25 @@ def test_federation_links_are_shown_and_restarted() -> None:
         await node.admin.restart_federation_link(found.id, "n1")
         with pytest.raises(errors.NotFound, match="no federation link '0a1b2c3d' of vhost '/' runs on node 'n2'"):
             await node.admin.restart_federation_link(found.id, "n2")
+
+    with_server(work)
+
+
+def test_lives_of_messages_are_for_who_sees_the_clients_of_others() -> None:
+    async def work(server: Running, node: leveret.Node) -> None:
+        await node.topology.declare_queue("orders")
+        found = await node.admin.message_lives("orders", message_id="4712")
+        died, letter = found.lives
+        assert (died.queue, died.place, died.became) == ("orders", "7", (LifePlace("dead", "0"),))
+        assert died.steps[0].who == "consumer 't' of ann (10.0.0.1:5)"
+        assert (letter.was, letter.death_reason, letter.committed) == (LifePlace("orders", "7"), "rejected", False)
+        assert [one.error for one in found.nodes] == ["", "it cannot be reached"] and found.more
+        for wrong in ({}, {"message_id": ""}, {"place": "x"}, {"body_sha256": "1"}):
+            with pytest.raises(errors.InvalidRequest):
+                await node.admin.message_lives("orders", **wrong)
+        add_user(server, "caller", "policymaker")
+        async with as_user(server, "caller") as other:
+            with pytest.raises(errors.AccessRefused, match="needs the tag 'monitoring'"):
+                await other.admin.message_lives("orders", message_id="4711")
 
     with_server(work)
