@@ -18,24 +18,11 @@ from typing import Any
 
 import msgspec
 
+from broker import records
 from broker.catalog.catalog import LOAD_ORDER, Catalog
 from broker.catalog.catalog_state import LETTERS, CatalogDamaged, Position, decode_head
 from broker.catalog.commands.catalog_commands import Record, UnknownVersion, decode_record
 from broker.catalog.parts.namespace import identity_of
-from broker.records import (
-    BindingRecord,
-    ClaimBeatRecord,
-    ClaimRecord,
-    ExchangeRecord,
-    NodeRecord,
-    ParameterRecord,
-    PermissionRecord,
-    PolicyRecord,
-    QueueRecord,
-    TopicPermissionRecord,
-    UserRecord,
-    VhostRecord,
-)
 from storage.errors import StorageError
 from storage.lmdb_store import Change, Store
 
@@ -43,23 +30,23 @@ HEAD_KEY = b"head"
 IN_MEMORY_KEY = b"in memory"
 
 _NAMED_BY: dict[type[Any], tuple[str, ...]] = {
-    NodeRecord: ("name",),
-    VhostRecord: ("name",),
-    UserRecord: ("name",),
-    PermissionRecord: ("user", "vhost"),
-    TopicPermissionRecord: ("user", "vhost", "exchange"),
-    ExchangeRecord: ("vhost", "name"),
-    QueueRecord: ("vhost", "name"),
-    PolicyRecord: ("vhost", "operator", "name"),
-    ParameterRecord: ("vhost", "component", "name"),
-    ClaimBeatRecord: ("node",),
-    ClaimRecord: ("kind", "vhost", "name"),
+    records.NodeRecord: ("name",),
+    records.VhostRecord: ("name",),
+    records.UserRecord: ("name",),
+    records.PermissionRecord: ("user", "vhost"),
+    records.TopicPermissionRecord: ("user", "vhost", "exchange"),
+    records.ExchangeRecord: ("vhost", "name"),
+    records.QueueRecord: ("vhost", "name"),
+    records.PolicyRecord: ("vhost", "operator", "name"),
+    records.ParameterRecord: ("vhost", "component", "name"),
+    records.ClaimBeatRecord: ("node",),
+    records.ClaimRecord: ("kind", "vhost", "name"),
 }
 
 
 def names_of(record: Record) -> tuple[Any, ...]:
     """What names the record among those of its kind."""
-    if isinstance(record, BindingRecord):
+    if isinstance(record, records.BindingRecord):
         return record.vhost, *identity_of(record)
     return tuple(getattr(record, field) for field in _NAMED_BY[type(record)])
 
@@ -95,10 +82,10 @@ def load(store: Store, catalog: Catalog) -> Position:
             position, head = decode_head(stored)
             catalog.load_head(head)
         for kind in LOAD_ORDER:
-            records = [decoded(kind, key, value) for key, value in stored_of(store, kind)]
+            found = [decoded(kind, key, value) for key, value in stored_of(store, kind)]
             # Keys are hashes; an order that means something makes starts alike, and lists come in the order of declaring.
-            records.sort(key=lambda record: record.id if isinstance(record, QueueRecord) else names_of(record))
-            for record in records:
+            found.sort(key=lambda record: record.id if isinstance(record, records.QueueRecord) else names_of(record))
+            for record in found:
                 catalog.load(record)
     except StorageError as error:
         raise CatalogDamaged(f"the catalog cannot be read: {error}") from error
