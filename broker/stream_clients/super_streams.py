@@ -153,7 +153,8 @@ class SuperStreams:
             if not is_new:
                 raise PreconditionFailed(f"{labelled('stream', name, self._vhost)} was created by somebody else")
             record = self._catalog.queue(self._vhost, name)
-            assert record is not None, f"stream {name!r} was declared, and is not there"
+            if record is None:  # whoever deletes it may be answered first
+                raise NotFound(f"{labelled('stream', name, self._vhost)} was deleted by somebody else")
             undo.append(commands.DeleteQueue(self._vhost, name, record.id))
 
         return self._directory.create(name, arguments, now).map(declared)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.catalog.commands.catalog_commands import Bind, Command, DeclareQueue, SetVhostLimits
+from broker.catalog.commands.catalog_commands import Bind, Command, DeclareQueue, DeleteQueue, SetVhostLimits
 from broker.errors import AccessRefused, NotFound, PreconditionFailed, ResourceExhausted
 from broker.pending import Pending
 from broker.queues.stream_contract import StreamPlaces
@@ -259,6 +259,28 @@ def test_a_binding_that_is_refused_takes_back_all_that_was_made(
 
     monkeypatch.setattr(world.metadata, "submit", without_the_second_binding)
     with pytest.raises(PreconditionFailed):
+        create(user)
+    assert (list(world.catalog.queues("/")), world.catalog.exchange("/", "whole")) == ([], None)
+
+
+def test_a_partition_that_somebody_deletes_at_once_takes_back_all_that_was_made(
+    world: StreamWorld, user: StreamUser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What whoever creates the super stream is answered comes later than the deletion counts: it ended the node."""
+    directory = user.streams._super_streams._directory
+    create_stream = directory.create
+
+    def deleted_at_once(name: str, arguments: dict[str, Any], now: int) -> Pending[bool]:
+        def delete(is_new: bool) -> Pending[bool]:
+            record = world.catalog.queue("/", name)
+            assert record is not None
+            return world.metadata.submit(DeleteQueue("/", name, record.id)).map(lambda _: is_new)
+
+        made = create_stream(name, arguments, now)
+        return made.then_ask(delete) if name == "whole-1" else made
+
+    monkeypatch.setattr(directory, "create", deleted_at_once)
+    with pytest.raises(NotFound, match="stream 'whole-1' in vhost '/' was deleted by somebody else"):
         create(user)
     assert (list(world.catalog.queues("/")), world.catalog.exchange("/", "whole")) == ([], None)
 
