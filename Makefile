@@ -14,7 +14,7 @@ BUILD_TOOLS := pip setuptools wheel 'Cython>=3.1'
 EXTRAS := test,bench
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup lock run cluster format unit unit-times test test-containers test-spark test-spark-containers test-page check fuzz instants mutants sim sim-long chaos crash crash-shovels bench bench-check proto docs clean
+.PHONY: setup lock run cluster format unit unit-times test test-containers analytics test-spark test-spark-containers test-page check fuzz instants mutants sim sim-long chaos crash crash-shovels bench bench-check proto docs clean
 
 setup: $(STAMP)
 
@@ -65,10 +65,19 @@ test-containers: setup
 test-spark-containers: setup
 	$(BIN)/python -m tests.containers --spark
 
+INSTALL_SPARK = $(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["analytics"], sep="\n")' | \
+	xargs -d '\n' $(BIN)/python $(PIP_INSTALL) --constraint constraints.txt
+
+# A small cluster with a kill, and what its logs tell: the life of a message, a past second, a proof. Needs Java 17.
+analytics: setup
+	@command -v java > /dev/null || { echo 'Java 17 is missing: apt-get install openjdk-17-jre-headless'; exit 1; }
+	$(INSTALL_SPARK)
+	rm -rf $(DATA)/analytics
+	$(BIN)/python -m tests.tour $(DATA)/analytics
+
 # What leveret-analytics answers, on a Spark in this process. Needs Java 17; the extra is installed.
 test-spark: setup
-	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["analytics"], sep="\n")' | \
-		xargs -d '\n' $(BIN)/python $(PIP_INSTALL) --constraint constraints.txt
+	$(INSTALL_SPARK)
 	$(BIN)/python -m pytest tests/spark -q -m spark
 
 # The management page in a headless Chromium. Says what is missing: the browser, or npm for axe-core.
