@@ -81,7 +81,7 @@ def parse_uri(text: str, vhost: str = "/") -> AmqpUri:
         raise UriError("it has a #: write it as %23")
     if port is not None and (port == 0 or not parts.hostname):
         raise UriError("port 0 is none" if parts.hostname else "a port needs a host")
-    query = _query(parts.query, tls=scheme == "amqps")
+    query = _query(parts.query)
     return AmqpUri(
         scheme == "amqps",
         _decoded(parts.hostname or ""),
@@ -123,14 +123,12 @@ def _decoded(text: str) -> str:
         raise UriError("what % stands for is not UTF-8") from error
 
 
-def _query(text: str, *, tls: bool) -> dict[str, str]:
-    known = NUMBERS_MAX.keys() | {"auth_mechanism"} | IGNORED
-    of_tls = {*FILES, "verify", "server_name_indication"}
+def _query(text: str) -> dict[str, str]:
+    """What is about TLS may be in a URI without: tools set it in all URIs alike."""
+    known = NUMBERS_MAX.keys() | {"auth_mechanism", *FILES, "verify", "server_name_indication"} | IGNORED
     query = dict(parse_qsl(text, keep_blank_values=True, strict_parsing=False))
     for name in query:
-        if name in of_tls and not tls:
-            raise UriError(f"'{name}' is for amqps only")
-        if name not in known | of_tls:
+        if name not in known:
             raise UriError(f"'{name}' cannot be set by a URI")
     return query
 

@@ -36,6 +36,12 @@ def test_what_the_query_says() -> None:
     assert dict(uri.files) == {"cacertfile": "/ca.pem", "certfile": "/c.pem", "keyfile": "/k.pem"}
 
 
+def test_what_is_about_tls_means_nothing_without_it() -> None:
+    """`rabbitmqadmin federation disable_tls_peer_verification_for_all_upstreams` sets it in every URI."""
+    uri = parse_uri("amqp://h/v?verify=verify_none&cacertfile=/ca.pem&server_name_indication=other")
+    assert (uri.tls, uri.shown) == (False, "amqp://h/v")
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -50,8 +56,8 @@ def test_what_the_query_says() -> None:
         ("amqp://h/%ff", "not UTF-8"),
         ("amqp://h?heartbeat=soon", "heartbeat is 'soon', expected a number from 0 to 65535"),
         ("amqp://h?heartbeat=65536", "heartbeat is '65536'"),
-        ("amqp://h?cacertfile=x", "'cacertfile' is for amqps only"),
         ("amqp://h?username=x", "'username' cannot be set by a URI"),
+        ("amqp://h?verify=maybe", "verify is 'maybe'"),
         ("amqps://h?verify=maybe", "verify is 'maybe', expected one of verify_peer, verify_none"),
         ("amqp://h?auth_mechanism=crdemo", "auth_mechanism is 'crdemo'"),
     ],
