@@ -11,6 +11,7 @@ from broker.broker import Broker
 from broker.operations.node_facts import ListenerFacts
 from broker.operations.shovel_facts import COMPONENT as SHOVEL
 from links.federation.link_maker import AmqpLinkMaker
+from links.federation.node_federation import CLAIMED_AS as FEDERATION
 from links.federation.node_federation import NodeFederation
 from links.federation.upstream import UPSTREAM, UPSTREAM_SET, check_upstream, check_upstream_set
 from links.link_claims import LinkClaims
@@ -69,11 +70,14 @@ def own_links(
         nodes = metadata.catalog.nodes.values()
         return [one.name for one in nodes if not one.draining and cluster.reaches(one.number)]
 
+    def claims_on(kind: str) -> LinkClaims:
+        return LinkClaims(kind, broker.node, metadata.catalog, candidates, broker.metadata.submit, time)
+
     net, time = LinkSockets(lambda: own_amqp_listener(listeners())), LinkLoopClock(clock.monotonic, clock.wall_ms)
     shovels = NodeShovels(
         broker.node,
         metadata.catalog,
-        LinkClaims(SHOVEL, broker.node, metadata.catalog, candidates, broker.metadata.submit, time),
+        claims_on(SHOVEL),
         metadata.submit,
         net,
         time,
@@ -83,7 +87,9 @@ def own_links(
         static_shovels(config),
     )
     maker = AmqpLinkMaker(broker, net, time, random.fraction, config.cluster_name)
-    federation = NodeFederation(broker, candidates, maker, time, logging.getLogger("leveret.federation"))
+    federation = NodeFederation(
+        broker, claims_on(FEDERATION), candidates, maker, time, logging.getLogger("leveret.federation")
+    )
     metadata.subscribe(shovels.applied)
     metadata.subscribe(federation.applied)
     return OwnLinks(shovels, federation)

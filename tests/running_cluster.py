@@ -56,12 +56,21 @@ class RunningCluster(ProcessLines):
 
 @contextlib.contextmanager
 def running_cluster(
-    data_dir: Path, nodes: int = 3, ram_nodes: int = 0, *, base_port: int | None = None, tree: Path = ROOT
+    data_dir: Path,
+    nodes: int = 3,
+    ram_nodes: int = 0,
+    *,
+    base_port: int | None = None,
+    config: Path | None = None,
+    tree: Path = ROOT,
 ) -> Iterator[RunningCluster]:
     """All nodes are ready at the beginning of the block, and have stopped at its end. Started again they are elsewhere, or
     where they were with the `base_port` that they had."""
     base_port = base_port or free_base_port(nodes + ram_nodes)
-    cluster = RunningCluster(data_dir, base_port, "--nodes", str(nodes), "--ram-nodes", str(ram_nodes), tree=tree)
+    options = ["--nodes", str(nodes), "--ram-nodes", str(ram_nodes)]
+    if config is not None:
+        options += ["--config", str(config)]
+    cluster = RunningCluster(data_dir, base_port, *options, tree=tree)
     try:
         cluster.ready(nodes + ram_nodes)
         yield cluster

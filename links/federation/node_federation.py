@@ -1,8 +1,9 @@
-"""The federation links that one node runs: those that policies ask for and whose owner it is.
+"""The federation links that one node runs: those that policies ask for and that are its own.
 
-An exchange link runs on the node that owns it (links/owner.py), a queue link where its queue's consumers are known, at its
-home or leader. What there should be is compared with what runs LOOK_S after something was declared, so that what comes and goes
-at once opens no connection, and from time to time, for leaders move. Bindings follow BINDINGS_S after they have changed.
+An exchange link runs on the node that holds a claim on it (links/link_claims.py), a queue link where its queue's consumers are
+known, at its home or leader. Which links there should be is read from the catalog LOOK_S after something was declared, so that
+what comes and goes at once opens no connection. What runs is compared with that at least once a second, for claims lapse and
+leaders move. Bindings follow BINDINGS_S after they have changed.
 """
 
 from __future__ import annotations
@@ -21,20 +22,25 @@ from links.federation.federation_link import FederationLink
 from links.federation.federation_status import LinkState, LinkStatus
 from links.federation.queue_link import QueueLink
 from links.federation.wanted_links import EXCHANGE, LinkKey, WantedLink, wanted_links
-from links.owner import owner_of
+from links.link_claims import LinkClaims
+from links.link_claims import LinkKey as ClaimKey
 from links.parameter_checks import DefinitionError
 from links.world import LinkClock, LinkTimer
 
 if TYPE_CHECKING:
     from broker.broker import Broker
 
+CLAIMED_AS = "federation"
 LOOK_S = 1.0
-LOOKS_UNTIL_ALL = 5  # where nothing seems to have changed
 BINDINGS_S = 0.1
 BINDINGS_PER_S = 200_000  # compared at most: an exchange with very many is looked at less often
 
-_OF_BINDINGS_ONLY = (commands.Bind, commands.Unbind)
-_AT_ONCE = (commands.SetParameter, commands.ClearParameter, commands.PutPolicy, commands.DeletePolicy)
+_OF_BINDINGS = (commands.Bind, commands.Unbind)
+_OF_CLAIMS = (commands.TakeClaim, commands.ReleaseClaim, commands.RenewClaims)
+_AT_ONCE = (
+    commands.SetParameter, commands.ClearParameter, commands.PutPolicy, commands.DeletePolicy,
+    commands.TakeClaim, commands.ReleaseClaim,
+)  # fmt: skip
 
 
 class LinkMaker(Protocol):
@@ -68,6 +74,7 @@ class NodeFederation:
     def __init__(
         self,
         broker: Broker,
+        claims: LinkClaims,
         candidates: Callable[[], Collection[str]],
         maker: LinkMaker,
         clock: LinkClock,
@@ -76,17 +83,18 @@ class NodeFederation:
         """`candidates`: the nodes that may run links, as this one sees it; none while it has no majority."""
         self._broker = broker
         self._catalog = broker.catalog
+        self._claims = claims
         self._candidates = candidates
         self._maker = maker
         self._clock = clock
         self._logger = logger
+        self._wanted: dict[LinkKey, WantedLink] | None = None  # on whichever node; None: not read yet
         self._running: dict[LinkKey, _Running] = {}
         self._timer: LinkTimer | None = None
         self._bindings_timer: LinkTimer | None = None
         self._stopped = False
-        self._looked_at: tuple[str, ...] | None = None  # the candidates; None: something was declared since
-        self._looks = 0
-        self._is_comparing = False
+        self._is_declared = True  # something, since links were read from the catalog
+        self._is_reading = False
         self._is_following = False
 
     # ------------------------------------------------------------------------- life
@@ -101,54 +109,64 @@ class NodeFederation:
                 timer.cancel()
         for key in list(self._running):
             self._end(key, is_wanted=True)
+        self._claims.release_all()
 
     def applied(self, command: commands.Command, result: Any) -> None:
         """A subscriber of the metadata."""
         if self._timer is None or self._stopped:
             return
-        if not isinstance(command, _OF_BINDINGS_ONLY):
-            self._looked_at = None
         if isinstance(command, _AT_ONCE):
-            self._timer.cancel()
-            self._timer = self._clock.call_later(0.0, self._look)
+            self._look_in(0.0)
+        if isinstance(command, _OF_CLAIMS):
+            return
+        if not isinstance(command, _OF_BINDINGS):
+            self._is_declared = True
         self._follow_later()
 
-    def _look(self) -> None:
-        self._timer = self._clock.call_later(LOOK_S, self._look)
-        candidates = tuple(sorted(self._candidates()))
-        self._looks += 1
-        due = candidates != self._looked_at or self._looks >= LOOKS_UNTIL_ALL
-        if due and not self._is_comparing:
-            self._looked_at, self._looks = candidates, 0
-            self._is_comparing = True
-            self._broker.work.do(self._compare(candidates))
+    def _look_in(self, delay_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._clock.call_later(delay_s, self._look)
 
-    def _compare(self, candidates: tuple[str, ...]) -> Iterator[None]:
-        """What runs here with what should."""
+    def _look(self) -> None:
+        if self._is_declared and not self._is_reading:
+            self._is_declared, self._is_reading = False, True
+            self._broker.work.do(self._read_wanted())
+        self._compare()
+        left_s = self._claims.held_until - self._clock.monotonic()
+        self._look_in(min(LOOK_S, left_s) if left_s > 0 else LOOK_S)
+
+    def _read_wanted(self) -> Iterator[None]:
         every: dict[LinkKey, WantedLink] = {}
         for wanted in wanted_links(self._catalog):
             if wanted is None:
                 yield
             else:
                 every[wanted.key] = wanted
-        self._is_comparing = False
-        if self._stopped:
+        self._wanted, self._is_reading = every, False
+        self._compare()
+
+    def _compare(self) -> None:
+        """What runs here with what should."""
+        every = self._wanted
+        if every is None or self._stopped:
             return
-        mine = {key: wanted for key, wanted in every.items() if self._is_mine(wanted, candidates)}
+        held = self._claims.look(_claim_key(key) for key in every if key.kind == EXCHANGE)
+        is_candidate = self._broker.node in self._candidates()
+        mine = {key: wanted for key, wanted in every.items() if self._is_mine(key, held, is_candidate)}
         for key, one in list(self._running.items()):
             if key not in mine or not mine[key].is_as(one.wanted):
                 self._end(key, is_wanted=key in every)
+        self._claims.release_ended()
         for key, wanted in mine.items():
             if key not in self._running:
                 self._begin(key, wanted)
 
-    def _is_mine(self, wanted: WantedLink, candidates: tuple[str, ...]) -> bool:
-        key = wanted.key
-        if isinstance(wanted.record, ExchangeRecord):
-            name = "\0".join((key.kind, key.name, key.upstream, key.name_there))
-            return owner_of(key.vhost, name, candidates) == self._broker.node
+    def _is_mine(self, key: LinkKey, held: Collection[ClaimKey], is_candidate: bool) -> bool:
+        if key.kind == EXCHANGE:
+            return _claim_key(key) in held
         found = self._broker.find_queue(key.vhost, key.name)
-        return found is not None and found.queue.accounted_here and self._broker.node in candidates
+        return is_candidate and found is not None and found.queue.accounted_here
 
     def _begin(self, key: LinkKey, wanted: WantedLink) -> None:
         link: FederationLink | None = None
@@ -246,6 +264,11 @@ class NodeFederation:
                     one.link.restart()
                 return True
         return False
+
+
+def _claim_key(key: LinkKey) -> ClaimKey:
+    """Two links with the same number run on the same node: they share a claim."""
+    return key.vhost, key.id
 
 
 def _order(key: LinkKey) -> tuple[str, ...]:

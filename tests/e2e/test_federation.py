@@ -23,9 +23,11 @@ BINDINGS = 200  # of each cluster, and as many that have gone again
 PUBLISHED = 20_000
 
 
-def federate(node: RunningNode, upstream: RunningNode, pattern: str, apply_to: str, **terms: Any) -> None:
+def federate(
+    node: RunningNode, upstream: RunningNode, pattern: str, apply_to: str, name: str = "up", **terms: Any
+) -> None:
     value = {"uri": uri(upstream), "reconnect-delay": 1, **{key.replace("_", "-"): one for key, one in terms.items()}}
-    put(node, "/api/parameters/federation-upstream/%2F/up", {"value": value})
+    put(node, f"/api/parameters/federation-upstream/%2F/{name}", {"value": value})
     definition = {"federation-upstream-set": "all"}
     put(node, "/api/policies/%2F/federated", {"pattern": pattern, "apply-to": apply_to, "definition": definition})
 
@@ -65,6 +67,17 @@ def declare_x(node: RunningNode, *keys: str) -> pika.BlockingConnection:
     for key in keys:
         channel.queue_bind("q", "x", key)
     return connection
+
+
+def publish_to_x(node: RunningNode, count: int) -> None:
+    """All of them, or none."""
+    connection = connect(node)
+    channel = connection.channel()
+    channel.tx_select()
+    for number in range(count):
+        channel.basic_publish("x", "k", b"%d" % number, pika.BasicProperties(delivery_mode=2))
+    channel.tx_commit()
+    connection.close()
 
 
 def bodies(node: RunningNode, queue: str) -> list[bytes]:
@@ -193,13 +206,7 @@ def test_nothing_is_lost_when_one_end_is_killed(start: Callable[[str], RunningNo
     declare_x(nodes["b"], "k").close()
     federate(nodes["b"], nodes["a"], "^x$", "exchanges", prefetch_count=100)
     running(nodes["b"])
-    there = connect(nodes["a"])
-    channel = there.channel()
-    channel.tx_select()
-    for number in range(PUBLISHED):
-        channel.basic_publish("x", "k", b"%d" % number, pika.BasicProperties(delivery_mode=2))
-    channel.tx_commit()
-    there.close()
+    publish_to_x(nodes["a"], PUBLISHED)
     until("a part has come", lambda: waiting(nodes["b"], "q") > 1000)
     nodes[killed].kill()
     nodes[killed] = start(killed)

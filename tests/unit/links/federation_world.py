@@ -16,7 +16,7 @@ from broker.errors import AccessRefused, BrokerError, NotFound
 from broker.messages.message import Run
 from broker.queues.consumer import Consumer
 from broker.queues.queue_type import Slice
-from broker.records import ParameterRecord, PolicyRecord
+from broker.records import NodeRecord, ParameterRecord, PolicyRecord
 from links.amqp.conversation import ChannelRefused, Steps
 from links.amqp.events import Delivered
 from links.federation.copied_bindings import CopiedBindings
@@ -25,9 +25,10 @@ from links.federation.exchange_setup import ExchangeLinkTerms
 from links.federation.federation_link import FederationLink
 from links.federation.federation_status import LinkState
 from links.federation.local_exit import LocalExit
-from links.federation.node_federation import NodeFederation
+from links.federation.node_federation import CLAIMED_AS, NodeFederation
 from links.federation.queue_link import QueueLink, QueueLinkTerms
 from links.federation.wanted_links import WantedLink
+from links.link_claims import LinkClaims
 from native.content import body_bytes, one, skip
 from native.frame_split import look_at
 from tests.unit.broker.broker_world import Client, World
@@ -174,8 +175,13 @@ class Cluster:
         self.links: list[FederationLink] = []
         self._net = net
         self._numbers = 0
+        self.nodes = [self.broker.node]  # that may run links
+        self.world.submit(commands.AddNode(NodeRecord(self.broker.node, 0, 1, "here:1")))
+        self.claims = LinkClaims(
+            CLAIMED_AS, self.broker.node, self.world.catalog, lambda: self.nodes, self.world.metadata.submit, net.clock
+        )
         self.federation = NodeFederation(
-            self.world.broker, lambda: [self.world.broker.node], self, net.clock, logging.getLogger("test")
+            self.broker, self.claims, lambda: self.nodes, self, net.clock, logging.getLogger("test")
         )
         self.world.metadata.subscribe(self.federation.applied)
         self.federation.start()
