@@ -53,7 +53,9 @@ def trace_properties(
     """Properties of the traced message. `client`: TracedClient.fields; `event`: what became of it."""
     fields = split_properties(props)
     headers = readable_headers(fields.get("headers"))
-    all_keys = [*keys, *(key for name in ("CC", "BCC") for key in listed_keys(headers.get(name)) if key not in keys)]
+    listed = [key for name in ("CC", "BCC") for key in listed_keys(headers.get(name))]
+    told = frozenset(keys)  # there may be very many
+    all_keys = [*keys, *(key for key in listed if key not in told)]
     table = {
         **client,
         **event,

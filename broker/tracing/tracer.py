@@ -24,7 +24,7 @@ from broker.queues.open_queue import OpenQueue
 from broker.queues.queue_type import Slice
 from broker.routing.asked import Asked
 from broker.routing.route import route
-from broker.routing.targets import Target
+from broker.routing.targets import Target, grouped_by_kind
 from broker.tracing.trace_message import (
     DELIVERED,
     PUBLISHED,
@@ -41,7 +41,11 @@ from wire.amqp.tables import TableError
 
 WAITING_MESSAGES_MAX = 20_000
 WAITING_BYTES_MAX = 32 << 20
-MESSAGES_PER_STEP = 10  # some 40 us each
+STEP_US = 500  # as far as it can be told before: what a copy costs by its properties, and by its queues
+MESSAGE_US = 40
+PROPERTIES_BYTES_PER_US = 12
+QUEUE_US = 10
+QUEUES_PER_STEP = STEP_US // QUEUE_US
 
 
 class TracedBroker(Protocol):
@@ -124,18 +128,19 @@ class Tracer:
 
     def _all(self) -> Iterator[None]:
         """The work."""
-        room = MESSAGES_PER_STEP
+        room_us = STEP_US
         while self._waiting:
-            for _ in self._each(self._waiting[0]):
-                room -= 1
-                if room == 0:
-                    room = MESSAGES_PER_STEP
+            for cost_us in self._each(self._waiting[0]):
+                room_us -= cost_us
+                if room_us <= 0:
+                    room_us = STEP_US
                     yield
             passed = self._waiting.popleft()
             self._waiting_messages -= passed.count
             self._waiting_bytes -= len(passed.content)
 
-    def _each(self, passed: Passed) -> Iterator[None]:
+    def _each(self, passed: Passed) -> Iterator[int]:
+        """What each part of it has cost, in microseconds."""
         client, position = passed.client.fields(), 0
         for _ in range(passed.count):
             props, body, position = one(passed.content, position)
@@ -143,19 +148,22 @@ class Tracer:
                 traced = trace_properties(passed.exchange, passed.keys, props, client, passed.event)
             except TableError:
                 traced = b""
+            yield MESSAGE_US + len(props) // PROPERTIES_BYTES_PER_US
             if 0 < len(traced) <= PROPERTIES_BYTES_MAX:
                 self.traced += 1
-                self._publish(passed, traced, body)
+                yield from self._publish(passed, traced, body)
             else:
                 self.dropped += 1
-            yield
 
-    def _publish(self, passed: Passed, props: bytes, body: bytes) -> None:
+    def _publish(self, passed: Passed, props: bytes, body: bytes) -> Iterator[int]:
         broker, vhost = self._broker, passed.client.vhost
         content = encode(props, body)
         run = Run(TRACE_EXCHANGE, passed.key, content, 1, body_bytes(content, 0, 1), look=LOOK_HEADERS)
         with suppress(BrokerError):  # the vhost is gone, or the disk failed: nothing is promised of a copy
-            for name in route(broker.catalog, vhost, TRACE_EXCHANGE, passed.key, broker.asks(vhost, props)):
-                found = broker.find_queue(vhost, name)
-                if found is not None:
-                    found.kind.publish((found.queue,), run, None, broker.turns.now)
+            names = list(route(broker.catalog, vhost, TRACE_EXCHANGE, passed.key, broker.asks(vhost, props)))
+            for at in range(0, len(names), QUEUES_PER_STEP):
+                some = names[at : at + QUEUES_PER_STEP]
+                found = [queue for name in some if (queue := broker.find_queue(vhost, name)) is not None]
+                for kind, queues in grouped_by_kind(found):
+                    kind.publish(queues, run, None, broker.turns.now)
+                yield QUEUE_US * len(some)

@@ -9,7 +9,10 @@ import pytest
 from broker.catalog.commands.catalog_commands import PutVhost
 from broker.records import VhostRecord
 from broker.tracing import tracer as tracer_module
+from broker.tracing.trace_message import trace_properties
 from tests.unit.broker.broker_world import Client, World
+from tests.unit.broker.later_turns import LaterTurns
+from wire.amqp.tables import decode_properties, encode_properties
 
 
 @pytest.fixture
@@ -131,6 +134,62 @@ def test_a_message_whose_properties_leave_no_room_is_dropped(world: World, clien
     client.publish("", "work", b"x", headers={"a": "b" * 131_000})
     assert copies(world) == []
     assert world.broker.tracer.dropped == 1
+
+
+def test_keys_that_are_told_already_are_looked_up_and_not_searched_for() -> None:
+    """A message has room for some 20,000 keys: each compared with each takes seconds."""
+
+    class Key(str):
+        compared = 0
+        __slots__ = ()
+
+        def __eq__(self, other: object) -> bool:
+            Key.compared += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    listed = [f"key.{number}" for number in range(500)]
+    props = encode_properties({"headers": {"CC": [*listed, "another"]}})
+    traced = trace_properties("x", ["first", *map(Key, listed)], props, {}, {})
+    assert decode_properties(traced)["headers"]["routing_keys"] == ["first", *listed, "another"]
+    assert Key.compared < 5 * len(listed)
+
+
+def test_large_headers_are_copied_over_more_turns_than_small_ones(world: World, client: Client) -> None:
+    trace(world, client)
+    turns = LaterTurns(world, steps_max=1)
+    small, large = (copying_turns(world, client, turns, size) for size in (10, 6_000))
+    assert large >= small + 9
+
+
+def copying_turns(world: World, client: Client, turns: LaterTurns, size: int) -> int:
+    """Until ten messages with a header of this size are copied."""
+    before = world.broker.tracer.traced
+    for _ in range(10):
+        client.publish("", "work", b"x", headers={"a": "b" * size})
+    world.pass_ms(1)
+    count = 1
+    while turns.one():
+        count += 1
+    assert world.broker.tracer.traced - before == 10
+    return count
+
+
+def test_copies_to_very_many_queues_are_handed_over_in_slices(world: World, client: Client) -> None:
+    world.metadata.submit(PutVhost(VhostRecord("/", tracing=True)))
+    names = [f"copies.{number}" for number in range(2 * tracer_module.QUEUES_PER_STEP + 1)]
+    for name in names:
+        client.declare(name)
+        client.bind(name, "amq.rabbitmq.trace", "#")
+    turns = LaterTurns(world, steps_max=1)
+    client.publish("", "work", b"x")
+    world.pass_ms(1)
+    have = []
+    while turns.one():
+        have.append(sum(client.declare(name, passive=True).ready for name in names))
+    assert [count for count in have if count < len(names)]
+    assert have[-1] == len(names)
 
 
 def test_a_queue_that_gets_copies_of_its_own_deliveries_ends(world: World, client: Client) -> None:
