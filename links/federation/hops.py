@@ -95,10 +95,11 @@ class ExchangeStamp(Stamp):
         self._here = here
 
     def _mark(self, headers: dict[str, bytes], run: DeliveredMessages) -> bool:
-        travelled = headers.get(RECEIVED_FROM)
-        if travelled is not None and not may_travel(decode_value(travelled)[0], self._max_hops, *self._here):
+        travelled = _travelled(headers)
+        if not may_travel(travelled, self._max_hops, *self._here):
             return False
-        headers[RECEIVED_FROM] = _with_first(self._entries[run.redelivered], travelled)
+        older = headers[RECEIVED_FROM] if isinstance(travelled, list) else _EMPTY_LIST
+        headers[RECEIVED_FROM] = _with_first(self._entries[run.redelivered], older)
         return True
 
 
@@ -112,8 +113,7 @@ class QueueStamp(Stamp):
         self._entry = dict(entry)
 
     def _mark(self, headers: dict[str, bytes], run: DeliveredMessages) -> bool:
-        travelled = headers.get(RECEIVED_FROM)
-        older = decode_value(travelled)[0] if travelled is not None else None
+        older = _travelled(headers)
         if not isinstance(older, list):
             older = []
             headers["x-original-exchange"] = encode_value(run.exchange.decode("utf-8", "surrogateescape"))
@@ -142,9 +142,17 @@ def _fields_of(raw: bytes) -> dict[str, bytes]:
         return {}
 
 
-def _with_first(entry: bytes, travelled: bytes | None) -> bytes:
-    """The list with one entry more, in front; what is no list is a client's own, and gives way."""
-    older = travelled if travelled is not None and travelled[:1] == b"A" else _EMPTY_LIST
+def _travelled(headers: Mapping[str, bytes]) -> Any:
+    """The list of links; anything else, also what is nested too deep to be read, is a client's own and gives way."""
+    raw = headers.get(RECEIVED_FROM)
+    try:
+        return None if raw is None else decode_value(raw)[0]
+    except TableError:
+        return None
+
+
+def _with_first(entry: bytes, older: bytes) -> bytes:
+    """The list with one entry more, in front."""
     items = entry + older[_LIST_HEAD.size :]
     return _LIST_HEAD.pack(b"A", len(items)) + items
 

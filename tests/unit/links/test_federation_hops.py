@@ -11,7 +11,7 @@ from links.amqp.events import Delivered
 from links.federation.hops import ExchangeStamp, QueueStamp, Stamp, copied_arguments
 from native.content import body_bytes, encode, messages
 from native.frame_split import LOOK_CC
-from wire.amqp.tables import decode_properties, encode_properties
+from wire.amqp.tables import decode_properties, encode_properties, join_properties, join_table
 
 ENTRY = {"uri": "amqp://up", "exchange": "x", "cluster-name": "up", "vhost": "/"}
 HERE = ("down", "/")
@@ -61,6 +61,18 @@ def test_headers_that_cannot_be_read_give_way() -> None:
     assert stamped(exchange_stamp(), unreadable) == [
         {"headers": {"x-received-from": [{**ENTRY, "redelivered": False}]}}
     ]
+
+
+def test_a_list_of_links_that_is_nested_too_deep_is_a_clients_own_and_gives_way() -> None:
+    """It must not end the link: the message would come again, for ever."""
+    value = b"V"
+    for _ in range(40):
+        value = b"A" + len(value).to_bytes(4, "big") + value
+    props = join_properties({"headers": join_table({"x-received-from": value})})
+    assert stamped(exchange_stamp(), props) == [{"headers": {"x-received-from": [{**ENTRY, "redelivered": False}]}}]
+    (found,) = stamped(QueueStamp({"uri": "amqp://up"}, trusts_user_id=False), props)
+    assert found is not None
+    assert [one["visit-count"] for one in found["headers"]["x-received-from"]] == [1]
 
 
 def test_a_queue_link_notes_where_a_message_was_first_and_counts_its_visits() -> None:
