@@ -13,7 +13,9 @@ from typing import Any
 
 import msgspec
 
+from broker.errors import PreconditionFailed
 from broker.history_level import LEVELS
+from broker.names import check_name
 from links.shovel.definition import read_definition
 from node import addresses
 from node.logins.password_hashes import HASHINGS
@@ -364,6 +366,10 @@ def check_shovels(config: Config) -> None:
             raise ConfigError(f'shovel {number} of the file has no name: give name = "..."')
         if name in seen:
             raise ConfigError(f"shovel.name is {name!r} twice: each needs a name of its own")
+        try:
+            check_name("shovel", name)  # as for the claim on it: nodes would try to take that for ever
+        except PreconditionFailed as error:
+            raise ConfigError(f"shovel {number} of the file: {error.text}") from error
         seen.add(name)
     for name, definition in static_shovels(config).items():
         try:
