@@ -43,10 +43,11 @@ class ReaderQuestion(msgspec.Struct):
     """Of the node: node/lives/life_process.py."""
 
     data: str  # directory
-    queue: int  # its number in the catalog
+    queue: int = 0  # its number in the catalog
     by: str = ""  # message_id, correlation_id, place or body_sha256
     value: str = ""
     died: list[list[int]] = []  # or: what these became, by queue and place as a life says it
+    places: list[list[int]] = []  # and: these, by queue and place as a dead letter says where it died
     cpu_s: int = 30
     memory_bytes: int = 1 << 30
 
@@ -80,7 +81,7 @@ def answer(asked: ReaderQuestion) -> bytes:
         snapshot_files(paths),
         look_for(asked),
         tail=True,
-        may_hold=_any if asked.died else _holds(asked.queue),
+        may_hold=_any if asked.died or asked.places else _holds(asked.queue),
         processes_max=1,
     )
     said = {"coverage": found.coverage.as_object(), "lives": life_objects(found), "more": found.more}
@@ -89,8 +90,11 @@ def answer(asked: ReaderQuestion) -> bytes:
 
 def look_for(asked: ReaderQuestion) -> LookFor:
     """Raises ValueError."""
-    if asked.died:
-        return LookFor(sought=tuple(_successor(queue, place) for queue, *place in asked.died))
+    if asked.died or asked.places:
+        return LookFor(
+            sought=tuple(_successor(queue, place) for queue, *place in asked.died),
+            places=tuple(AtPlace(None, *position) for position in asked.places),
+        )
     if asked.by in TEXT_PROPERTIES:
         return LookFor(sought=(InQueue(TextProperty(asked.by, asked.value), asked.queue),))
     if asked.by == "body_sha256":

@@ -8,7 +8,7 @@ that, as long as something new is found, a few times.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import msgspec
@@ -30,10 +30,11 @@ UNREACHABLE = "it cannot be reached"
 class LifeAsk(msgspec.Struct, frozen=True):
     """What a process that reads a log is asked: analytics/life/node_reader.py."""
 
-    queue: int  # its number in the catalog
+    queue: int = 0  # its number in the catalog
     by: str = ""
     value: str = ""
     died: list[list[int]] = []  # or: what these became, by queue and place
+    places: list[list[int]] = []  # and: these, by queue and place
 
 
 class LifeAnswer(msgspec.Struct, frozen=True):
@@ -79,29 +80,22 @@ class ClusterLives:
         merged, read = MergedLives(), dict[str, NodeRead]()
         loop = asyncio.get_running_loop()
         until = loop.time() + ANSWER_S_MAX
-        asks: Mapping[str, list[LifeAsk]] = {name: [LifeAsk(queue, by, value)] for name in self._catalog.nodes}
+        asks = {name: LifeAsk(queue, by, value) for name in self._catalog.nodes}
         more = False
         for _ in range(1 + ROUNDS_MAX):
-            each = [(name, ask) for name, some in asks.items() for ask in some]
-            answers = await asyncio.gather(*[self._ask(name, ask, until - loop.time()) for name, ask in each])
+            left_s = until - loop.time()
+            answers = await asyncio.gather(*[self._ask(name, ask, left_s) for name, ask in asks.items()])
             before = len(merged)
-            for (name, _), answer in zip(each, answers, strict=True):
+            for name, answer in zip(asks, answers, strict=True):
                 merged.add(name, answer.lives)
                 more = more or answer.more
                 if name not in read or answer.error:
                     read[name] = _node_read(name, answer)
             if len(merged) == before:
                 break
-            asks = {name: self._further(merged, name) for name in self._catalog.nodes if not read[name].error}
+            asks = {name: _further(merged, name) for name, one in read.items() if not one.error}
+            asks = {name: ask for name, ask in asks.items() if ask.died or ask.places}
         return LivesFound(merged.all(), sorted(read.values(), key=lambda one: one.node), more)
-
-    def _further(self, merged: MergedLives, name: str) -> list[LifeAsk]:
-        """What this node may know besides."""
-        died = merged.died(name)
-        asks = [LifeAsk(died[0][0], died=died)] if died else []
-        for queue, *place in merged.sources(name):
-            asks.append(LifeAsk(queue, "place", "/".join(map(str, place))))
-        return asks
 
     # one node
 
@@ -149,6 +143,11 @@ class ClusterLives:
 
     async def _answer(self, ask: LifeAsk, say: Answer) -> None:
         say(msgspec.json.encode(await self._ask(self._node, ask, ANSWER_S_MAX)))
+
+
+def _further(merged: MergedLives, node: str) -> LifeAsk:
+    """What this node may know besides: all of it in one question, for a node answers one at a time and lets few wait."""
+    return LifeAsk(died=merged.died(node), places=merged.sources(node))
 
 
 def _node_read(name: str, answer: LifeAnswer) -> NodeRead:

@@ -50,6 +50,14 @@ def test_what_a_message_became_is_found_by_where_it_died(tmp_path: Path) -> None
     assert told(tmp_path / "n1", queue=QUEUE, died=[[QUEUE, 10], [8, 3, 0, 0]])["lives"] == []
 
 
+def test_several_places_of_several_queues_are_found_with_one_question(tmp_path: Path) -> None:
+    log(tmp_path / "n1", 1, publish(10, message("m0"), message("m1")), entries(3, 1, enqueued(0, message("m2"))))
+    everything = told(tmp_path / "n1", places=[[QUEUE, 10, 0, 0], [QUEUE, 11, 0, 0]])["lives"]
+    assert [one["message_id"] for one in everything] == ["m0", "m1"]
+    (entry,) = told(tmp_path / "n1", queue=8, by="message_id", value="m2")["lives"]
+    assert told(tmp_path / "n1", places=[[8, *entry["place"]]], died=[[QUEUE, 10]])["lives"] == [entry]
+
+
 def test_a_message_that_came_back_without_an_end_is_told_up_to_a_bound(tmp_path: Path) -> None:
     log(tmp_path / "n1", 1, publish(0, message("m")))
     found = pursued(tmp_path, TextProperty("message_id", "m"))

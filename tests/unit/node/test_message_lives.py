@@ -152,10 +152,33 @@ def test_a_dead_letter_on_another_node_is_asked_for_there() -> None:
 def test_what_a_dead_letter_was_is_asked_for_by_its_place() -> None:
     here = NodeWithALog(lambda _: [life(2, 3, died_in=[1, 7, 0, 0])])
     there = NodeWithALog(
-        lambda question: [life(1, 7, steps=(("expired", None),))] if question["value"] == "7/0/0" else []
+        lambda question: [life(1, 7, steps=(("expired", None),))] if question["places"] == [[1, 7, 0, 0]] else []
     )
     assert [one["queue"] for one in asked(here, there).lives] == [1, 2]
-    assert there.asked[1] == {"queue": 1, "by": "place", "value": "7/0/0", "died": []}
+    assert there.asked[1] == {"queue": 0, "by": "", "value": "", "died": [], "places": [[1, 7, 0, 0]]}
+
+
+def test_a_node_is_asked_once_for_all_that_it_may_know_besides() -> None:
+    """It lets few questions wait: of one for each dead letter it refused most, and those of everybody else."""
+    letters = [life(2, 30 + at, died_in=[1, at, 0, 0]) for at in range(2 * WAITING_MAX)]
+    here = NodeWithALog(lambda _: [*letters, life(1, 99, steps=(("rejected", NAMED),))])
+    there = NodeWithALog(lambda question: [life(1, place[1]) for place in question["places"]])
+    found = asked(here, there)
+    assert len(found.lives) == 2 * len(letters) + 1
+    assert [(len(one["died"]), len(one["places"])) for one in there.asked] == [(0, 0), (1, len(letters)), (1, 0)]
+
+
+def test_a_node_that_comes_while_the_others_are_asked_is_not() -> None:
+    catalog, calls = Catalog(), ManyCalls()
+    catalog.nodes["n1"] = NodeRecord("n1", 1, 1, "")
+
+    def answer(_: dict[str, Any]) -> list[dict[str, Any]]:
+        catalog.nodes["n2"] = NodeRecord("n2", 2, 1, "")
+        return [life(1, 7)]
+
+    lives = ClusterLives("n1", catalog, NodeWithALog(answer), calls.of(1), lambda _: True)
+    found = asyncio.run(lives.find(1, "message_id", "m"))
+    assert ([one.node for one in found.nodes], len(found.lives)) == (["n1"], 1)
 
 
 def test_it_is_said_which_nodes_were_read_and_why_others_were_not() -> None:
@@ -223,4 +246,4 @@ def test_the_question_that_a_process_is_asked_is_the_one_that_it_knows() -> None
     from node.lives.cluster_lives import LifeAsk
 
     assert set(LifeAsk.__struct_fields__) < set(ReaderQuestion.__struct_fields__)
-    assert msgspec.to_builtins(LifeAsk(1)).keys() == {"queue", "by", "value", "died"}
+    assert msgspec.to_builtins(LifeAsk(1)).keys() == {"queue", "by", "value", "died", "places"}
