@@ -6,8 +6,8 @@ through it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, groupby
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -17,14 +17,12 @@ import pyarrow.parquet as pq
 
 from analytics.fold.folded_history import QueueHistory
 from analytics.fold.lives import LifeStep
-from analytics.fold.queue_history import folded
-from analytics.fold.stream_log import folded_stream
+from analytics.fold.queue_history import uncollected
 from analytics.parquet.conversion_log import begin_attempt
 from analytics.parquet.raw_files import COMPRESSION, bucket_of
-from analytics.queue_events import QueueEvent
 from analytics.spark.event_source import arrow_batch
 from analytics.spark.life_columns import ARROW, TIME, lives_batch, micros, named_consumer
-from analytics.spark.lives_table import ROWS_MAX, events_in
+from analytics.spark.lives_table import ROWS_MAX, events_in, histories_of
 
 NAME = pa.field("name", pa.string())
 LIVES = ARROW.insert(1, NAME)
@@ -41,44 +39,50 @@ _WRITTEN = pa.schema([("attempt", pa.string()), ("bucket", pa.string()), ("lives
 Write = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def writer_of(making: str, names: dict[int, str], streams: Collection[int]) -> Write:
-    """What a task does with the events of a bucket, ordered by queue and place; `names` of queues, and which are streams."""
+def writer_of(making: str, names: dict[int, str]) -> Write:
+    """What a task does with what is told of the queues of a bucket, in the order of folds; `names` of queues."""
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from written(batches, begin_attempt(making), names, streams)
+        yield from written(batches, begin_attempt(making), names)
 
     return write
 
 
-def written(
-    batches: Iterator[pa.RecordBatch], attempt: Path, names: dict[int, str], streams: Collection[int]
-) -> Iterator[pa.RecordBatch]:
+def written(batches: Iterator[pa.RecordBatch], attempt: Path, names: dict[int, str]) -> Iterator[pa.RecordBatch]:
     """Write the tables, and say where, and how many rows they have."""
-    lives = events = 0
-    bucket = ""
-    lives_file: pq.ParquetWriter | None = None
-    events_file: pq.ParquetWriter | None = None
-    for queue, those in groupby(events_in(batches), attrgetter("queue")):
-        if lives_file is None or events_file is None:
-            bucket = bucket_of(queue)
-            lives_file, events_file = (
-                _file(attempt, bucket, *one) for one in ((LIVES_TABLE, LIVES), (EVENTS_TABLE, EVENTS))
-            )
-        history = _history_of(those, is_stream=queue in streams)
-        name = names.get(queue)
+    told = events_in(batches)
+    first = next(told)
+    with uncollected(), _BucketTables(attempt, bucket_of(first.queue)) as tables:
+        for queue, those in groupby(chain((first,), told), attrgetter("queue")):
+            for history in histories_of(those, with_steps=True):
+                tables.write(queue, names.get(queue), history)
+    yield arrow_batch(_WRITTEN, [(attempt.name, tables.bucket, tables.lives, tables.events)])
+
+
+class _BucketTables:
+    """Files of one bucket, and how many rows they have."""
+
+    def __init__(self, attempt: Path, bucket: str) -> None:
+        self.bucket = bucket
+        self.lives = 0
+        self.events = 0
+        self._lives = _file(attempt, bucket, LIVES_TABLE, LIVES)
+        self._events = _file(attempt, bucket, EVENTS_TABLE, EVENTS)
+
+    def __enter__(self) -> _BucketTables:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lives.close()
+        self._events.close()
+
+    def write(self, queue: int, name: str | None, history: QueueHistory) -> None:
         for some in _portions(history.lives):
-            lives_file.write_batch(_with_name(name, lives_batch(queue, some, history)))
-        for rows in _portions([_event_row(queue, name, step, history) for step in history.steps]):
-            events_file.write_batch(arrow_batch(EVENTS, rows))
-        lives, events = lives + len(history.lives), events + len(history.steps)
-    for file in (lives_file, events_file):
-        if file is not None:
-            file.close()
-    yield arrow_batch(_WRITTEN, [(attempt.name, bucket, lives, events)])
-
-
-def _history_of(events: Iterable[QueueEvent], *, is_stream: bool) -> QueueHistory:
-    return folded_stream(events).history() if is_stream else folded(events, with_steps=True)
+            self._lives.write_batch(_with_name(name, lives_batch(queue, some, history)))
+        for steps in _portions(history.steps):
+            self._events.write_batch(arrow_batch(EVENTS, [_event_row(queue, name, step, history) for step in steps]))
+        self.lives += len(history.lives)
+        self.events += len(history.steps)
 
 
 def table_place(table: str, bucket: str) -> str:

@@ -15,10 +15,9 @@ from analytics.jobs.answer import JobAnswer
 from analytics.parquet.bucket_tables import EVENTS_TABLE, LIVES_TABLE, WRITTEN, Write, table_place, writer_of
 from analytics.parquet.conversion_log import ConversionLog, ConversionStep, place_of
 from analytics.parquet.raw_files import BUCKETS, COMPRESSION, RAW, SAID, RawDone, RawTask, convert_files
-from analytics.queue_events import STREAM
 from analytics.spark.actors_table import actors
 from analytics.spark.event_source import SCHEMA, TASK_BYTES, files_of_tasks
-from analytics.spark.lives_table import events_of_queues, events_of_streams, queue_names
+from analytics.spark.lives_table import order_of_folds, queue_names, told_of_queues
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -82,10 +81,8 @@ class _Step:
         pq.write_table(actors(said).toArrow(), self._making / ACTORS, compression=COMPRESSION)
         if not buckets:
             return []
-        named = names.collect()
-        by_number = {row.queue: row["name"] for row in named}
-        write = writer_of(str(self._making), by_number, {row.queue for row in named if row.kind == STREAM})
-        written: list[Row] = _by_bucket(found, len(buckets), write).collect()
+        write = writer_of(str(self._making), {row.queue: row["name"] for row in names.collect()})
+        written: list[Row] = _by_bucket(found, [*map(int, buckets)], write).collect()
         return written
 
     def _raw(self, made: Iterable[str], buckets: Sequence[str]) -> DataFrame:
@@ -122,13 +119,13 @@ def _moves(made: Sequence[str], written: Sequence[Row]) -> list[tuple[str, str]]
     return [(one, place_of(one)) for one in (*made, *tables)] + [(one, one) for one in (QUEUES, ACTORS, COVERAGE)]
 
 
-def _by_bucket(found: DataFrame, buckets: int, write: Write) -> DataFrame:
+def _by_bucket(found: DataFrame, buckets: Sequence[int], write: Write) -> DataFrame:
+    """In one pass over what is told of them: whether a replicated log is a queue, its names say, which are ahead of it."""
     from pyspark.sql import functions as f
 
-    events = (
-        events_of_queues(found).unionByName(events_of_streams(found)).withColumn("bucket", f.col("queue") % BUCKETS)
-    )
-    ordered = events.repartition(buckets, "bucket").sortWithinPartitions("bucket", "queue", "place", f.desc("term"))
+    told = told_of_queues(found).withColumn("bucket", f.col("queue").bitwiseAND(BUCKETS - 1))
+    those = told.where(f.col("bucket").isin(*buckets))  # names are there of all queues
+    ordered = those.repartition(len(buckets), "bucket").sortWithinPartitions("bucket", *order_of_folds())
     return ordered.groupBy("bucket").applyInArrow(write, WRITTEN)
 
 

@@ -19,7 +19,7 @@ from analytics.spark.life_columns import TIME, lives_batch, micros
 from storage.record import Kind
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.group import GroupedData
 
 NAME = int(Kind.NAME)
@@ -58,10 +58,7 @@ def events(spark: SparkSession, paths: list[str], *, tail: bool = False) -> Data
 def lives(found: DataFrame) -> DataFrame:
     """The lives of all messages. Replicated logs that are of no queue are left out: by the task that has their names beside
     them, for asking Spark which they are would read the logs once more for each kind of queue."""
-    from pyspark.sql import functions as f
-
-    told = found.where(f.col("kind").isin([*CLASSIC, *FOLDED_KINDS, NAME]))
-    return _queue_by_queue(told.select(*QueueEvent._fields)).applyInArrow(fold_queue, SCHEMA)
+    return _queue_by_queue(told_of_queues(found)).applyInArrow(fold_queue, SCHEMA)
 
 
 def chunks(found: DataFrame) -> DataFrame:
@@ -70,30 +67,28 @@ def chunks(found: DataFrame) -> DataFrame:
 
 
 def _queue_by_queue(chosen: DataFrame) -> GroupedData:
-    """The events of each queue, in the order in which folds take them, behind its names if there are any."""
+    return chosen.repartition("queue").sortWithinPartitions(*order_of_folds()).groupBy("queue")
+
+
+def order_of_folds() -> list[Column]:
+    """Queue by queue, its names first if there are any."""
     from pyspark.sql import functions as f
 
-    ordered = chosen.repartition("queue").sortWithinPartitions("queue", f.col("kind") != NAME, "place", f.desc("term"))
-    return ordered.groupBy("queue")
+    return [f.col("queue"), f.col("kind") != NAME, f.col("place"), f.desc("term")]
 
 
-def events_of_queues(found: DataFrame) -> DataFrame:
-    """What folds take: of classic and quorum queues."""
+def told_of_queues(found: DataFrame) -> DataFrame:
+    """Names, events of classic queues, and those of all replicated logs: their names tell which are queues."""
     from pyspark.sql import functions as f
 
-    classic = found.where(f.col("kind").isin(CLASSIC))
-    return classic.select(*QueueEvent._fields).unionByName(_events_of_groups(found, QUORUM))
+    return found.where(f.col("kind").isin([*CLASSIC, *FOLDED_KINDS, NAME])).select(*QueueEvent._fields)
 
 
 def events_of_streams(found: DataFrame) -> DataFrame:
-    """The same, of streams."""
-    return _events_of_groups(found, STREAM)
-
-
-def _events_of_groups(found: DataFrame, kind: str) -> DataFrame:
+    """What folds of streams take. Entries of quorum queues, which may be many more, are not sorted for it."""
     from pyspark.sql import functions as f
 
-    named = found.where((f.col("kind") == NAME) & f.col("data").cast("string").startswith(f"{kind}\n"))
+    named = found.where((f.col("kind") == NAME) & f.col("data").cast("string").startswith(f"{STREAM}\n"))
     taken = found.where(f.col("kind").isin(FOLDED_KINDS))
     return taken.join(f.broadcast(named.select("queue").distinct()), "queue", "left_semi").select(*QueueEvent._fields)
 
@@ -109,17 +104,27 @@ def queue_names(found: DataFrame) -> DataFrame:
 
 def fold_queue(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """All that logs say of one queue, whatever its kind: its names, and its events in their order."""
-    kinds, events = _named(events_in(batches))
-    first = next(events, None)
-    if first is not None:
-        with uncollected():
-            for history in _histories(kinds, chain((first,), events)):
-                for start in range(0, len(history.lives), ROWS_MAX):
-                    yield lives_batch(first.queue, history.lives[start : start + ROWS_MAX], history)
+    told = events_in(batches)
+    first = next(told)
+    with uncollected():
+        for history in histories_of(chain((first,), told)):
+            for start in range(0, len(history.lives), ROWS_MAX):
+                yield lives_batch(first.queue, history.lives[start : start + ROWS_MAX], history)
+
+
+def histories_of(told: Iterator[QueueEvent], *, with_steps: bool = False) -> Iterator[QueueHistory]:
+    """What is told of one number, its names first, comes to one history, but where damage or malice gave the number to several
+    queues."""
+    kinds, events = _named(told)
+    if _STREAM in kinds:
+        yield from _several(kinds, events, with_steps=with_steps)
+    else:
+        chosen = events if _QUORUM in kinds else (event for event in events if event.kind in CLASSIC_KINDS)
+        yield folded(chosen, with_steps=with_steps)
 
 
 def _named(told: Iterator[QueueEvent]) -> tuple[set[bytes], Iterator[QueueEvent]]:
-    """As which kinds of queue its log has a name, and what stands behind the names."""
+    """As which kinds of queue a log has a name, and what stands behind the names."""
     kinds: set[bytes] = set()
     for event in told:
         if event.kind != NAME:
@@ -128,12 +133,9 @@ def _named(told: Iterator[QueueEvent]) -> tuple[set[bytes], Iterator[QueueEvent]
     return kinds, iter(())
 
 
-def _histories(kinds: set[bytes], events: Iterator[QueueEvent]) -> Iterator[QueueHistory]:
-    """One, but where damage or malice gave one number to several queues."""
-    if _STREAM not in kinds:
-        yield folded(events if _QUORUM in kinds else (event for event in events if event.kind in CLASSIC_KINDS))
-        return
-    queue, stream = HistoryFold(), StreamLog()
+def _several(kinds: set[bytes], events: Iterator[QueueEvent], *, with_steps: bool) -> Iterator[QueueHistory]:
+    """A stream's, and what else has its number."""
+    queue, stream = HistoryFold(with_steps=with_steps), StreamLog()
     for event in events:
         is_classic = event.kind in CLASSIC_KINDS
         if not is_classic:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import pytest
 
 from analytics.inputs import log_files, snapshot_files
 from analytics.parquet.conversion_log import place_of
+from storage.record import HEADER_BYTES, PAYLOAD_BYTES_MAX, Kind, encode, scan
 from tests.running_node import RunningNode, start_node
 from tests.spark.conftest import ACKED, GOT, PUBLISHED, REJECTED, worked_on
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 KINDS = ("classic", "quorum")
+NUMBER_BYTES = 8  # of a queue, with which the payload of an acknowledgement begins
 LEFT = PUBLISHED - ACKED - REJECTED - GOT
 
 
@@ -98,3 +101,29 @@ def test_events_tell_what_lives_come_to(spark: SparkSession, logs: Path, tmp_pat
         assert counts[f"//{kind}", "returned"] == 1
     assert {row["name"] for row in table(tmp_path, "queues.parquet")} >= {"//classic", "//quorum"}
     assert {row["user"] for row in table(tmp_path, "actors.parquet")} == {"guest"}
+
+
+def test_a_queue_whose_number_was_damaged_does_not_take_the_place_of_another(
+    spark: SparkSession, logs: Path, tmp_path: Path
+) -> None:
+    """Numbers of 64 bits are below zero in Spark, whose remainder of them is, too: two tasks made the tables of one bucket."""
+    shutil.copytree(logs / "n1", tmp_path / "n1")
+    queue, damaged = renumber_an_acknowledgement(tmp_path / "n1")
+    converted(spark, tmp_path / "n1", tmp_path / "tables")
+    assert {row["queue"] for row in table(tmp_path / "tables", "lives")} > {queue, damaged}
+
+
+def renumber_an_acknowledgement(data: Path) -> tuple[int, int]:
+    """The last one of a classic queue; its number, and that in the record now, of the same bucket."""
+    from analytics.parquet.raw_files import BUCKETS
+
+    file = log_files([str(data)])[-1]
+    path = Path(file.directory) / file.name
+    log = path.read_bytes()
+    found, _, _ = scan(log, 0, file.size, PAYLOAD_BYTES_MAX)
+    kind, flags, term, queue, index, start, end = [one for one in found if one[0] == Kind.CLASSIC_DONE][-1]
+    damaged = queue % BUCKETS - BUCKETS
+    payload = damaged.to_bytes(NUMBER_BYTES, "little", signed=True) + log[start + NUMBER_BYTES : end]
+    record = b"".join(encode(kind, queue, index, [payload], flags, term))
+    path.write_bytes(log[: start - HEADER_BYTES] + record + log[end:])
+    return queue, damaged
