@@ -34,6 +34,8 @@ NOTHING_MORE: Mapping[str, str] = {}
 JAVA_OPTIONS = "-XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
 FOR_SHORT_QUESTIONS = " -XX:TieredStopAtLevel=1"
 LONG_BYTES = 1 << 30  # of logs: rows of so much go through code twice as fast that was compiled as well as Java can
+# Arrow's own allocator keeps what the largest piece of a file took, and glibc has a heap for each thread.
+WORKER_ENVIRONMENT = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1"}
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
@@ -137,9 +139,9 @@ def settings(memory: str, log_bytes: int) -> dict[str, str]:
         "spark.driver.memory": memory,
         "spark.driver.extraJavaOptions": JAVA_OPTIONS + (FOR_SHORT_QUESTIONS if log_bytes < LONG_BYTES else ""),
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
+        **{f"spark.executorEnv.{name}": value for name, value in WORKER_ENVIRONMENT.items()},
     }

@@ -74,3 +74,12 @@ def test_names_that_are_no_utf8_are_written_out() -> None:
 
     names = pa.array([b"orders", b"\xff\x00", b""], pa.binary())
     assert as_text(names).to_pylist() == ["orders", "\\xff\x00", ""]
+
+
+def test_workers_have_the_allocator_that_gives_memory_back(spark: SparkSession) -> None:
+    def allocator(_: int) -> str:
+        import pyarrow as pa
+
+        return str(pa.default_memory_pool().backend_name)
+
+    assert spark.sparkContext.parallelize([0], 1).map(allocator).collect() == ["system"]
