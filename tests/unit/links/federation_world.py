@@ -177,11 +177,13 @@ class Cluster:
         self._numbers = 0
         self.nodes = [self.broker.node]  # that may run links
         self.world.submit(commands.AddNode(NodeRecord(self.broker.node, 0, 1, "here:1")))
-        self.claims = LinkClaims(
-            CLAIMED_AS, self.broker.node, self.world.catalog, lambda: self.nodes, self.world.metadata.submit, net.clock
-        )
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        node, catalog, submit = self.broker.node, self.world.catalog, self.world.metadata.submit
+        self.claims = LinkClaims(CLAIMED_AS, node, catalog, lambda: self.nodes, submit, self._net.clock)
         self.federation = NodeFederation(
-            self.broker, self.claims, lambda: self.nodes, self, net.clock, logging.getLogger("test")
+            self.broker, self.claims, lambda: self.nodes, self, self._net.clock, logging.getLogger("test")
         )
         self.world.metadata.subscribe(self.federation.applied)
         self.federation.start()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from broker.catalog.parts.namespace import BindingIdentity, identity_of
 from broker.records import BindingRecord
-from links.federation.copied_bindings import CopiedBindings
+from links.federation.copied_bindings import COMPARED_PER_STEP, CopiedBindings
 
 DESTINATIONS = st.sampled_from(["q", "r", "s"])
 KEYS = st.sampled_from(["", "a", "b"])
@@ -37,3 +37,14 @@ def test_whoever_follows_the_changes_has_what_is_bound(rounds: list[tuple[list[t
         (one.routing_key, repr(one.arguments)) for one in bound.values()
     }
     assert copies.take_changes() == []
+
+
+def test_bindings_may_come_and_go_while_they_are_compared() -> None:
+    records = [BindingRecord("/", "x", "q", "queue", str(number), {}) for number in range(3 * COMPARED_PER_STEP)]
+    bound = {identity_of(record): record for record in records}
+    copies = CopiedBindings()
+    for _ in copies.compare(bound):
+        bound.popitem()
+    for _ in copies.compare(bound):
+        pass
+    assert {key for key, _ in copies.all()} == {record.routing_key for record in bound.values()}

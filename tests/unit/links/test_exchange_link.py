@@ -7,8 +7,14 @@ from typing import Any
 
 import pytest
 
+from broker.messages.message import Run
+from links.amqp.events import Delivered
 from links.federation.federation_status import LinkState
+from native.content import encode
 from tests.unit.links.federation_world import MOMENT_S, Cluster, FederatedClusters
+from wire.amqp.tables import encode_properties
+
+MOMENTS_OF_A_START = 30
 
 
 def federated(**terms: Any) -> tuple[FederatedClusters, Cluster, Cluster]:
@@ -100,15 +106,27 @@ def test_what_waits_while_the_link_is_down_comes_later_and_no_binding_is_left_ov
     assert up.copied_keys() == {("federation: x -> down B", "new")}
 
 
-def test_a_start_that_was_cut_short_leaves_neither_gap_nor_leftovers() -> None:
-    net, up, down = federated()
-    for moment in range(1, 30):
+@pytest.mark.parametrize("starts_before", [0, 1])
+def test_a_start_that_was_cut_short_leaves_neither_gap_nor_leftovers(starts_before: int) -> None:
+    """Wherever it was cut, and which of both exchanges the start before has used: whatever is half done, bindings are there."""
+    for cut_at in range(1, MOMENTS_OF_A_START):
+        net, up, down = federated()
+        down.here.bind("q", "x", "old")
+        net.run()
+        for _ in range(starts_before):
+            down.links[-1].restart()
+            net.run()
         down.links[-1].restart()
-        net.clock.advance(moment * MOMENT_S)
-        up.publish("k", b"%d" % moment)  # whatever is half done, its binding is there
-    net.run(5)
-    assert sorted(set(map(int, down.here.bodies_of("q")))) == list(range(1, 30))
-    assert len(up.copied_keys()) == 1
+        net.clock.advance(cut_at * MOMENT_S)
+        down.here.session.topology.unbind_queue("q", "x", "old", {}, down.world.now)
+        down.here.bind("q", "x", "new")
+        down.links[-1].restart()
+        for number in range(2 * MOMENTS_OF_A_START):
+            net.clock.advance(MOMENT_S)
+            up.publish("k", b"%d" % number)
+        net.run(5)
+        assert set(map(int, down.here.bodies_of("q"))) == set(range(2 * MOMENTS_OF_A_START)), f"cut at {cut_at}"
+        assert sorted(key for _, key in up.copied_keys()) == ["k", "new"], f"cut at {cut_at}"
 
 
 def test_an_internal_exchange_that_was_deleted_is_noticed() -> None:
@@ -153,6 +171,7 @@ def test_a_limit_that_is_changed_restarts_the_link_and_loses_nothing() -> None:
     up.publish("k", b"m")
     net.run()
     assert (down.states(), down.here.bodies_of("q")) == ([LinkState.RUNNING], [b"m"])
+    assert [one.status().state for one in down.links] == [LinkState.SHUTDOWN, LinkState.RUNNING]
 
 
 @pytest.mark.parametrize("ack_mode", ["on-confirm", "on-publish", "no-ack"])
@@ -180,12 +199,29 @@ def test_what_is_refused_here_comes_again_after_a_pause() -> None:
     assert down.here.bodies_of("full") == [b"2"]
 
 
-def test_a_message_that_nobody_may_publish_does_not_hold_up_others() -> None:
-    net, up, down = federated()
-    up.world.add_user("odd")
-    up.publish("k", b"1", expiration="1000")
+@pytest.mark.parametrize(("expiration", "is_published"), [(b"1000", True), (b"soon", False)])
+def test_what_nobody_may_publish_here_is_not_and_the_link_is_told(expiration: bytes, is_published: bool) -> None:
+    net, _, down = federated()
+    content = encode(encode_properties({}), b"m")
+    run = Delivered(1, b"", 1, False, b"x", b"k", 1, content, 1, False, 0, expiration, None, 0)
+    assert down.open_downstream(down.links[-1]).publish(b"x", b"k", content, 1, run, 0) == is_published
     net.run()
-    assert down.here.bodies_of("q") == [b"1"]
+    assert down.states() == [LinkState.RUNNING]
+
+
+def test_what_comes_over_a_link_is_as_persistent_and_urgent_as_it_was_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message that is not persistent any more is lost with the next start of the node."""
+    _, _, down = federated()
+    end, published = down.open_downstream(down.links[-1]), list[Run]()
+    monkeypatch.setattr(end._session.publisher, "publish", lambda run, now: published.append(run))
+    for persistent, priority in ((True, 7), (False, 0)):
+        content = encode(encode_properties({}), b"m")
+        run = Delivered(1, b"", 1, False, b"x", b"k", 1, content, 1, persistent, priority, b"1000", None, 0)
+        assert end.publish(b"y", b"l", content, 1, run, 5)
+    assert [(one.persistent, one.priority, one.expiration_ms, one.look) for one in published] == [
+        (True, 7, 1000, 5), (False, 0, 1000, 5),
+    ]  # fmt: skip
+    assert {(one.exchange, one.routing_key, one.mandatory) for one in published} == {("y", "l", False)}
 
 
 KEYS = [f"k{number}" for number in range(40)]

@@ -90,6 +90,22 @@ def test_a_queue_link_notes_where_a_message_was_first_and_counts_its_visits() ->
     assert not stamp.look_kept & LOOK_CC
 
 
+def test_a_queue_link_keeps_what_other_links_have_written_and_counts_for_itself() -> None:
+    stamp = QueueStamp({"uri": "amqp://up", "queue": "q"}, trusts_user_id=False)
+    others = [{"uri": "amqp://far", "queue": "q", "visit-count": 7}, {"uri": "amqp://up", "queue": "r"}, 5]
+    own = [{"uri": "amqp://up", "queue": "q", "visit-count": odd} for odd in (-1, 2**62, True, "2", 3)]
+    (found,) = stamped(stamp, with_headers(x_received_from=[*others, *own]))
+    assert found is not None
+    hop = {"uri": "amqp://up", "queue": "q", "redelivered": False, "visit-count": 4}
+    assert found["headers"]["x-received-from"] == [hop, *others]
+
+
+def test_what_a_client_has_written_where_hops_are_noted_gives_way() -> None:
+    assert stamped(exchange_stamp(), with_headers(x_received_from="a text of a client")) == [
+        {"headers": {"x-received-from": [{**ENTRY, "redelivered": False}]}}
+    ]
+
+
 CLUSTERS = st.sampled_from(["a", "b", "c", "d"])
 
 

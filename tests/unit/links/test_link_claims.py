@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from broker.catalog.catalog import Catalog
-from broker.catalog.commands.catalog_commands import AddNode, Command
+from broker.catalog.commands.catalog_commands import AddNode, Command, ReleaseClaim, TakeClaim
 from broker.errors import BrokerError, ResourceExhausted
 from broker.pending import Pending
-from broker.records import NodeRecord
+from broker.records import ClaimRecord, NodeRecord
 from links.link_claims import LEASE_S, RENEW_S, TAKE_S, LinkClaims, ranked
 from links.world import LinkTimer
 
@@ -184,8 +184,9 @@ def test_a_node_that_stops_gives_its_links_away() -> None:
     log.run(5)
     (owner,) = log.running()
     node = log.nodes[owner]
-    node.told, node.links = set(), set()
+    node.told = set()
     node.claims.release_all()
+    node.alive = False
     log.run(3)
     assert log.running() not in ([], [owner])
 
@@ -251,6 +252,104 @@ def test_what_is_refused_is_asked_for_again() -> None:
     node.claims = LinkClaims("shovel", "a", node.catalog, lambda: ["a"], refuse, node)
     log.run(5)
     assert log.running() == ["a"]
+
+
+class SlowLog:
+    """What one node asks of the log, answered when the test says so."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Command, Pending[Any]]] = []
+        self.node = Node(Log(), "a", candidates=["a"], links={LINK})
+        self.claims = LinkClaims("shovel", "a", self.node.catalog, lambda: self.node.candidates, self.submit, self.node)
+
+    def submit(self, command: Command) -> Pending[Any]:
+        pending: Pending[Any] = Pending()
+        self.asked.append((command, pending))
+        return pending
+
+    def look_at(self, now: float) -> set[tuple[str, str]]:
+        self.node.log.now = now
+        found = self.claims.look({LINK})
+        self.claims.release_ended()
+        return found
+
+    def answer(self, at: int = 0) -> None:
+        command, pending = self.asked.pop(at)
+        pending.resolve(self.node.catalog.apply(command))
+
+    @property
+    def held_until(self) -> float:
+        return self.claims.held_until - 1000
+
+
+def test_a_claim_is_held_from_when_it_was_asked_for_however_late_that_is_answered() -> None:
+    """Others count from when they see it, which may be long before its holder does: two nodes ran the link."""
+    log = SlowLog()
+    log.look_at(0)
+    log.node.log.now = 3
+    log.answer()
+    assert log.held_until == LEASE_S
+    assert log.look_at(4) == {LINK}
+    log.node.log.now = 4 + LEASE_S + 0.1
+    log.answer()
+    assert log.held_until == 4 + LEASE_S
+    assert log.look_at(4 + LEASE_S + 0.2) == set()
+
+
+def test_a_renewal_that_was_not_taken_renews_nothing() -> None:
+    log = SlowLog()
+    log.look_at(0)
+    log.answer()
+    log.look_at(2)
+    _, renewal = log.asked.pop()
+    renewal.fail(ResourceExhausted("no majority"))
+    assert log.held_until == LEASE_S
+
+
+def test_answers_that_come_in_another_order_take_nothing_back() -> None:
+    log = SlowLog()
+    log.look_at(0)
+    log.answer()
+    for now in (2, 4):
+        log.look_at(now)
+    log.answer(1)
+    log.answer(0)
+    assert log.held_until == 4 + LEASE_S
+
+
+def test_what_is_not_answered_yet_is_not_asked_for_again() -> None:
+    log = SlowLog()
+    for now in range(4):
+        log.look_at(now)
+    assert [type(command) for command, _ in log.asked] == [TakeClaim]
+    log.answer()
+    log.claims.release_all()
+    log.claims.release_all()
+    assert [type(command) for command, _ in log.asked] == [ReleaseClaim]
+    log.asked.pop()[1].fail(ResourceExhausted("no majority"))
+    log.claims.release_all()
+    assert [type(command) for command, _ in log.asked] == [ReleaseClaim], "what was refused is asked for again"
+
+
+def test_a_node_that_sees_no_majority_keeps_its_claims() -> None:
+    """They lapse; and where a majority is seen again in time they go on where they were."""
+    log = SlowLog()
+    log.look_at(0)
+    log.answer()
+    log.node.candidates = []
+    assert log.look_at(1) == set()
+    assert log.asked == []
+
+
+def test_claims_on_links_of_another_kind_are_left_alone() -> None:
+    log = SlowLog()
+    log.node.catalog.apply(TakeClaim(ClaimRecord("federation", "/", "elsewhere", "a", 0)))
+    log.look_at(0)
+    log.answer()
+    log.look_at(0.1)
+    assert ReleaseClaim not in {type(command) for command, _ in log.asked}
+    log.claims.release_all()
+    assert [command.record.kind for command, _ in log.asked if isinstance(command, ReleaseClaim)] == ["shovel"]
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -1,0 +1,110 @@
+"""links/federation/node_federation.py: on which node of a cluster a link runs, and what it leaves behind when it ends there."""
+
+from __future__ import annotations
+
+import pytest
+
+from links.federation.federation_status import LinkState
+from tests.unit.links.federation_world import MOMENT_S, Cluster, FederatedClusters
+
+OTHER = "leveret@other"
+
+
+def federated(count: int = 1) -> tuple[FederatedClusters, Cluster, Cluster]:
+    """Exchanges x0 and on of `down`, each with queue q bound with key k, are federated from those of `up`."""
+    net = FederatedClusters("up", "down")
+    up, down = net.clusters["up"], net.clusters["down"]
+    down.here.declare("q")
+    for number in range(count):
+        down.here.declare_exchange(f"x{number}", "topic")
+        down.here.bind("q", f"x{number}", "k")
+    down.federate("up", pattern="^x[0-9]+$")
+    return net, up, down
+
+
+def exchanges(down: Cluster) -> set[str]:
+    """Those whose links run here."""
+    return {one.name for one in down.federation.facts()}
+
+
+def test_a_node_without_a_majority_runs_none() -> None:
+    net, _, down = federated()
+    net.run()
+    assert exchanges(down) == {"x0"}
+    down.nodes = []
+    net.run(3)
+    assert exchanges(down) == set()
+
+
+@pytest.mark.parametrize("kind", ["exchanges", "queues"])
+def test_a_link_that_another_node_is_to_run_takes_nothing_of_the_upstream_with_it(kind: str) -> None:
+    net, up, down = federated()
+    up.here.declare("q")
+    if kind == "queues":
+        down.federate("up", pattern="^q$", apply_to="queues")
+    net.run()
+    assert down.states() == [LinkState.RUNNING]
+    queues = [one.name for one in up.world.catalog.queues("/")]
+    down.nodes = [OTHER]
+    net.run(3)
+    assert down.states() == []
+    assert down.links[-1].status().state is LinkState.SHUTDOWN
+    assert [one.name for one in up.world.catalog.queues("/")] == queues
+
+
+def test_a_queue_s_link_runs_where_its_queue_is_led_and_follows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, up, down = federated()
+    up.here.declare("q")
+    led = type(down.world.broker.queue("/", "q"))
+    monkeypatch.setattr(led, "accounted_here", False)
+    down.federate("up", pattern="^q$", apply_to="queues")
+    net.run(6)
+    assert down.states() == []
+    monkeypatch.setattr(led, "accounted_here", True)  # nothing is declared, nobody came or went
+    net.run(6)
+    assert down.states() == [LinkState.RUNNING]
+
+
+def test_no_moment_without_bindings_when_the_node_of_a_link_begins_again() -> None:
+    """The start fills a new exchange at the upstream and deletes the one before: an empty one would lose what comes then."""
+    net, up, down = federated()
+    net.run()
+    down.federation.stop()
+    down.begin_again()
+    for number in range(200):
+        net.clock.advance(MOMENT_S)
+        up.here.publish("x0", "k", b"%d" % number)
+    net.run()
+    assert down.here.bodies_of("q") == [b"%d" % number for number in range(200)]
+
+
+def test_what_waits_at_the_upstream_of_a_node_that_stops_comes_when_it_is_there_again() -> None:
+    net, up, down = federated()
+    net.run()
+    down.federation.stop()
+    up.here.publish("x0", "k", b"waits")
+    net.run(3)
+    assert (down.states(), down.here.bodies_of("q")) == ([], [])
+    down.begin_again()
+    net.run()
+    assert down.here.bodies_of("q") == [b"waits"]
+
+
+def test_nothing_is_begun_by_a_node_that_stops() -> None:
+    net, _, down = federated()
+    down.federation.stop()
+    down.here.declare_exchange("x1", "topic")
+    net.run(10)
+    assert (down.states(), len(down.links)) == ([], 0)
+
+
+def test_a_link_is_restarted_by_its_name_in_its_vhost_and_no_other() -> None:
+    net, _, down = federated()
+    net.run()
+    (found,) = down.federation.facts()
+    assert not down.federation.restart("other", found.id)
+    assert not down.federation.restart("/", "00000000")
+    assert down.links[-1].status().restarts == 0
+    assert down.federation.restart("/", found.id)
+    net.run()
+    assert (down.states(), down.links[-1].status().restarts) == ([LinkState.RUNNING], 1)
