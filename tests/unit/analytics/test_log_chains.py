@@ -85,6 +85,29 @@ def test_chains_that_end_before_a_gap_are_chosen_from_there() -> None:
     assert chosen(copies) == ([(1, 2), (5, 3)], {})
 
 
+def test_a_snapshot_that_nobody_can_read_leaves_it_to_the_terms() -> None:
+    """What was taken up to it would have come behind it."""
+    found: list[Entry] = []
+    chains = LogChains(lambda one: found.append((one[0].place, one[0].term)))
+    for event in (copy("n1", 1, 1, 3), copy("n2", 1, 1, 2)):
+        chains.take(event)
+    chains.decide(1, 0)
+    assert found == [(1, 3)]
+
+
+def test_what_stands_behind_a_replaced_entry_is_gone_where_only_the_newer_copy_of_that_was_kept() -> None:
+    """The file with the older one was deleted, and the next one has the entry that stood behind it."""
+    assert chosen([copy("n1", 9, 1, 2), copy("n1", 4, 2, 1)]) == ([(1, 2)], {})
+
+
+def test_a_log_goes_on_through_any_node_that_had_a_part_of_it() -> None:
+    copies = [
+        copy("n1", 1, 1, 2), copy("n3", 1, 1, 2), copy("n1", 2, 2, 2), copy("n3", 3, 3, 4),
+        copy("n2", 1, 1, 3), copy("n2", 2, 2, 3),
+    ]  # fmt: skip
+    assert chosen(copies) == ([(1, 2), (2, 2), (3, 4)], {1: 2, 2: 2})
+
+
 @dataclass
 class Node:
     """A member's log, and every record that it ever wrote."""

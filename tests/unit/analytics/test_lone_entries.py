@@ -186,3 +186,30 @@ def test_a_size_that_no_number_of_an_arrow_column_has_is_left_to_the_machine() -
     folds.say(entry_head(START) + publish(1))
     folds.say(entry_head(START) + publish(2, body_bytes=(1 << 64) - 1))
     assert folds.taken == 1
+
+
+def test_what_stands_behind_a_publish_in_its_entry_is_not_passed_over() -> None:
+    folds = lone_queue()
+    folds.say(entry_head(START) + publish(1))
+    folds.say(entry_head(START) + publish(2) + acknowledge(1))
+    assert folds.fold.machine.figures().unacknowledged == 1
+
+
+def test_a_leader_whose_clock_is_behind_takes_the_queue_s_time_not_back() -> None:
+    folds = lone_queue()
+    folds.say(entry_head(START + 1_000) + publish(1))
+    folds.say(entry_head(START) + publish(2))
+    folds.say(entry_head(START) + acknowledge(1))
+    assert folds.taken == 3
+    assert folds.fold.machine.state.now == START + 1_000
+
+
+def test_only_the_active_one_of_a_single_active_queue_s_consumers_is_served() -> None:
+    folds = Both()
+    folds.say(entry_head(START) + encode(Upgrade(VERSION_NEWEST)) + encode(Policy(Rules(single_active=True))))
+    for number in (1, 2):
+        folds.say(entry_head(START) + encode(Consume(ConsumerKey(1, 1, number), "tag", prefetch=1)))
+    for number in (1, 2, 3):
+        folds.say(entry_head(START + number) + publish(number))
+    for number in (1, 2):
+        folds.say(entry_head(START + 9) + acknowledge(number))

@@ -16,7 +16,18 @@ from native.columns import Table
 from native.log_columns import FilePlace, records
 from native.log_tables import FILE_BITS
 from native.sequence_set import SequenceSet
-from quorum.fifo.commands import Consume, ConsumerKey, SessionKey, Settle, Who, encode, encode_enqueue, entry_head
+from quorum.fifo.commands import (
+    Consume,
+    ConsumerKey,
+    SessionKey,
+    Settle,
+    Upgrade,
+    Who,
+    encode,
+    encode_enqueue,
+    entry_head,
+)
+from quorum.fifo.versions import VERSION_NEWEST
 from raft.core import packs
 from raft.core.membership import encode as encode_membership
 from raft.core.messages import EntryKind, Membership, SnapshotMeta
@@ -300,6 +311,30 @@ def test_a_snapshot_that_cannot_be_read_is_none() -> None:
     assert (history.lives, history.unknown) == ([], "entries 1 to 3 are missing")
 
 
+def test_what_a_snapshot_stands_for_counts_though_another_node_has_an_entry_of_a_higher_term() -> None:
+    """Proofs said that messages had been rejected by an entry that was replaced before anybody else had it."""
+    rejected = entries(4, 3, command(9, encode(Settle(CONSUMER, Outcome.REJECTED, [(1, 5)]))))
+    committed = entries(4, 2, command(9, SETTLED))
+    ours = [one._replace(node="n1") for one in events(*LOG[:2], committed, queue=GROUP)]
+    theirs = [one._replace(node="n2") for one in events(*LOG[:2], rejected, queue=GROUP)]
+    history = folded(in_order(*ours, *theirs, *snapshot_after(*LOG[:2], committed, index=4, term=2)))
+    assert counted(history) == {LifeState.ACKED: 3, LifeState.OUT: 2}
+    assert (history.unknown, history.overruled) == (None, {4: 2})
+
+
+def test_where_the_log_is_of_a_newer_version_the_fold_goes_on_with_the_snapshot_of_that_very_entry() -> None:
+    newer = entries(5, 1, command(12, encode(Upgrade(VERSION_NEWEST + 1))))
+    settled = entries(6, 1, command(20, encode(Settle(CONSUMER, Outcome.ACKNOWLEDGED, [(4, 2)]))))
+    history = folded(in_order(*snapshot_after(*LOG, index=5), *events(*LOG, newer, settled, queue=GROUP)))
+    assert counted(history) == {LifeState.ACKED: 5, LifeState.UNKNOWN: 2}
+
+
+def test_behind_a_snapshot_entries_of_an_earlier_term_are_those_of_a_node_that_was_left_behind() -> None:
+    for stale in (LOG[2], entries(5, 1, command(9, SETTLED))):
+        history = folded(in_order(*snapshot_after(*LOG[:2], index=3, term=2), *events(stale, queue=GROUP)))
+        assert counted(history) == {LifeState.OUT: 5}, stale
+
+
 # what several nodes' copies prove
 
 FACTS = standing(Kind.RAFT_FACTS, term=1)
@@ -380,6 +415,15 @@ def test_a_queue_is_deleted_when_all_its_members_are_removed() -> None:
     history = read(**founders)
     assert counted(history) == {LifeState.ACKED: 3, LifeState.DELETED: 2}
     assert uncommitted(history) == {}
+
+
+def test_a_queue_was_there_until_its_last_member_was_removed() -> None:
+    found = []
+    for number, removed_s in ((1, 2), (2, 9), (3, 4)):
+        parts = [member_of(number, 1, 2, 3), FACTS, *LOG, REMOVED]
+        found += [one._replace(node=f"n{number}", at=removed_s * 10**6) for one in events(*parts, queue=GROUP)]
+    history = folded(in_order(*found))
+    assert {life.ended_at for life in history.lives if life.state is LifeState.DELETED} == {9_000}
 
 
 def test_whether_a_queue_was_deleted_is_unknown_where_only_some_members_were_removed() -> None:
