@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from broker.catalog.catalog import Catalog
@@ -9,7 +11,7 @@ from broker.catalog.catalog_state import CatalogState, Position, decode_state, r
 from broker.catalog.commands.catalog_commands import AddNode, ReleaseClaim, RemoveNode, RenewClaims, TakeClaim
 from broker.catalog.known_by_all import KnownByAll
 from broker.errors import PreconditionFailed
-from broker.records import ClaimRecord, NodeRecord
+from broker.records import ClaimBeatRecord, ClaimRecord, NodeRecord
 from tests.unit.broker.catalog_at_once import CatalogAtOnce
 
 
@@ -61,6 +63,39 @@ def test_a_node_that_belongs_to_the_cluster_no_more_holds_nothing(catalog: Catal
     for late in (TakeClaim(claim("a")), RenewClaims("a")):
         with pytest.raises(PreconditionFailed, match="does not belong"):
             catalog.apply(late)
+
+
+def test_who_is_removed_takes_nobody_else_s_claims_along(catalog: Catalog) -> None:
+    """A claim that was forgotten while its holder runs the link would be taken by another node at once."""
+    catalog.apply(TakeClaim(claim("a")))
+    catalog.apply(TakeClaim(claim("b", name="t")))
+    catalog.apply(RemoveNode("a"))
+    assert list(catalog.claims()) == [claim("b", 1, "t")]
+    assert catalog.beat_of("b") == 1
+
+
+def test_whoever_keeps_what_changes_has_what_the_catalog_has(catalog: Catalog) -> None:
+    """What is not told is not on disk: after a start the node would know of other claims than the others."""
+    kept: set[Any] = set()
+
+    def note(record: Any, present: bool) -> None:
+        if isinstance(record, ClaimBeatRecord):
+            kept.difference_update(
+                [one for one in kept if isinstance(one, ClaimBeatRecord) and one.node == record.node]
+            )
+        if isinstance(record, ClaimRecord):
+            kept.difference_update([one for one in kept if isinstance(one, ClaimRecord) and one.name == record.name])
+        if present:
+            kept.add(record)
+
+    catalog.observer = note
+    for command in (
+        TakeClaim(claim("a")), TakeClaim(claim("a")), TakeClaim(claim("b", name="t")), RenewClaims("b"),
+        ReleaseClaim(claim("a", 2)), TakeClaim(claim("a")), RemoveNode("a"),
+    ):  # fmt: skip
+        catalog.apply(command)
+        told = {one for one in kept if isinstance(one, ClaimRecord | ClaimBeatRecord)}
+        assert told == set(catalog.claim_records()), command
 
 
 def test_claims_are_in_a_snapshot(catalog: Catalog) -> None:

@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.catalog.commands.catalog_commands import DeclareExchange
+from broker.catalog.known_by_all import KnownByAll
 from broker.errors import PreconditionFailed
 from broker.exchanges.federation_upstream import has_seen, may_travel
+from broker.records import ExchangeRecord
 from tests.unit.broker.broker_world import Client, World
 
 HERE = {"cluster-name": "down", "vhost": "/"}
@@ -65,6 +68,18 @@ def test_a_message_goes_on_until_it_has_come_too_far_or_was_there(
 def test_how_far_a_message_may_come_has_to_be_said(client: Client, arguments: dict[str, Any]) -> None:
     with pytest.raises(PreconditionFailed, match="Argument x-max-hops"):
         client.declare_exchange("odd", "x-federation-upstream", arguments=arguments)
+
+
+def test_none_is_declared_while_a_node_may_not_know_the_type() -> None:
+    """It could not go on with what the catalog says then."""
+    world, behind = World(), ["n3"]
+    metadata = KnownByAll(world.metadata, world.catalog, lambda: behind)
+    command = DeclareExchange(ExchangeRecord("/", "up", "x-federation-upstream", arguments=ARGUMENTS))
+    refused = metadata.submit(command).error
+    assert refused is not None and "it is not known that n3 do" in refused.text
+    assert world.catalog.exchange("/", "up") is None
+    behind.clear()
+    assert metadata.submit(command).error is None
 
 
 def test_one_that_is_there_is_not_declared_with_other_hops(client: Client) -> None:

@@ -128,6 +128,13 @@ def test_what_is_owed_stays_the_same_when_the_clock_is_set_back(world: World) ->
     assert held_ms(world, client, 1_000) == pytest.approx(2_000, abs=20)
 
 
+def test_messages_without_bodies_are_no_bytes(world: World) -> None:
+    world.submit(SetVhostLimits("/", {"max-byte-rate": 0}))
+    client = world.client()
+    assert publish(world, client, size=0) is None
+    assert publish(world, client) is not None
+
+
 def test_a_rate_is_a_number(world: World) -> None:
     with pytest.raises(PreconditionFailed, match="limit 'max-byte-rate' is a number, not 'much'"):
         world.submit(SetUserLimits("guest", {"max-byte-rate": "much"}))  # type: ignore[dict-item]

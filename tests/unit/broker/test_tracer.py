@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from broker.catalog.commands.catalog_commands import PutVhost
-from broker.records import VhostRecord
+from broker.catalog.commands.catalog_commands import PutPermission, PutVhost
+from broker.records import PermissionRecord, VhostRecord
 from broker.tracing import tracer as tracer_module
 from broker.tracing.trace_message import trace_properties
 from tests.unit.broker.broker_world import Client, World
@@ -127,6 +128,45 @@ def test_what_comes_while_too_much_waits_is_dropped_and_counted(
     client.publish("", "work", b"5")
     world.pass_ms(1)
     assert world.broker.tracer.traced == 4
+
+
+def test_large_messages_are_dropped_earlier_and_all_of_a_run_are_counted(
+    world: World, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracer_module, "WAITING_BYTES_MAX", 1_000)
+    trace(world, client)
+    for times in (1, 2):
+        client.publish("", "work", bytes(900))
+        client.publish("", "work", bytes(900))
+        client.publish("", "work", b"1", b"2", b"3")
+        world.pass_ms(1)
+        assert world.broker.tracer.traced == 2 * times
+    assert world.broker.tracer.dropped == 6
+
+
+def test_copies_are_made_a_few_at_a_time(world: World, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or a turn of the loop would be as long as what waits."""
+    trace(world, client)
+    begun: list[Iterator[None]] = []
+    monkeypatch.setattr(world.broker.work, "do", begun.append)
+    client.publish("", "work", *[b"x"] * (4 * tracer_module.MESSAGES_PER_STEP))
+    client.publish("", "work", b"y")
+    world.pass_ms(1)
+    (work,) = begun
+    made = [world.broker.tracer.traced for _ in work]
+    assert made == [tracer_module.MESSAGES_PER_STEP * step for step in range(1, 5)]
+    assert world.broker.tracer.traced == 4 * tracer_module.MESSAGES_PER_STEP + 1
+
+
+def test_no_other_vhost_is_traced(world: World, client: Client) -> None:
+    world.submit(PutVhost(VhostRecord("v")), PutPermission(PermissionRecord("guest", "v", ".*", ".*", ".*")))
+    trace(world, client)
+    other = world.client(vhost="v")
+    other.declare("copies")
+    other.bind("copies", "amq.rabbitmq.trace", "#")
+    other.publish("", "copies", b"x")
+    world.pass_ms(1)
+    assert (other.bodies_of("copies"), world.broker.tracer.traced) == ([b"x"], 0)
 
 
 def test_a_message_whose_properties_leave_no_room_is_dropped(world: World, client: Client) -> None:

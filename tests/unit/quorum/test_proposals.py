@@ -130,6 +130,13 @@ def test_what_no_member_could_carry_is_refused_with_the_reason(data: bytes, why:
         check(data, 0, 2)
 
 
+def test_no_node_has_anything_done_in_the_name_of_another_one_s_session() -> None:
+    other = ConsumerKey(3, 5, 1)
+    for op in (Consume(other, "t"), Cancel(other), Get(other), PurgeOnce(other, 1), Withdraw(other, 1, 5, 9, 0)):
+        with pytest.raises(RefusedProposal, match="node 2 speaks for a session of node 3"):
+            check(commands.encode(op), 0, 2)
+
+
 def test_an_op_of_a_kind_that_is_unknown_here_is_let_through_and_does_nothing() -> None:
     """A later version asks with it whether the queue's machine knows it."""
     op = OP_HEAD.pack(200, 3) + b"new"

@@ -8,9 +8,12 @@ from typing import Any
 
 from broker.actors import ActorKind, LogActor
 from broker.errors import ResourceExhausted
-from quorum.fifo.commands import ConsumerKey, Op, Purge, PurgeOnce
+from broker.queues.holding_contract import WaitingPlace
+from quorum.fifo.commands import ConsumerKey, Op, Purge, PurgeOnce, Withdraw
 from quorum.fifo.results import Purged, ResultCode
 from quorum.purges import Purges
+
+PLACE = WaitingPlace(5, 9, 0)
 
 
 class Queue:
@@ -21,6 +24,7 @@ class Queue:
         self.woken = 0
         self.times: list[Callable[[int], None]] = []
         self.numbers = iter(range(1, 100))
+        self.record = SimpleNamespace(label="queue 'q'")
         self.session = SimpleNamespace(
             new_number=lambda: next(self.numbers),
             consumer_key=lambda number: ConsumerKey(1, 1, number),
@@ -52,8 +56,11 @@ class Queue:
     def purge(self, by: LogActor | None = None) -> None:
         self.purges.purge(0, by).then(self.told.append, lambda error: self.told.append(error.text))
 
+    def withdraw(self) -> None:
+        self.purges.withdraw(PLACE, 0).then(self.told.append, lambda error: self.told.append(error.text))
+
     def answered_up_to(self) -> list[int]:
-        return [op.answered for op, _ in self.said if isinstance(op, PurgeOnce)]
+        return [op.answered for op, _ in self.said if isinstance(op, PurgeOnce | Withdraw)]
 
 
 def test_who_purges_is_said_with_the_number_of_the_purge() -> None:
@@ -91,6 +98,21 @@ def test_a_group_that_does_not_know_them_is_asked_the_old_way_soon_and_for_those
     queue.purge()
     assert queue.said[3][0] == Purge()
     assert queue.told[1:] == [7]
+
+
+def test_of_purges_and_messages_taken_out_the_group_remembers_what_has_no_answer_and_no_more() -> None:
+    """One that is said again because its answer was lost would have been told nothing, and its client waited for ever."""
+    queue = Queue()
+    queue.withdraw()
+    queue.withdraw()
+    queue.purge()
+    queue.said[1][1](Purged(1))
+    queue.withdraw()
+    queue.said[0][1](ResultCode.UNKNOWN)
+    queue.withdraw()
+    assert queue.answered_up_to() == [1, 1, 1, 1, 3]
+    assert queue.told[0] == 1
+    assert "update all nodes" in str(queue.told[1])
 
 
 def test_a_node_that_the_group_takes_for_gone_is_told_so() -> None:

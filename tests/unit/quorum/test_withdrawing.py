@@ -32,8 +32,20 @@ def test_one_of_a_run_goes_and_the_others_stay_in_their_order(world: QueueWorld)
     world.publish()
     assert withdraw(world, 1, 2) == Purged(1)
     assert waiting(world) == [(2, 0, 2), (2, 3, 2), (3, 0, 1)]
-    assert world.machine.figures().ready == 5
+    assert (world.machine.figures().ready, world.machine.figures().ready_bytes) == (5, 50)
     assert list(world.machine.live_entries()) == [2, 3]
+
+
+def test_what_a_queue_s_limits_count_goes_with_it_until_there_is_none_left(world: QueueWorld) -> None:
+    for priority in (4, 9):
+        world.publish(priority=priority)
+    for left, entry in ((10, 3), (0, 2)):
+        assert withdraw(world, 4 - entry, entry=entry) == Purged(1)
+        assert world.machine.figures().ready_bytes == left
+    world.say(Consume(consumer(9), "tag"))
+    assert world.machine.figures().unacknowledged == 0
+    world.publish()
+    assert world.machine.figures().unacknowledged == 1
 
 
 def test_said_again_it_takes_no_other_and_tells_the_same_also_after_a_snapshot(world: QueueWorld) -> None:
