@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,12 +13,16 @@ from analytics.fold.quorum_queue import QueueFold
 from broker.queues.queue_type import DeathReason, Outcome
 from native.log_columns import whole_entry
 from quorum.fifo.commands import (
+    Cancel,
     Consume,
     ConsumerKey,
+    NodeDown,
     Origins,
     Policy,
+    Producer,
     SessionKey,
     Settle,
+    Tick,
     Upgrade,
     encode,
     encode_enqueue,
@@ -179,6 +184,40 @@ def test_a_skeleton_counts_as_its_whole_entry() -> None:
     again.say(entry_head(START) + publish(1))
     again.say(whole)
     assert again.fold.machine.digest == folds.fold.machine.digest
+
+
+def numbered(sequence: int, name: bytes, number: int) -> bytes:
+    content = b"\0" * 8
+    return b"".join(
+        encode_enqueue(SESSION, sequence, 1, 10, "", "q", content, producer=Producer(name, number))
+    )  # fmt: skip
+
+
+SITUATIONS: dict[str, tuple[Rules, list[tuple[int, bytes]]]] = {
+    "rejected": (Rules(), [(0, publish(1)), (1, encode(Settle(CONSUMER, Outcome.REJECTED, [(1, 1)])))]),
+    "returned": (Rules(), [(0, publish(1)), (1, encode(Settle(CONSUMER, Outcome.RETURNED, [(1, 1)])))]),
+    "by who is suspected": (Rules(), [(0, publish(1)), (1, encode(NodeDown(SESSION))), (1, acknowledge(1))]),
+    "by who left": (Rules(), [(0, publish(1)), (1, encode(Cancel(CONSUMER))), (1, acknowledge(1)), (1, publish(2))]),
+    "by who is overdue": (Rules(consumer_timeout_ms=10), [(0, publish(1)), (50, encode(Tick())), (1, acknowledge(1))]),
+    "too many bytes": (Rules(max_length_bytes=25), [(1, publish(number)) for number in range(1, 9)]),
+    "refused": (Rules(max_length=1, reject_publish=True), [(1, publish(number)) for number in range(1, 9)]),
+    "said twice by its producer": (Rules(), [(1, numbered(number, b"p", 7)) for number in range(1, 5)]),
+    "behind what expires": (
+        Rules(),
+        [(0, publish(1, 2)), (1, b"".join(encode_enqueue(SESSION, 3, 1, 10, "", "q", b"", expiration_ms=5)))]
+        + [(3, publish(number)) for number in range(4, 9)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_what_looks_like_most_entries_and_is_none_of_them_comes_to_the_same(situation: str) -> None:
+    rules, entries = SITUATIONS[situation]
+    folds, now = lone_queue(), START
+    folds.say(entry_head(START) + encode(Policy(rules)))
+    for ms, data in entries:
+        now += ms
+        folds.say(entry_head(now) + data)
 
 
 def test_a_size_that_no_number_of_an_arrow_column_has_is_left_to_the_machine() -> None:
