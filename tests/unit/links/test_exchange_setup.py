@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -75,10 +76,23 @@ def test_what_may_not_be_declared_or_looked_at_ends_the_link(what: str) -> None:
 
     def refusal(method: str, given: dict[str, Any]) -> int | None:
         met = {"queue": method == "queue.declare", "exchange": given.get("passive"), "internal": given.get("internal")}
-        return 403 if met[what] else None
+        if not met[what]:
+            return None
+        refused.append(method)
+        return 403
 
+    refused: list[str] = []
     with pytest.raises(ChannelRefused, match="403"):
         begin(refusal)
+    assert len(refused) == 1, "nothing was asked behind it"
+
+
+def test_the_upstream_is_told_how_much_it_may_send_and_where_messages_must_not_have_been() -> None:
+    terms = replace(TERMS, record=replace(TERMS.record, vhost="v"))
+    found = asked(begin_steps(terms, lambda suffix: []))
+    assert [given["prefetch_count"] for method, given in found if method == "basic.qos"] == [TERMS.upstream.prefetch]
+    (internal,) = [given["arguments"] for method, given in found if declares_internal(method, given)]
+    assert (internal["x-downstream-name"], internal["x-downstream-vhost"]) == ("down", "v")
 
 
 def test_what_is_deleted_when_a_link_leaves_is_its_own_also_when_it_is_not_empty() -> None:
