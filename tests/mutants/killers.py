@@ -26,7 +26,7 @@ STORE = ("storage/", "raft/store/", "raft/group_owners.py", "raft/core/live_entr
 FRONTS = "front/"
 QUORUM_QUEUES = ("quorum/", "replicated/")
 STREAMS = ("stream/",)
-BROKERS = ("broker/", "classic/", FRONTS, "node/", *QUORUM_QUEUES, *STREAMS)
+BROKERS = ("broker/", "classic/", "links/", FRONTS, "node/", *QUORUM_QUEUES, *STREAMS)
 ENGINE = ("raft/", "storage/")
 ALL_BUT_QUEUES = (*ENGINE, "broker/", "classic/", FRONTS, "node/", *STREAMS)  # quorum queues
 ALL_BUT_STREAMS = (*ENGINE, "broker/", "classic/", FRONTS, "node/", "quorum/")
@@ -294,6 +294,18 @@ KILLERS = (
         "links",
         tuple(f"tests/unit/node/test_{name}.py" for name in ("peer_frames", "peer_calls", "peer_stranger")),
         blind_to=(*ENGINE, FRONTS, "broker/", *QUORUM_QUEUES, *STREAMS),
+    ),
+    Killer(
+        "links to other clusters",
+        (
+            "tests/unit/broker/test_catalog_claims.py",
+            *(
+                f"tests/unit/links/test_{name}.py"
+                for name in ("link_claims", "federation_link", "exchange_setup", "exchange_link", "node_federation")
+            ),
+        ),
+        only="not whatever_happens and not in_a_ring",  # which draw what they do
+        blind_to=(*ENGINE, FRONTS, "classic/", "node/", *QUORUM_QUEUES, *STREAMS),
     ),
     Killer(
         "classic queues of other nodes",
