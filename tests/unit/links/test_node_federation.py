@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
+from links.federation import node_federation
 from links.federation.federation_status import LinkState
 from tests.unit.links.federation_world import MOMENT_S, Cluster, FederatedClusters
 
@@ -34,6 +37,20 @@ def test_a_node_without_a_majority_runs_none() -> None:
     down.nodes = []
     net.run(3)
     assert exchanges(down) == set()
+
+
+def test_many_links_begin_over_several_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A policy over 2,000 queues began 2,000 links in one turn of the event loop, 0.7 s."""
+    monkeypatch.setattr(node_federation, "BEGUN_AT_ONCE", 2)
+    net, _, down = federated(7)
+    counts = [len(exchanges(down))]
+    while counts[-1] < 7:
+        net.clock.advance(0.005)
+        counts.append(len(exchanges(down)))
+        assert len(counts) < 10_000
+    assert max(later - before for before, later in pairwise(counts)) <= 4, "two looks may come in one moment"
+    net.run()
+    assert set(down.states()) == {LinkState.RUNNING}
 
 
 @pytest.mark.parametrize("kind", ["exchanges", "queues"])
