@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from broker.errors import InvalidRequest
+from broker.operations.operator import MONITORING
 from front.grpc import convert
 from front.grpc.call import DEFAULT_VHOST, Context, Front, answers_errors
 from front.grpc.caller import operator
@@ -27,6 +28,7 @@ class LivesMethods:
     async def FindMessageLives(
         self, request: pb.FindMessageLivesRequest, context: Context
     ) -> pb.FindMessageLivesResponse:
+        operator().require_tag(MONITORING)  # before anything is said of what was asked
         by = request.WhichOneof("by")
         if by is None:
             raise InvalidRequest(f"give one of {', '.join(BY)}")

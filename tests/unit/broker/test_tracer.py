@@ -149,13 +149,14 @@ def test_copies_are_made_a_few_at_a_time(world: World, client: Client, monkeypat
     trace(world, client)
     begun: list[Iterator[None]] = []
     monkeypatch.setattr(world.broker.work, "do", begun.append)
-    client.publish("", "work", *[b"x"] * (4 * tracer_module.MESSAGES_PER_STEP))
+    step = tracer_module.STEP_US // (tracer_module.MESSAGE_US + tracer_module.QUEUE_US)
+    client.publish("", "work", *[b"x"] * (4 * step))
     client.publish("", "work", b"y")
     world.pass_ms(1)
     (work,) = begun
     made = [world.broker.tracer.traced for _ in work]
-    assert made == [tracer_module.MESSAGES_PER_STEP * step for step in range(1, 5)]
-    assert world.broker.tracer.traced == 4 * tracer_module.MESSAGES_PER_STEP + 1
+    assert made == [step, 2 * step, 3 * step, 4 * step]
+    assert world.broker.tracer.traced == 4 * step + 1
 
 
 def test_no_other_vhost_is_traced(world: World, client: Client) -> None:
