@@ -64,6 +64,11 @@ class QueueEvent(NamedTuple):
     node: str = ""  # whose log has it
 
 
+def fold_order(event: QueueEvent) -> tuple[int, int]:
+    """How folds take the events of one queue: by place, and behind the entries of one the snapshot that stands for it."""
+    return event.place, -event.term
+
+
 def snapshot_events(group: int, meta: SnapshotMeta, state: bytes) -> Iterator[QueueEvent]:
     """What a file says of a group that has a snapshot: it was committed, and the machine stood there like this."""
     head = encode_meta(meta)

@@ -19,7 +19,7 @@ from analytics.fold.queue_history import HistoryFold
 from analytics.inputs import LogFile, SnapshotFile
 from analytics.life.file_look import FileSeen, entries, look
 from analytics.life.wanted import AtPlace, FoundMessage, LookFor, MessagePlace, SuccessorOf
-from analytics.queue_events import STANDING_KINDS, QueueEvent, QueueName
+from analytics.queue_events import STANDING_KINDS, QueueEvent, QueueName, fold_order
 from analytics.read_snapshots import snapshot_said
 from analytics.workers import Workers
 from quorum.fifo.commands import ConsumerKey
@@ -240,7 +240,7 @@ class _Follower:
         states = self._states(group)
         begin = max((one.place for _, one in states if one.place < messages[0].found.place.pos), default=0)
         said = [event for event in standing if event.kind in STANDING_KINDS]
-        for event in sorted([*said, *(one for one, _ in states)], key=_in_order):
+        for event in sorted([*said, *(one for one, _ in states)], key=fold_order):
             fold.take(event)
         taken = [state for _, state in states if state.place >= begin > 0]
         for state in taken[:1] if begin else []:
@@ -254,7 +254,7 @@ class _Follower:
             read = partial(entries, group=group, first=first, end=end, tail=self._tail)
             for found in self._workers.each(read, overlapping):
                 window += found
-            for event in sorted(window, key=_in_order):
+            for event in sorted(window, key=fold_order):
                 highest[event.place] = max(highest.get(event.place, 0), event.term)
                 fold.take(event)
             if _note_steps(fold, messages):
@@ -305,10 +305,6 @@ class _Follower:
             if row is not None and row.incarnation == incarnation:
                 return owners(one.actors, actor)
         return []
-
-
-def _in_order(event: QueueEvent) -> tuple[int, int]:
-    return event.place, -event.term
 
 
 def _note_steps(fold: HistoryFold, messages: list[FollowedMessage]) -> bool:

@@ -19,7 +19,7 @@ from analytics.past.file_contents import FileContents, IndexSpan
 from analytics.past.log_timeline import LogTimeline
 from analytics.past.past_events import FilePast
 from analytics.past.past_fold import PastReader, QueuePast, TimesOfLives
-from analytics.queue_events import QueueEvent
+from analytics.queue_events import QueueEvent, fold_order
 from analytics.read_snapshots import snapshot_said
 from raft.core.byte_reader import ByteReader
 from raft.core.codec import read_meta
@@ -177,7 +177,7 @@ class _GroupFold:
         self.lives.take(self._fold.take_ended(), of_group=True)
 
     def _take(self, events: Iterable[QueueEvent]) -> None:
-        for event in sorted(events, key=lambda event: (event.place, -event.term)):
+        for event in sorted(events, key=fold_order):
             self._fold.take(event)
 
     def counted(self) -> MachineSecond | None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from analytics.fold.stream_log import StreamLog, folded_stream
 from analytics.inputs import LogFile, SnapshotFile, segment_files, snapshots_of
-from analytics.queue_events import STANDING_PLACE, STREAM, QueueEvent
+from analytics.queue_events import STANDING_PLACE, STREAM, QueueEvent, fold_order
 from analytics.read_snapshots import snapshot_said
 from analytics.streams.stream_look import (
     FileStreams,
@@ -74,7 +74,7 @@ class StreamCopies:
     def folded(self) -> StreamLog:
         states = [said for file in self.snapshots for said in snapshot_said(file) or ()]
         entries = [copy.entry.event(self.group, copy.node) for copy in self.entries]
-        return folded_stream(sorted([*self.standing, *states, *entries], key=lambda event: (event.place, -event.term)))
+        return folded_stream(sorted([*self.standing, *states, *entries], key=fold_order))
 
 
 class StreamsRead(NamedTuple):

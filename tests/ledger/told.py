@@ -9,7 +9,7 @@ from analytics.fold.folded_history import QueueHistory
 from analytics.fold.lives import Life
 from analytics.fold.queue_history import folded
 from analytics.inputs import log_files
-from analytics.queue_events import CLASSIC_KINDS, QUORUM, ActorName, QueueEvent, QueueName
+from analytics.queue_events import CLASSIC_KINDS, QUORUM, ActorName, QueueEvent, QueueName, fold_order
 from native import content
 from native.columns import rows_of
 from native.log_columns import publishes
@@ -39,7 +39,7 @@ def histories(paths: list[str]) -> dict[int, tuple[QueueName, QueueHistory]]:
             elif isinstance(found, QueueEvent) and (found.kind in CLASSIC_KINDS or found.queue > CLASSIC_MAX):
                 events.setdefault(found.queue, []).append(found)
     return {
-        queue: (names[queue], folded(sorted(found, key=lambda event: (event.place, -event.term))))
+        queue: (names[queue], folded(sorted(found, key=fold_order)))
         for queue, found in events.items()
         if queue in names
     }
