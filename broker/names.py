@@ -17,6 +17,8 @@ DIRECT_REPLY_TO = "amq.rabbitmq.reply-to"
 RESERVED_PREFIX = "amq."
 # Of the queue in which the messages of an x-delayed-message exchange wait; the exchange's name follows.
 HOLDING_PREFIX = "amq.delayed."
+# Of the quorum queue that a classic queue is to become; the name of the classic one follows.
+BECOMING_PREFIX = "amq.becoming."
 _SERVER_NAMED_BYTES = 16
 
 
@@ -73,11 +75,34 @@ def delayed_exchange(queue: str) -> str:
     return queue.removeprefix(HOLDING_PREFIX)
 
 
-def check_not_holding(queue: str) -> None:
-    """Clients neither read nor write what waits in it: only its exchange does."""
+def becoming_queue(queue: str) -> str:
+    """The quorum queue that this classic queue is to become, until it is."""
+    return BECOMING_PREFIX + queue
+
+
+def is_becoming(queue: str) -> bool:
+    return queue.startswith(BECOMING_PREFIX)
+
+
+def final_name(queue: str) -> str:
+    """As the queue will be called, and as policies know it already."""
+    return queue.removeprefix(BECOMING_PREFIX)
+
+
+def is_of_the_broker(queue: str) -> bool:
+    """Whether only the broker reads and writes it."""
+    return is_holding(queue) or is_becoming(queue)
+
+
+def check_for_clients(queue: str) -> None:
+    """Clients neither read nor write what the broker keeps for itself."""
     if is_holding(queue):
         raise AccessRefused(
             f"queue '{queue}' keeps the delayed messages of exchange '{delayed_exchange(queue)}': it is not for clients"
+        )
+    if is_becoming(queue):
+        raise AccessRefused(
+            f"queue '{queue}' is what queue '{final_name(queue)}' is converted to: it is not for clients"
         )
 
 

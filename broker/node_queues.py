@@ -26,6 +26,7 @@ from broker.errors import BrokerError, InternalError, PreconditionFailed, Resour
 from broker.exchanges.recent_history import Histories, each_of
 from broker.limits import Limits
 from broker.messages.message import Run
+from broker.names import becoming_queue
 from broker.pending import Pending, ignore
 from broker.queues.consumer import Consumer
 from broker.queues.open_queue import OpenQueue
@@ -266,6 +267,10 @@ class NodeQueues:
                 changes = result is not None
                 if changes:
                     self._deleted([result])
+            case commands.ConvertQueue():
+                changes = result is not None
+                if changes:
+                    self._converted(*result)
             case commands.NodeStarted() | commands.NodeLost() | commands.RemoveNode() | commands.DeleteVhost():
                 self._deleted(result)
             case commands.PutPolicy():
@@ -290,6 +295,36 @@ class NodeQueues:
             self._exclusive.setdefault(record.owner, {})[record.name] = record
             if record.owner.removeprefix(self._owner_prefix) not in self._owners:  # it has gone meanwhile
                 self.work.do(self.delete_exclusive(record.owner))
+
+    def _converted(self, before: QueueRecord, now: QueueRecord) -> None:
+        """The queue is the one that was open beside it until now, and consumers are that one's, without noticing. What they
+        still hold comes again."""
+        becoming = self._queues.pop((now.vhost, becoming_queue(now.name)))
+        old = self._queues[now.vhost, now.name]
+        self._queues[now.vhost, now.name] = becoming
+        becoming.queue.record = now
+        becoming.effective = self.catalog.effective(now)
+        becoming.queue.policy_changed(becoming.effective, self.turns.now)
+        self.catalog.version += 1  # routes that were found since the command was applied lead to the old one
+        self.turns.forget_queue(old.queue)
+        old.kind.delete(old.queue, self.turns.now)
+        for consumer in old.consumers:
+            self._move(consumer, becoming)
+
+    def _move(self, consumer: Consumer, to: OpenQueue) -> None:
+        def refused(_: BrokerError) -> None:
+            consumer.sink.consumer_cancelled(consumer)
+
+        consumer.queue = to.queue
+        to.consumers[consumer] = None
+        try:
+            consuming = to.queue.consume(consumer, self.turns.now)
+        except BrokerError as error:
+            refused(error)
+            return
+        if consuming is not None:
+            consuming.then(ignore, refused)
+        self.wake(to.queue)
 
     def _deleted(self, records: Iterable[QueueRecord]) -> None:
         """None of them is found any more; their kinds forget one after the other."""

@@ -251,7 +251,9 @@ class ClassicQueues:
     def _publish(self, queues: Sequence[ClassicQueue], run: Run, receipt: Receipt | None, now: int) -> None:
         takers: list[ClassicQueue] = []
         for queue in queues:
-            if queue.refuses(run, now):
+            if queue.fence is not None:
+                queue.fence.publishes.hold(run, receipt)
+            elif queue.refuses(run, now):
                 self._refuse(queue, run, receipt, now)
             else:
                 takers.append(queue)

@@ -22,12 +22,14 @@ from broker.messages.message import Run
 from broker.pending import Pending
 from broker.queues.consumer import Consumer
 from broker.queues.queue_type import Got, HeldSlice, Outcome, QueueHost, QueueStatistics, Slice
+from broker.queues.waiting_publishes import OnPublish
 from broker.records import QueueRecord
 from broker.turns import DELIVERIES_MIN
 from classic.browsing import browse
 from classic.consumers import Consumers
 from classic.deferred_work import DeferredWork
 from classic.expiry import Alarm, Disuse, expiry_of
+from classic.fence import Fence
 from classic.leaving import PIECE_MAX, Leaving, parted
 from classic.limits import DROP_HEAD, dead_letters_refused, excess, over, refuses
 from classic.queue_figures import fill_in
@@ -53,6 +55,7 @@ class ClassicQueue:
     ) -> None:
         self.record = record
         self.deleted = False
+        self.fence: Fence | None = None  # it is about to become another queue
         self.named_in = 0
         self.backing = backing
         self.out = SequenceSet()
@@ -105,6 +108,8 @@ class ClassicQueue:
 
     def get(self, no_ack: bool, now: int, by: LogActor | None = None) -> Pending[Got | None]:
         self._disuse.used_at = now
+        if self.fence is not None:
+            return self.fence.later(lambda queue: queue.get(no_ack, now, by))
         if self._deferred.is_under_way or self._deferred.waits_for_reach:
             return self._later(lambda now: self.get(no_ack, now, by))
         try:
@@ -153,6 +158,9 @@ class ClassicQueue:
         """The same, in this step."""
         if self.deleted:
             return
+        if self.fence is not None and self.fence.sealed:
+            self.fence.settlements.append((piece, outcome))
+            return
         rest: Slice | None = None
         if outcome is Outcome.REJECTED and self.dead_letters:
             piece, rest = parted(piece, PIECE_MAX)
@@ -196,7 +204,7 @@ class ClassicQueue:
 
     def _deliver(self, now: int, at_once: int) -> None:
         """As much as this turn has room for, but so many times at least."""
-        if self.deleted:
+        if self.deleted or self.fence is not None:
             return
         while len(self._consumers) and (level := self._next_deliverable(now)) is not None:
             if not self._host.work.in_turn(at_least=DELIVERIES_MIN) and not at_once:
@@ -245,6 +253,8 @@ class ClassicQueue:
             return self._later_in_reach(lambda now: self.browse(skip, limit, now))
 
     def purge(self, now: int, by: LogActor | None = None) -> Pending[int]:
+        if self.fence is not None:
+            return self.fence.later(lambda queue: queue.purge(now, by))
         if self._deferred.is_under_way or self._deferred.waits_for_reach:
             return self._later(lambda now: self.purge(now, by))
         if self.deleted:
@@ -441,6 +451,22 @@ class ClassicQueue:
         """The node stops."""
         self._deferred.finish()
 
+    @property
+    def is_settling(self) -> bool:
+        """Whether messages that sessions have given back are still counted as out."""
+        return bool(self._deferred.settlements)
+
+    def unfence(self, publish: OnPublish, now: int) -> None:
+        """The queue stays what it was."""
+        fence, self.fence = self.fence, None
+        if fence is None or self.deleted:
+            return
+        for piece, outcome in fence.settlements:
+            self.settle(piece, outcome, now)
+        fence.open(self, publish)
+        self._drop_expired(now)
+        self._host.wake(self)
+
     def close(self, now: int) -> None:
         """The queue is deleted."""
         self.deleted = True
@@ -542,7 +568,7 @@ class ClassicQueue:
 
     def trim_some(self, now: int) -> bool:
         """One step of letting go at the head; False when nothing is left to go. Raises ContentOutOfReach."""
-        return self._leaving.trim_some(self._effective, now)
+        return self.fence is None and self._leaving.trim_some(self._effective, now)
 
     def _limit_length(self, now: int) -> None:
         """The same as `_keep_length`, but consumers may take what is too much."""

@@ -208,17 +208,19 @@ class VariableQueue:
                 raise ContentOutOfReach
         return run
 
-    def browse(self) -> Iterator[tuple[StoredRun, int, int]]:
-        """Runs, and first and last but one of what is ready of them, in order; nothing moves. To be used up before anything
-        else is done with the queue. Raises ContentOutOfReach."""
-        for run in self._in_order():
+    def browse(self, start: int = 0) -> Iterator[tuple[StoredRun, int, int]]:
+        """Runs, and first and last but one of what is ready of them, in order, without runs that end before `start`; nothing
+        moves. To be used up before anything else is done with the queue. Raises ContentOutOfReach."""
+        for run in self._in_order(start):
+            if run.end <= start:
+                continue
             for first, end in self.ready.intersect(run.first, run.end):
                 yield run, first, end
 
-    def _in_order(self) -> Iterator[StoredRun]:
+    def _in_order(self, start: int) -> Iterator[StoredRun]:
         yield from self.q4
         yield from self.q3
-        at = self.delta_start
+        at = max(start, self.delta_start)
         while self.delta_count and at < self.delta_end:
             runs, end = self._backing.page_in(at, self.delta_end, self._runs_max)
             yield from runs

@@ -28,7 +28,7 @@ from broker.background_work import BackgroundWork
 from broker.broker import Authenticator, Broker, TokenLogins
 from broker.catalog.catalog import Catalog, default_commands
 from broker.catalog.commands.catalog_commands import AddNode, Command, JoinNode, NodeStarted, SetClusterId
-from broker.catalog.commands.metadata_entry import ENTRY_DELAYS, ENTRY_NEWEST, WhenAndWho
+from broker.catalog.commands.metadata_entry import ENTRY_NEWEST, WhenAndWho
 from broker.catalog.holding_queues import HoldingMetadata
 from broker.catalog.known_by_all import KnownByAll
 from broker.history_level import HistoryLevel
@@ -43,6 +43,7 @@ from node.background import Background
 from node.catalog.cluster_metadata import ClusterMetadata
 from node.catalog.group import MetadataGroup
 from node.catalog.metadata_member import MetadataMember, keeps_catalog_alone
+from node.conversion.conversions import Conversions
 from node.foundation import Foundation, Parts, Ports, undo
 from node.identity import DISK, NodeIdentity, new_replica_or_stop
 from node.kernel_settings import KernelSettings
@@ -208,7 +209,7 @@ class Kernel:
             metadata=KnownByAll(
                 HoldingMetadata(PlacingMetadata(metadata, self.places), metadata.catalog, place.name),
                 metadata.catalog,
-                lambda: metadata.entry_versions.behind(ENTRY_DELAYS),
+                metadata.entry_versions.behind,
             ),
             authenticator=authenticator,
             turns=turns,
@@ -227,8 +228,11 @@ class Kernel:
         groups.elsewhere = RemoteGroups(self._calls, groups, place.name, lambda: metadata.catalog.nodes)
         self._add_classic()
         self._add_replicated()
+        parts = self.anywhere.home, self.quorum, self._calls, ports.loop, wall_ms, metadata.insist
+        self.conversions = Conversions(place.name, broker, self.classic, *parts)
         self.groups.behind_round = turns.end_requested  # what it has confirmed leaves at once
         broker.recover(wall_ms())
+        self.conversions.begin()
         self.classic.opened(wall_ms())
         self._reconciler = Reconciler(
             metadata.catalog,
@@ -437,6 +441,7 @@ class Kernel:
         self.anywhere.tick(now)
         self.quorum.tick(now)
         self.streams.tick(now)
+        self.conversions.tick(now)
         self._reconciler.tick(now)
         self.foundation.stores.tick(now)
         self.metadata.tick()

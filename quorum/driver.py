@@ -15,6 +15,7 @@ from broker.errors import PreconditionFailed, ResourceExhausted
 from broker.messages.confirms import Receipt
 from broker.messages.message import Run
 from broker.queues.queue_type import Queue, QueueHost
+from broker.queues.waiting_publishes import WaitingPublishes
 from broker.records import QueueRecord
 from native.content import skip
 from quorum import letters, proposals
@@ -65,6 +66,7 @@ class QuorumQueues:
         self.refusals = (
             0  # to propose what other nodes asked for, and by other nodes to propose what this one asked for
         )
+        self._held: dict[int, WaitingPublishes] = {}  # by group, of queues that get something else first
         self._ports = ports = node.ports(QUORUM_TOPIC)
         self._catalog = node.catalog
         self._reports = node.reports
@@ -126,11 +128,24 @@ class QuorumQueues:
         for queue in queues:
             assert isinstance(queue, QuorumQueue), f"{queue!r} is no quorum queue"
             try:
-                queue.publish(run, receipt)
+                held = self._held.get(queue.group) if self._held else None
+                if held is None:
+                    queue.publish(run, receipt)
+                else:
+                    held.hold(run, receipt)
             except ResourceExhausted as error:
                 refused = error
         if refused is not None:
             raise refused
+
+    def hold(self, queue: QuorumQueue) -> None:
+        """What clients of this node publish to it waits."""
+        self._held[queue.group] = WaitingPublishes()
+
+    def go_on(self, queue: QuorumQueue) -> None:
+        held = self._held.pop(queue.group, None)
+        if held is not None:
+            held.give_to(queue.publish)
 
     # its queues
 

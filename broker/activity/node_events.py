@@ -42,6 +42,7 @@ KINDS: dict[type[Any], str] = {
     commands.NodeStarted: "node.started",
     commands.NodeLost: "node.lost",
     commands.SetQueueMembers: "queue.members.changed",
+    commands.ConvertQueue: "queue.converted",
 }
 
 

@@ -23,6 +23,7 @@ from broker.catalog.arguments import (
 )
 from broker.catalog.commands import catalog_commands as commands
 from broker.catalog.commands.catalog_commands import Command, Record
+from broker.catalog.parts.catalog_conversions import CONVERSION_COMMANDS, CatalogConversions
 from broker.catalog.parts.catalog_limits import CatalogLimits, check_count
 from broker.catalog.parts.catalog_nodes import CatalogNodes
 from broker.catalog.parts.catalog_policies import CatalogPolicies
@@ -37,7 +38,7 @@ from broker.exchanges.delayed_exchange import DELAYED_KIND, DELAYED_TYPE, routin
 from broker.exchanges.exchange import check_binding, check_kind
 from broker.exchanges.federation_upstream import FEDERATION_KIND, MAX_HOPS
 from broker.limits import VHOST_LIMITS, check_limits
-from broker.names import check_length, check_name, check_not_holding, delayed_exchange, is_holding, labelled, not_found
+from broker.names import check_for_clients, check_length, check_name, delayed_exchange, is_holding, labelled, not_found
 from broker.records import (
     BindingRecord,
     CatalogHead,
@@ -96,7 +97,7 @@ def locked(record: QueueRecord) -> ResourceLocked:
     )
 
 
-class Catalog(CatalogClaims, CatalogNodes, CatalogVhosts, CatalogUsers, CatalogPolicies):
+class Catalog(CatalogClaims, CatalogConversions, CatalogNodes, CatalogVhosts, CatalogUsers, CatalogPolicies):
     """The applied state. Reading is free; records are immutable; everything iterates in the order it was declared."""
 
     def __init__(self, limits: CatalogLimits | None = None) -> None:
@@ -414,7 +415,7 @@ class Catalog(CatalogClaims, CatalogNodes, CatalogVhosts, CatalogUsers, CatalogP
         queue = namespace.queues[binding.destination] if binding.destination_kind == "queue" else None
         if queue is not None:
             check_exclusive_access(queue, owner)
-            check_not_holding(queue.name)
+            check_for_clients(queue.name)
         check_length("routing key", binding.routing_key)
         check_size(binding.destination_kind, binding.destination, binding.vhost, binding.arguments)
         kind = routing_kind(source.record.kind, source.record.arguments)
@@ -479,6 +480,7 @@ _APPLY: dict[type[Any], Callable[[Catalog, Any], Any]] = {
     commands.NodeStarted: Catalog.node_started,
     commands.NodeLost: Catalog.node_lost,
     **CLAIM_COMMANDS,
+    **CONVERSION_COMMANDS,
 }
 
 _LOAD: dict[type[Any], Callable[[Catalog, Any], None]] = {

@@ -10,12 +10,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from broker.catalog.catalog import Catalog
-from broker.catalog.commands.catalog_commands import Command, DeclareExchange, PutPolicy, TakeClaim
+from broker.catalog.commands.catalog_commands import Command, DeclareExchange, DeclareQueue, PutPolicy, TakeClaim
 from broker.catalog.commands.metadata import Metadata, OnApplied
+from broker.catalog.commands.metadata_entry import ENTRY_CONVERSIONS, ENTRY_DELAYS
 from broker.catalog.mirroring import MIRRORING_KEYS
 from broker.errors import PreconditionFailed
 from broker.exchanges.delayed_exchange import DELAYED_KIND
 from broker.exchanges.federation_upstream import FEDERATION_KIND
+from broker.names import is_becoming
 from broker.pending import Pending
 
 NEWER_KINDS = frozenset({DELAYED_KIND, FEDERATION_KIND})
@@ -24,15 +26,15 @@ NEWER_KINDS = frozenset({DELAYED_KIND, FEDERATION_KIND})
 class KnownByAll:
     """See the module. Fulfils Metadata."""
 
-    def __init__(self, metadata: Metadata, catalog: Catalog, behind: Callable[[], Sequence[str]]) -> None:
-        """`behind`: names of nodes of which it is not known that they are of this version."""
+    def __init__(self, metadata: Metadata, catalog: Catalog, behind: Callable[[int], Sequence[str]]) -> None:
+        """`behind`: names of nodes of which it is not known that they read entries of a version."""
         self._metadata = metadata
         self._catalog = catalog
         self._behind = behind
 
     def submit(self, command: Command) -> Pending[Any]:
         newer = self._newer(command)
-        behind = self._behind() if newer else ()
+        behind = self._behind(_version_of(command)) if newer else ()
         if behind:
             return Pending.failed(
                 PreconditionFailed(
@@ -55,4 +57,11 @@ class KnownByAll:
                 return "" if any(self._catalog.claim_records()) else "claims on shovels"
             case PutPolicy(record) if not MIRRORING_KEYS.isdisjoint(record.definition):
                 return "policies with ha-mode and other keys of mirroring"
+            case DeclareQueue(name=name) if is_becoming(name):
+                return "queues that others are converted to"
         return ""
+
+
+def _version_of(command: Command) -> int:
+    """Of entries: who reads these knows what the command asks for."""
+    return ENTRY_CONVERSIONS if isinstance(command, DeclareQueue) else ENTRY_DELAYS

@@ -4,7 +4,7 @@ A queue that is durable, neither exclusive nor auto-delete, and that is declared
 argument x-ha-policy, as before there were policies) is declared as a quorum queue: with members on all disk nodes, on so many,
 or on those named. Failures count without limit, as they did there. It keeps the argument x-ha-policy, by which it is known:
 who declares it again as a classic queue finds it as it should be, whatever has become of the policy. What quorum queues lack
-has it stay a classic one, and so does one that was there before its policy: that is told with the queue.
+has it stay a classic one: that is told with the queue. One that was there before its policy is converted (node/conversion/).
 
 The kind is decided before anything is submitted, so nodes of any version carry the declaration out alike.
 """
@@ -19,7 +19,8 @@ from broker.catalog.commands.catalog_commands import DeclareQueue
 from broker.catalog.mirroring import Mirroring, mirroring_of
 from broker.catalog.policy import EffectiveArguments, applying
 from broker.catalog.proposed_queue import kind_of, proposed_queue
-from broker.names import is_reserved
+from broker.errors import PreconditionFailed
+from broker.names import becoming_queue, is_reserved
 from broker.records import Arguments, NodeRecord, PolicyRecord, QueueRecord
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ GROUP_SIZE, DELIVERY_LIMIT = "x-quorum-initial-group-size", "x-delivery-limit"
 _OF_ITS_OWN = (HA_POLICY, HA_NODES, GROUP_SIZE, DELIVERY_LIMIT)
 _WITHOUT_MEANING = frozenset({"x-queue-mode", "x-queue-version", "x-ha-policy-params"})
 NO_LIMIT = -1
+COPIES_DEFAULT = 3
 
 
 class MirroringTold(NamedTuple):
@@ -56,6 +58,23 @@ def as_replicated(catalog: Catalog, wish: DeclareQueue) -> DeclareQueue:
     return _changed(wish, _own_arguments(wanted, list(catalog.nodes.values())))
 
 
+def as_converted(catalog: Catalog, record: QueueRecord) -> DeclareQueue:
+    """The quorum queue that this classic one can become: on as many nodes as its policy says, or three, its home among them.
+    Raises PreconditionFailed when it cannot."""
+    why = f"it is a {record.kind} queue" if record.kind != "classic" else obstacle(catalog, record)
+    wanted = mirroring_of(catalog.effective(record).definition) or _of_argument(record.arguments)
+    own = _own_arguments(wanted or Mirroring("exactly", copies=COPIES_DEFAULT), list(catalog.nodes.values()))
+    home = catalog.nodes.get(record.home)
+    if not why and (home is None or home.kind != "disk" or home.name not in own.get(HA_NODES, [home.name])):
+        why = f"its home '{record.home}' is none of the nodes that it could be on"
+    if why:
+        raise PreconditionFailed(f"{record.label} cannot be converted: {why}")
+    name, arguments = becoming_queue(record.name), {**record.arguments, "x-queue-type": "quorum"}
+    wish = _changed(DeclareQueue(record.vhost, name, arguments=arguments, home=record.home), own)
+    catalog.declared_queue(wish)
+    return wish
+
+
 def told_of(catalog: Catalog, record: QueueRecord, effective: EffectiveArguments) -> MirroringTold | None:
     """None: nobody wants it mirrored."""
     wanted = mirroring_of(effective.definition)
@@ -65,10 +84,7 @@ def told_of(catalog: Catalog, record: QueueRecord, effective: EffectiveArguments
     wanted = wanted or _of_argument(record.arguments)
     if wanted is None:
         return None
-    why = (
-        obstacle(catalog, record)
-        or "it was there before its policy, and stays a classic queue until it is declared anew"
-    )
+    why = obstacle(catalog, record) or "it was there before its policy, and is to be converted"
     return MirroringTold(wanted.mode, False, f"mirroring wanted, not active: {why}")
 
 

@@ -89,6 +89,9 @@ _DESCRIBE: dict[type[Any], Callable[[Any], str]] = {
     commands.DeleteExchange: lambda one: f"delete exchange '{one.name}' in vhost '{one.vhost}'",
     commands.Bind: _bind,
     commands.Unbind: _bind,
+    commands.ConvertQueue: lambda one: (
+        f"queue '{one.name}' in vhost '{one.vhost}' is a quorum queue, number {one.becomes}"
+    ),
     commands.SetQueueMembers: lambda one: (
         f"queue '{one.name}' in vhost '{one.vhost}' has {len(one.members)} members, as of entry {one.formed} of its log"
     ),

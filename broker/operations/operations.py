@@ -9,6 +9,7 @@ from broker.operations.documents import Documents
 from broker.operations.node_facts import NodePort
 from broker.operations.parameters import Parameters
 from broker.operations.policies import Policies
+from broker.operations.queue_conversions import QueueConversions
 from broker.operations.redrives import Redrives
 from broker.operations.resources import Resources
 from broker.operations.rights import Rights
@@ -32,6 +33,7 @@ class Operations:
         self.parameters = Parameters(broker)
         self.resources = Resources(broker)
         self.redrives = Redrives(broker)
+        self.conversions = QueueConversions(broker)
         self.clients = Clients(broker)
         self.stream_admin = StreamAdmin(broker)
         self.stream_users = StreamUsers(broker)

@@ -191,7 +191,7 @@ class Resources:
         """As an AMQP connection of theirs would: an exclusive queue is another connection's."""
         self._vhosts(who, vhost)
         self._check_may_configure(who, "queue", vhost, name)
-        names.check_not_holding(name)
+        names.check_for_clients(name)
         queue = self._broker.queue(vhost, name)
         check_exclusive_access(queue.record, None)
         return delete_queue(self._broker, queue, if_unused=if_unused, if_empty=if_empty, now=now, by=submitter())

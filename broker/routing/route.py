@@ -13,7 +13,7 @@ from typing import Any
 from broker.catalog.catalog import Catalog
 from broker.exchanges.bindings import RoutingFacts
 from broker.exchanges.delayed_exchange import HELD
-from broker.names import DEFAULT_EXCHANGE, holding_queue, is_holding
+from broker.names import DEFAULT_EXCHANGE, holding_queue, is_of_the_broker
 from broker.routing.asked import Asked
 
 
@@ -62,5 +62,5 @@ def route_many(
 
 def _named(queues: dict[str, Any], routing_keys: Sequence[str]) -> list[str]:
     if len(routing_keys) == 1:
-        return [routing_keys[0]] if routing_keys[0] in queues and not is_holding(routing_keys[0]) else []
-    return [key for key in dict.fromkeys(routing_keys) if key in queues and not is_holding(key)]
+        return [routing_keys[0]] if routing_keys[0] in queues and not is_of_the_broker(routing_keys[0]) else []
+    return [key for key in dict.fromkeys(routing_keys) if key in queues and not is_of_the_broker(key)]

@@ -14,6 +14,7 @@ from broker.queues.queue_type import POSITION_UNKNOWN, BackReason, Slice
 
 if TYPE_CHECKING:
     from broker.queues.consumer import Consumer
+    from broker.queues.queue_type import Queue
 
 # Used-up entries at the front are kept until it pays to move the rest.
 COMPACT_AFTER = 512
@@ -86,6 +87,9 @@ class Unacknowledged:
     def _find(self, tag: int) -> int:
         """The last range that begins at or before the tag; before the head when there is none."""
         return bisect_right(self._firsts, tag, lo=self._head) - 1
+
+    def of_queue(self, queue: Queue) -> list[Slice]:
+        return [held.slice() for held in self._ranges[self._head :] if held.piece.queue is queue]
 
     def take_all(self) -> list[Held]:
         taken = self._ranges[self._head :]

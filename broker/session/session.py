@@ -84,7 +84,7 @@ class Session:
         self._shared = SharedLimit()
         self._next_tag = 1
         self._traced = broker.catalog.traced_vhosts
-        self._unacknowledged = Unacknowledged()
+        self.unacknowledged = Unacknowledged()
         self._consumers: dict[str, Consumer] = {}
         self._commits: deque[tuple[Transaction, Completion]] = deque()  # not finished; the first is being carried out
 
@@ -245,7 +245,7 @@ class Session:
         else:
             counters.got += 1
             got.piece.taker = self.actor
-            self._unacknowledged.add(tag, got.piece, None)
+            self.unacknowledged.add(tag, got.piece, None)
         if got.piece.redelivered:
             counters.redelivered += 1
         if self._traced:
@@ -268,7 +268,7 @@ class Session:
             counters.delivered_no_ack += count
         else:
             counters.delivered += count
-            self._unacknowledged.add(first, piece, consumer)
+            self.unacknowledged.add(first, piece, consumer)
         if piece.redelivered:
             counters.redelivered += count
         if self._traced:
@@ -330,23 +330,23 @@ class Session:
         """Return all unacknowledged messages to their queues."""
         if not requeue:
             raise NotSupported("requeue=false")
-        self._give_back(self._unacknowledged.take_all(), Outcome.RELEASED, now, BackReason.RECOVERED)
+        self._give_back(self.unacknowledged.take_all(), Outcome.RELEASED, now, BackReason.RECOVERED)
 
     def put_back(self, now: int) -> None:
         """Return all unacknowledged messages to their places as if nobody had been given them."""
-        self._give_back(self._unacknowledged.take_all(), Outcome.RETURNED, now, BackReason.NEVER_SEEN)
+        self._give_back(self.unacknowledged.take_all(), Outcome.RETURNED, now, BackReason.NEVER_SEEN)
 
     def _settle(self, first: int, last: int, multiple: bool, outcome: Outcome, back: BackReason, now: int) -> None:
         unknown: int | None = None
         if not multiple:
-            held = self._unacknowledged.take_range(first, last)
+            held = self.unacknowledged.take_range(first, last)
             if held is None:  # the range merges several requests: those before the first unknown tag are valid
-                unknown = next(tag for tag in range(first, last + 1) if not self._unacknowledged.holds(tag))
-                held = self._unacknowledged.take_range(first, unknown - 1) if first < unknown else []
+                unknown = next(tag for tag in range(first, last + 1) if not self.unacknowledged.holds(tag))
+                held = self.unacknowledged.take_range(first, unknown - 1) if first < unknown else []
         elif last == 0:
-            held = self._unacknowledged.take_all()
+            held = self.unacknowledged.take_all()
         else:
-            held = self._unacknowledged.take_up_to(last)
+            held = self.unacknowledged.take_up_to(last)
             if held is None:
                 unknown = last
         if held:
@@ -444,7 +444,7 @@ class Session:
     def rollback(self, now: int) -> None:
         """Forget the publishes; what was settled is unacknowledged again."""
         for held, _ in self._transactions.end().settlements:
-            self._unacknowledged.put_back(held)
+            self.unacknowledged.put_back(held)
 
     # the end, and figures
 
@@ -475,7 +475,7 @@ class Session:
             left = self._transactions.end()  # its messages go now: the session may stay for long, being part of a cycle
             for held, _ in left.settlements:
                 self._give_back(held, Outcome.REQUEUED, turns.now, back)
-        self._give_back(self._unacknowledged.take_all(), Outcome.REQUEUED, turns.now, back)
+        self._give_back(self.unacknowledged.take_all(), Outcome.REQUEUED, turns.now, back)
         self.actor.gone(self._left)
         self._on_closed(self)
 
@@ -491,7 +491,7 @@ class Session:
             "consumers": len(self._consumers),
             "prefetch": self._prefetch,
             "global_prefetch": self._shared.limit,
-            "unacknowledged": self._unacknowledged.count,
+            "unacknowledged": self.unacknowledged.count,
             "unconfirmed": self.publisher.unconfirmed,
             "uncommitted": sum(run.count for run, _ in transaction.publishes) if transaction is not None else 0,
             "confirms": self.publisher.confirms,

@@ -224,7 +224,7 @@ class Topology:
         record = self._catalog.queue(self._vhost, name)
         if record is None:
             return Pending.of(0)
-        names.check_not_holding(name)
+        names.check_for_clients(name)
         if not (if_unused or if_empty) and self._broker.find_queue(self._vhost, name) is None:
             # It is declared, and this node is about to open it: no client of this node has put anything into it.
             check_exclusive_access(record, self._owner)
@@ -259,7 +259,7 @@ class Topology:
         """The queue, if this user may take messages from it."""
         name = self.named(name)
         self.check_permission("read", "queue", name)
-        names.check_not_holding(name)
+        names.check_for_clients(name)
         return self.existing(name)
 
     def readable(self, queue: str) -> OpenQueue:

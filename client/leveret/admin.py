@@ -22,6 +22,7 @@ from leveret.records import (
     Permissions,
     Policy,
     QueueChange,
+    QueueConversion,
     QueueGroup,
     QueueStatus,
     RedriveProgress,
@@ -201,6 +202,22 @@ class Admin:
     async def change_node_kind(self, kind: str) -> None:
         """Have the connected node start again as a disk or RAM node."""
         await self._call("ChangeNodeKind", pb.ChangeNodeKindRequest(kind=kind))
+
+    async def convert_queue(self, queue: str, *, dry_run: bool = False, vhost: str | None = None) -> QueueConversion:
+        """Have a classic queue become a quorum queue, while it is used: begins it, and answers how far it is. Raises
+        PreconditionFailed where it has what quorum queues lack. `dry_run`: only tell what would come of it."""
+        request = pb.ConvertQueueRequest(vhost=self._vhost(vhost), queue=queue, dry_run=dry_run)
+        return from_stub(QueueConversion, await self._call("ConvertQueue", request))
+
+    async def queue_conversion(self, queue: str, *, vhost: str | None = None) -> QueueConversion:
+        """How far it is; its state is `quorum` in the end."""
+        request = pb.GetQueueConversionRequest(vhost=self._vhost(vhost), queue=queue)
+        return from_stub(QueueConversion, await self._call("GetQueueConversion", request))
+
+    async def cancel_queue_conversion(self, queue: str, *, vhost: str | None = None) -> None:
+        """The queue stays a classic one, with all it has."""
+        request = pb.CancelQueueConversionRequest(vhost=self._vhost(vhost), queue=queue)
+        await self._call("CancelQueueConversion", request)
 
     async def plan_decommission(self) -> DecommissionPlan:
         """What would happen if the connected node left its cluster for good. Changes nothing."""

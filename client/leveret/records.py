@@ -179,6 +179,19 @@ class RedriveCause:
 
 
 @dataclass(slots=True, frozen=True)
+class QueueConversion:
+    """A classic queue that may be on its way to be a quorum queue. `arguments` are those of the quorum queue, and empty where
+    nothing is converted."""
+
+    vhost: str
+    queue: str
+    state: str  # classic, converting or quorum
+    messages: int  # ready and unacknowledged
+    copied: int  # of them, so far
+    arguments: Mapping[str, Any]
+
+
+@dataclass(slots=True, frozen=True)
 class RedriveProgress:
     """How far a redrive is, or what a dry run found. `causes` come with the last one."""
 

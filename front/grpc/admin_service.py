@@ -15,6 +15,7 @@ from front.grpc import convert, describe
 from front.grpc.call import DEFAULT_VHOST, Context, Front, answers_errors, vhost_asked_for
 from front.grpc.caller import caller, operator
 from front.grpc.cluster_service import ClusterMethods
+from front.grpc.conversions_service import ConversionMethods
 from front.grpc.federation_service import FederationMethods
 from front.grpc.lives_service import LivesMethods
 from front.grpc.log_service import LogMethods, LogPort
@@ -47,6 +48,7 @@ class AdminService(
     MembersMethods,
     LogMethods,
     RedriveMethods,
+    ConversionMethods,
     ShovelMethods,
     FederationMethods,
     LivesMethods,
@@ -63,6 +65,7 @@ class AdminService(
         self.federation = ports.federation
         self.lives = MessageLives(front.broker, ports.lives)
         self.redrives = ports.operations.redrives
+        self.conversions = ports.operations.conversions
         self._operations = ports.operations
 
     # ------------------------------------------------------------------ the node

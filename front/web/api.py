@@ -32,6 +32,7 @@ from front.web.resources.activity_api import ActivityApi
 from front.web.resources.bindings_api import BindingsApi
 from front.web.resources.browsing_api import BrowsingApi
 from front.web.resources.clients_api import ClientsApi
+from front.web.resources.conversions_api import ConversionsApi
 from front.web.resources.decommission_api import DecommissionApi
 from front.web.resources.definitions_api import DefinitionsApi
 from front.web.resources.delayed_api import DelayedApi
@@ -179,6 +180,7 @@ class Api:
             LivesApi(front, MessageLives(self._broker, ports.lives)),
             DelayedApi(front),
             RedriveApi(front, self.everywhere),
+            ConversionsApi(front),
             ActivityApi(front, self.everywhere, ports.log_tail),
             DecommissionApi(front, self.everywhere, ports.cluster),
             GroupsApi(front, self.everywhere, ports.cluster, ports.members),

@@ -15,7 +15,7 @@ from typing import Any
 from broker.catalog.arguments import FEDERATION_KEYS
 from broker.catalog.catalog import Catalog
 from broker.catalog.patterns import matches
-from broker.names import is_holding
+from broker.names import is_of_the_broker
 from broker.records import ExchangeRecord, QueueRecord
 from links.federation.upstream import ALL, UPSTREAM, UPSTREAM_SET, Upstream, read_upstream
 from links.parameter_checks import DefinitionError
@@ -100,7 +100,7 @@ def _may_be_federated(record: ExchangeRecord | QueueRecord) -> bool:
         return False
     if isinstance(record, ExchangeRecord):
         return not record.internal
-    return record.kind != "stream" and not record.exclusive and not is_holding(record.name)
+    return record.kind != "stream" and not record.exclusive and not is_of_the_broker(record.name)
 
 
 def _policy_of(catalog: Catalog, record: ExchangeRecord | QueueRecord) -> tuple[Mapping[str, Any], str]:

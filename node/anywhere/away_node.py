@@ -195,6 +195,10 @@ class AwayNode:
         if not of_queue:
             del self._of_queue[taker.queue]
 
+    def held_of(self, queue: Queue) -> list[Slice]:
+        """What its clients have been given and have not settled, as far as is known here."""
+        return [piece for taker in self._of_queue.get(queue, {}).values() for piece in taker.held.of_queue(queue)]
+
     def forget(self, queue: Queue) -> None:
         """It is deleted."""
         for number in self._of_queue.pop(queue, ()):

@@ -15,7 +15,7 @@ from broker.errors import BrokerError, ResourceExhausted
 from broker.messages.confirms import Receipt
 from broker.messages.message import Run
 from broker.queues.queue_deletion import counted
-from broker.queues.queue_type import Got, Outcome, Queue, QueueStatistics, QueueType
+from broker.queues.queue_type import Got, Outcome, Queue, QueueStatistics, QueueType, Slice
 from node.anywhere import wire as words
 from node.anywhere.away_node import AwayNode, HomeHost, PublishedAway, Subscriber, Taker, messages_of
 from node.anywhere.wire import Op
@@ -56,6 +56,8 @@ class HomeQueues:
         self._told: dict[int, QueueStatistics] = {}  # figures as others know them
         self._told_at = 0
         self._to_tell: list[int] = []
+        self._became: dict[int, _Became] = {}  # queues that lived here, by their ids of old
+        self._passing: dict[int, list[Answer]] = {}  # who asks for them before this node has heard of it
         calls.on_link(self._link)
         calls.on_writable(self._writable)
 
@@ -74,6 +76,30 @@ class HomeQueues:
         self._told.pop(queue_id, None)
         for peer in self._peers.values():
             peer.forget(queue)
+
+    def became(
+        self, queue_id: int, queue: Queue, kind: QueueType, when_said: Callable[[Callable[[], None]], None]
+    ) -> None:
+        """A queue that lived here has become another one: what is still on its way to it is for that one. `when_said` calls
+        when all that was said to that one before is in it."""
+        self._became[queue_id] = _Became(queue, kind, when_said)
+        for answer in self._passing.pop(queue_id, ()):
+            self._answer_passed(queue_id, answer)
+
+    def _passed(self, queue_id: int, answer: Answer) -> None:
+        if queue_id in self._became:
+            self._answer_passed(queue_id, answer)
+        elif queue_id in self.queues or self._may_come(queue_id):  # this node is yet to be told of what it has become
+            self._passing.setdefault(queue_id, []).append(answer)
+        else:
+            answer(words.QUEUE_GONE)
+
+    def _answer_passed(self, queue_id: int, answer: Answer) -> None:
+        self._became[queue_id].when_said(lambda: answer(words.encode_count(0)))
+
+    def held_of(self, queue: Queue) -> list[Slice]:
+        """What other nodes have of a queue that lives here."""
+        return [piece for peer in self._peers.values() for piece in peer.held_of(queue)]
 
     def hold(self, held: bool) -> None:
         """Other nodes publish nothing more, or do so again: too much waits for the disk."""
@@ -185,6 +211,8 @@ class HomeQueues:
                 self._ask(peer, queue_id, answer, lambda queue: self._browse(queue, skip, limit, answer))
             case Op.PURGE:
                 self._ask(peer, words.decode_number(payload), answer, lambda queue: self._purge(peer, queue, answer))
+            case Op.PASSED:
+                self._passed(words.decode_number(payload), answer)
             case Op.USE:
                 self._ask(peer, words.decode_number(payload), answer, lambda queue: self._use(queue, answer))
             case _:
@@ -235,7 +263,10 @@ class HomeQueues:
         here = []
         for queue_id in queue_ids:
             queue = self.queues.get(queue_id)
-            if queue is not None and queue_id not in self._waiting:
+            if queue_id in self._became:
+                became = self._became[queue_id]
+                self._publish([became.queue], run, receipt, became.kind)
+            elif queue is not None and queue_id not in self._waiting:
                 here.append(queue)
             else:
                 self._when_here(peer, queue_id, len(payload), lambda late: self._publish_late(late, run, receipt))
@@ -248,9 +279,9 @@ class HomeQueues:
         elif receipt is not None:
             receipt.accepted()  # what was published to a queue that is gone counts as confirmed
 
-    def _publish(self, queues: list[Queue], run: Run, receipt: Receipt | None) -> None:
+    def _publish(self, queues: list[Queue], run: Run, receipt: Receipt | None, kind: QueueType | None = None) -> None:
         try:
-            self.kind.publish(queues, run, receipt, self.wall_ms())
+            (kind or self.kind).publish(queues, run, receipt, self.wall_ms())
         except ResourceExhausted:
             if receipt is not None:
                 receipt.give_up()
@@ -306,6 +337,15 @@ class HomeQueues:
             lambda _: answer(words.encode_statistics(queue.statistics())),
             lambda error: answer(words.encode_refusal(error)),
         )
+
+
+@dataclass(slots=True, frozen=True)
+class _Became:
+    """What a queue has become."""
+
+    queue: Queue
+    kind: QueueType
+    when_said: Callable[[Callable[[], None]], None]
 
 
 @dataclass(slots=True)

@@ -23,6 +23,8 @@ The node of the clients; what is asked, not told, is followed by what a good ans
     10 stop       number u64: it has no credit any more; what comes until this is heard is returned
     11 browse     queue u64 | skip u32 | limit u32
                   -> messages as in broker/messages/browsed.py
+    12 passed     queue u64 that has become another one, as both know or will
+                  -> nothing, once all that this node has published to it before is in the other one
 
 The home node:
 
@@ -77,6 +79,7 @@ class Op(IntEnum):
     USE = 9
     STOP = 10
     BROWSE = 11
+    PASSED = 12
     DELIVER = 16
     CONFIRM = 17
     ACTIVE = 18

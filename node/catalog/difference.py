@@ -9,6 +9,8 @@ from typing import Any
 from broker import records
 from broker.catalog.commands import catalog_commands as commands
 from broker.catalog.commands.catalog_commands import Command, Record
+from broker.catalog.parts.catalog_conversions import Converted
+from broker.names import is_becoming
 from node.catalog.catalog_store import key_of
 
 Told = tuple[Command, Any]  # a command, and what it would have answered
@@ -18,11 +20,16 @@ def difference(before: Iterable[Record], after: Iterable[Record]) -> Iterator[To
     """Both in the order of `Catalog.records`."""
     old = {key_of(record): record for record in before}
     new = {key_of(record): record for record in after}
+    converted = {one.now.id: one for one in _conversions(old, new)}
+    passed = {one.before.id for one in converted.values()} | converted.keys()
     for key, record in reversed(old.items()):
-        if key not in new or is_another(record, new[key]):
+        if (key not in new or is_another(record, new[key])) and _queue_id(record) not in passed:
             yield _GONE[type(record)](record)
     for key, record in new.items():
-        if key not in old or is_another(record, old[key]):
+        if (one := converted.get(_queue_id(record) or 0)) is not None:
+            yield _converted(one)
+            yield _CHANGED[records.QueueRecord](record)  # its members may be others, too
+        elif key not in old or is_another(record, old[key]):
             yield _HERE[type(record)](record)
         elif record != old[key]:
             yield _CHANGED[type(record)](record)
@@ -33,6 +40,25 @@ def is_another(record: Record, other: Record) -> bool:
     if isinstance(record, records.QueueRecord) and isinstance(other, records.QueueRecord):
         return record.id != other.id
     return isinstance(record, records.ExchangeRecord) and record != other
+
+
+def _conversions(old: dict[bytes, Record], new: dict[bytes, Record]) -> Iterator[Converted]:
+    """Queues that were declared beside others before, and have taken their places."""
+    before = {record.id: record for record in old.values() if isinstance(record, records.QueueRecord)}
+    for key, record in new.items():
+        if not isinstance(record, records.QueueRecord) or is_becoming(record.name) or record.id not in before:
+            continue
+        former = old.get(key)
+        if is_becoming(before[record.id].name) and isinstance(former, records.QueueRecord):
+            yield Converted(former, record)
+
+
+def _queue_id(record: Record) -> int | None:
+    return record.id if isinstance(record, records.QueueRecord) else None
+
+
+def _converted(one: Converted) -> Told:
+    return commands.ConvertQueue(one.now.vhost, one.now.name, one.before.id, one.now.id), one
 
 
 def _declared(record: records.QueueRecord) -> Told:

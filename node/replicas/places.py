@@ -18,9 +18,10 @@ from broker.catalog.mirrored_queues import HA_NODES
 from broker.catalog.policy import applying, effective_arguments
 from broker.catalog.proposed_queue import proposed_queue
 from broker.errors import BrokerError
+from broker.names import is_becoming
 from broker.pending import Pending
 from broker.records import NodeRecord, QueueRecord
-from node.replicas.placement import Candidate, place
+from node.replicas.placement import CLIENT_LOCAL, Candidate, place
 from raft.core.messages import MemberId, NodeId, member_id, node_of
 
 GROUP_SIZE = "x-quorum-initial-group-size"
@@ -78,7 +79,10 @@ class QueuePlaces:
             wanted = effective.initial_cluster_size or sum(node.kind == "disk" for node in nodes.values())
         else:
             wanted = wish.arguments.get(GROUP_SIZE, 0)
-        places = place(self._candidates_for(wish), self._here, wanted, effective.queue_leader_locator)
+        here, locator = self._here, effective.queue_leader_locator
+        if is_becoming(wish.name):  # who copies needs a member beside it
+            here, locator = self._catalog.nodes[wish.home].number, CLIENT_LOCAL
+        places = place(self._candidates_for(wish), here, wanted, locator)
         return tuple(member_id(number, nodes[number].disk_id) for number in places.members)
 
     def _candidates_for(self, wish: DeclareQueue) -> list[Candidate]:

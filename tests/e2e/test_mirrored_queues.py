@@ -134,15 +134,25 @@ def test_so_many_nodes_have_it_as_the_policy_says(cluster: RunningCluster) -> No
     assert [one["node"] for one in group["members"]] == ["n3"]
 
 
-def test_a_policy_may_come_at_any_time_and_a_queue_that_was_there_says_that_it_is_not_mirrored(
+def test_a_policy_may_come_at_any_time_and_a_queue_that_was_there_becomes_mirrored_while_it_is_used(
     cluster: RunningCluster,
 ) -> None:
-    bodies = published(declared(cluster, "later.q"), "later.q")
+    channel = declared(cluster, "later.q")
+    bodies = published(channel, "later.q")
+    consumer, before = channel_to(cluster, 2), []
+    consumer.basic_qos(prefetch_count=1)
+    consumer.basic_consume("later.q", lambda _, method, __, body: before.append((method.redelivered, body)))
+    while not before:
+        consumer.connection.process_data_events(time_limit=WITHIN_S)
     assert put_policy(cluster, "later", "^later\\.", {"ha-mode": "all"}) == 201
-    found = shown(cluster, "later.q")
-    assert (found["type"], found["slave_nodes"]) == ("classic", [])
-    assert found["mirroring"]["notice"].startswith("mirroring wanted, not active: it was there before its policy")
-    assert taken(declared(cluster, "later.q"), "later.q", COUNT) == bodies, "it goes on as it was"
+    until(lambda: shown(cluster, "later.q")["type"] == "quorum")
+    bodies += published(channel, "later.q", 2)
+    consumer.connection.close()
+    assert before == [(False, bodies[0])], "it keeps what it holds, and its subscription"
+    assert shown_with(cluster, "later.q", 2)["mirroring"] == {"mode": "all", "active": True, "notice": ""}
+    assert taken(declared(cluster, "later.q", 3), "later.q", COUNT + 2) == bodies, (
+        "who declares it anew finds it as it was"
+    )
 
 
 def test_a_consumer_that_wants_to_be_told_of_a_new_leader_is_accepted(cluster: RunningCluster) -> None:

@@ -134,6 +134,17 @@ class DeleteQueue:
 
 
 @dataclass(slots=True, frozen=True)
+class ConvertQueue:
+    """The queue becomes the one that was declared for it and has its messages (parts/catalog_conversions.py). Answers both
+    records, as it was and as it is, or None when one of these very queues is no more."""
+
+    vhost: str
+    name: str
+    id: int
+    becomes: int  # id of the other one
+
+
+@dataclass(slots=True, frozen=True)
 class Bind:
     """`owner` is the connection that asks: an exclusive queue is bound by its own connection only."""
 
@@ -292,7 +303,7 @@ Command = (
     | DeleteTopicPermission | DeclareExchange | DeleteExchange | DeclareQueue | DeleteQueue | Bind | Unbind | PutPolicy
     | DeletePolicy | SetParameter | ClearParameter | SetVhostLimits | SetUserLimits | SetQueueMembers | SetClusterId
     | AddNode | PutNode | RemoveNode | NodeStarted | NodeLost | JoinNode
-    | TakeClaim | RenewClaims | ReleaseClaim
+    | TakeClaim | RenewClaims | ReleaseClaim | ConvertQueue
 )  # fmt: skip
 
 # Numbers are for ever: a command that is no longer made keeps its number.
@@ -328,6 +339,7 @@ NUMBERS: dict[int, type[Any]] = {
     29: TakeClaim,
     30: RenewClaims,
     31: ReleaseClaim,
+    32: ConvertQueue,
 }
 _NUMBER_OF = {kind: number for number, kind in NUMBERS.items()}
 

@@ -15,8 +15,7 @@ Little endian:
 
 Nothing depends on time and actor: they are for those who read the log later. Version 3 looks as 2: who reads it knows
 exchanges of the types x-delayed-message and x-federation-upstream, and policies of mirroring, too, and none is declared
-before all nodes do
-(broker/catalog/known_by_all.py).
+before all nodes do (broker/catalog/known_by_all.py). Version 4 looks as 2, too: who reads it knows how a queue is converted.
 Which version is written says node/catalog/entry_versions.py.
 """
 
@@ -30,7 +29,8 @@ from broker.catalog.commands.catalog_commands import Command, UnknownVersion, de
 METADATA_GROUP = 1  # the Raft group whose log it is
 ENTRY_OLDEST = 1
 ENTRY_DELAYS = 3  # with it exchanges delay messages or lead to other clusters, and policies have queues mirrored
-ENTRY_NEWEST = 3
+ENTRY_CONVERSIONS = 4  # with it classic queues become quorum queues
+ENTRY_NEWEST = 4
 
 _ENTRY = Struct("<BIQQQ")
 _WHEN_AND_WHO = Struct("<QI")  # behind it, from version 2 on

@@ -19,7 +19,7 @@ from itertools import chain
 from typing import Any, Protocol
 
 from broker.catalog.catalog import Catalog
-from broker.names import RESERVED_PREFIX, is_holding
+from broker.names import RESERVED_PREFIX, is_of_the_broker
 from broker.records import ExchangeRecord, PolicyRecord, UserRecord, VhostRecord
 
 Json = dict[str, Any]
@@ -154,7 +154,7 @@ def _internal(record: ExchangeRecord) -> Json:
 
 
 def _queues(catalog: Catalog, vhost: str) -> Iterator[Json]:
-    records = [record for record in catalog.queues(vhost) if not record.exclusive and not is_holding(record.name)]
+    records = [record for record in catalog.queues(vhost) if not record.exclusive and not is_of_the_broker(record.name)]
     return (
         {**_fields(record, "name", "durable", "auto_delete", "arguments"), "type": record.kind} for record in records
     )

@@ -9,7 +9,7 @@ from broker.catalog.parts.catalog_limits import check_count
 from broker.catalog.parts.catalog_part import CatalogPart
 from broker.catalog.parts.namespace import Exchange
 from broker.catalog.policy import EffectiveArguments, applying, check_policy, effective_arguments, merged_definition
-from broker.names import check_name
+from broker.names import check_name, final_name
 from broker.records import ExchangeRecord, ParameterRecord, PolicyRecord, QueueRecord
 
 
@@ -36,8 +36,9 @@ class CatalogPolicies(CatalogPart):
         """What holds for this queue now, its policies and arguments together."""
         found = self._effective.get(record.id)
         if found is None:
-            user = applying(self.policies(record.vhost), record.kind, record.name)
-            operator = applying(self.policies(record.vhost, operator=True), record.kind, record.name)
+            name = final_name(record.name)
+            user = applying(self.policies(record.vhost), record.kind, name)
+            operator = applying(self.policies(record.vhost, operator=True), record.kind, name)
             found = self._effective[record.id] = effective_arguments(record, user, operator)
         return found
 

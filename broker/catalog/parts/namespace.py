@@ -68,6 +68,12 @@ class Namespace:
         self.queues[record.name] = record
         self._on_change(record, True)
 
+    def replace_queue(self, record: QueueRecord) -> None:
+        """Another queue takes the place of the one of its name, whose bindings lead to it from now on."""
+        self._on_change(self.queues[record.name], False)
+        self.queues[record.name] = record
+        self._on_change(record, True)
+
     def add_binding(self, record: BindingRecord) -> bool:
         """False when there is one like it."""
         identity = identity_of(record)

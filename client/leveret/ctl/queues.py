@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from leveret.ctl import completion, members, render
+from leveret.ctl import completion, conversion, members, render
 from leveret.ctl.arguments import pairs
 from leveret.ctl.run import options, with_node
 from leveret.message import Message
@@ -189,4 +189,5 @@ def message_line(got: Any) -> str:
     return f"{render.printable(where)}{again}{headers} | {render.words(got.body)}"
 
 
+app.command("convert")(conversion.convert)
 members.add_to(app)

@@ -342,6 +342,52 @@ class RedriveQueueRequest(_message.Message):
     dry_run: bool
     def __init__(self, vhost: _Optional[str] = ..., queue: _Optional[str] = ..., exchange: _Optional[str] = ..., routing_key: _Optional[str] = ..., reason: _Optional[str] = ..., died_in: _Optional[str] = ..., limit: _Optional[int] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
+class ConvertQueueRequest(_message.Message):
+    __slots__ = ("vhost", "queue", "dry_run")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    queue: str
+    dry_run: bool
+    def __init__(self, vhost: _Optional[str] = ..., queue: _Optional[str] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class GetQueueConversionRequest(_message.Message):
+    __slots__ = ("vhost", "queue")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    queue: str
+    def __init__(self, vhost: _Optional[str] = ..., queue: _Optional[str] = ...) -> None: ...
+
+class QueueConversion(_message.Message):
+    __slots__ = ("vhost", "queue", "state", "messages", "copied", "arguments")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    COPIED_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    queue: str
+    state: str
+    messages: int
+    copied: int
+    arguments: _message_pb2.Table
+    def __init__(self, vhost: _Optional[str] = ..., queue: _Optional[str] = ..., state: _Optional[str] = ..., messages: _Optional[int] = ..., copied: _Optional[int] = ..., arguments: _Optional[_Union[_message_pb2.Table, _Mapping]] = ...) -> None: ...
+
+class CancelQueueConversionRequest(_message.Message):
+    __slots__ = ("vhost", "queue")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    queue: str
+    def __init__(self, vhost: _Optional[str] = ..., queue: _Optional[str] = ...) -> None: ...
+
+class CancelQueueConversionResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class RedriveProgress(_message.Message):
     __slots__ = ("state", "error", "ready", "seen", "moved", "causes")
     STATE_FIELD_NUMBER: _ClassVar[int]

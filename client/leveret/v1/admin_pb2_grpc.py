@@ -99,6 +99,21 @@ class AdminStub:
                 request_serializer=leveret_dot_v1_dot_admin__pb2.RedriveQueueRequest.SerializeToString,
                 response_deserializer=leveret_dot_v1_dot_admin__pb2.RedriveProgress.FromString,
                 _registered_method=True)
+        self.ConvertQueue = channel.unary_unary(
+                '/leveret.v1.Admin/ConvertQueue',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.ConvertQueueRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.QueueConversion.FromString,
+                _registered_method=True)
+        self.GetQueueConversion = channel.unary_unary(
+                '/leveret.v1.Admin/GetQueueConversion',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.GetQueueConversionRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.QueueConversion.FromString,
+                _registered_method=True)
+        self.CancelQueueConversion = channel.unary_unary(
+                '/leveret.v1.Admin/CancelQueueConversion',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.CancelQueueConversionRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.CancelQueueConversionResponse.FromString,
+                _registered_method=True)
         self.FindMessageLives = channel.unary_unary(
                 '/leveret.v1.Admin/FindMessageLives',
                 request_serializer=leveret_dot_v1_dot_admin__pb2.FindMessageLivesRequest.SerializeToString,
@@ -407,6 +422,27 @@ class AdminServicer:
     def RedriveQueue(self, request, context):
         """management; read permission on the queue and write permission on the target are needed as well. The redrive ends with its
         call; a dry run is one message.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ConvertQueue(self, request, context):
+        """management, and configure permission on the queue. A classic queue becomes a quorum queue while it is used
+        begins; a dry run changes nothing
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetQueueConversion(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelQueueConversion(self, request, context):
+        """it stays what it was
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -762,6 +798,21 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.RedriveQueue,
                     request_deserializer=leveret_dot_v1_dot_admin__pb2.RedriveQueueRequest.FromString,
                     response_serializer=leveret_dot_v1_dot_admin__pb2.RedriveProgress.SerializeToString,
+            ),
+            'ConvertQueue': grpc.unary_unary_rpc_method_handler(
+                    servicer.ConvertQueue,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.ConvertQueueRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.QueueConversion.SerializeToString,
+            ),
+            'GetQueueConversion': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetQueueConversion,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.GetQueueConversionRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.QueueConversion.SerializeToString,
+            ),
+            'CancelQueueConversion': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelQueueConversion,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.CancelQueueConversionRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.CancelQueueConversionResponse.SerializeToString,
             ),
             'FindMessageLives': grpc.unary_unary_rpc_method_handler(
                     servicer.FindMessageLives,
@@ -1340,6 +1391,87 @@ class Admin:
             '/leveret.v1.Admin/RedriveQueue',
             leveret_dot_v1_dot_admin__pb2.RedriveQueueRequest.SerializeToString,
             leveret_dot_v1_dot_admin__pb2.RedriveProgress.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ConvertQueue(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/ConvertQueue',
+            leveret_dot_v1_dot_admin__pb2.ConvertQueueRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.QueueConversion.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetQueueConversion(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/GetQueueConversion',
+            leveret_dot_v1_dot_admin__pb2.GetQueueConversionRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.QueueConversion.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelQueueConversion(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/CancelQueueConversion',
+            leveret_dot_v1_dot_admin__pb2.CancelQueueConversionRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.CancelQueueConversionResponse.FromString,
             options,
             channel_credentials,
             insecure,

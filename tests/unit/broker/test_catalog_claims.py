@@ -112,7 +112,7 @@ def test_claims_are_in_a_snapshot(catalog: Catalog) -> None:
 
 def test_the_first_claim_waits_until_all_nodes_know_of_claims(catalog: Catalog) -> None:
     behind = ["b"]
-    metadata = KnownByAll(CatalogAtOnce(catalog), catalog, lambda: behind)
+    metadata = KnownByAll(CatalogAtOnce(catalog), catalog, lambda version: behind)
     refused = metadata.submit(TakeClaim(claim("a"))).error
     assert refused is not None
     assert "claims on shovels can be declared once all nodes know of them" in refused.text

@@ -107,7 +107,7 @@ def test_numbers_of_commands_never_change() -> None:
         11: "DeclareQueue", 12: "DeleteQueue", 13: "Bind", 14: "Unbind", 15: "PutPolicy", 16: "DeletePolicy",
         17: "SetParameter", 18: "ClearParameter", 19: "SetVhostLimits", 20: "SetUserLimits",
         21: "SetQueueMembers", 22: "SetClusterId", 23: "AddNode", 24: "PutNode", 25: "RemoveNode", 26: "NodeStarted",
-        27: "NodeLost", 28: "JoinNode", 29: "TakeClaim", 30: "RenewClaims", 31: "ReleaseClaim",
+        27: "NodeLost", 28: "JoinNode", 29: "TakeClaim", 30: "RenewClaims", 31: "ReleaseClaim", 32: "ConvertQueue",
     }  # fmt: skip
 
 

@@ -38,7 +38,7 @@ class Declared:
         self.kept = CatalogAtOnce(self.catalog)
         self.behind: list[str] = []  # nodes that may be of an earlier version
         holding = HoldingMetadata(self.kept, self.catalog, "n1")
-        self.metadata = KnownByAll(holding, self.catalog, lambda: self.behind)
+        self.metadata = KnownByAll(holding, self.catalog, lambda version: self.behind)
         for command in default_commands("hash"):
             self.kept.submit(command)
         self.done(self.later())

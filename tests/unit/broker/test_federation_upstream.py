@@ -73,7 +73,7 @@ def test_how_far_a_message_may_come_has_to_be_said(client: Client, arguments: di
 def test_none_is_declared_while_a_node_may_not_know_the_type() -> None:
     """It could not go on with what the catalog says then."""
     world, behind = World(), ["n3"]
-    metadata = KnownByAll(world.metadata, world.catalog, lambda: behind)
+    metadata = KnownByAll(world.metadata, world.catalog, lambda version: behind)
     command = DeclareExchange(ExchangeRecord("/", "up", "x-federation-upstream", arguments=ARGUMENTS))
     refused = metadata.submit(command).error
     assert refused is not None and "it is not known that n3 do" in refused.text

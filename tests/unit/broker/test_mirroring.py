@@ -19,9 +19,7 @@ from tests.unit.broker.catalog_at_once import CatalogAtOnce
 from tests.unit.broker.test_definitions import reader
 
 ALL = {"ha-mode": "all"}
-BEFORE = (
-    "mirroring wanted, not active: it was there before its policy, and stays a classic queue until it is declared anew"
-)
+BEFORE = "mirroring wanted, not active: it was there before its policy, and is to be converted"
 
 
 class Mirrored:
@@ -178,7 +176,7 @@ def test_a_policy_that_means_nothing_is_refused_with_what_is_wrong(definition: d
 
 def test_such_a_policy_is_set_once_all_nodes_know_it() -> None:
     catalog, behind = Mirrored().catalog, ["n3"]
-    metadata = KnownByAll(CatalogAtOnce(catalog), catalog, lambda: behind)
+    metadata = KnownByAll(CatalogAtOnce(catalog), catalog, lambda version: behind)
     policy = commands.PutPolicy(PolicyRecord("/", "ha", "", "all", 0, ALL))
     error = metadata.submit(policy).error
     assert error is not None and "not known that n3 do" in error.text

@@ -168,6 +168,7 @@ PATHS: dict[Right, tuple[str, ...]] = {
         "GET /api/leveret/exchanges/{vhost}/{exchange}/delayed",
         "DELETE /api/leveret/exchanges/{vhost}/{exchange}/delayed/{message}",
         "POST /api/leveret/queues/{vhost}/{queue}/redrive",
+        "GET POST DELETE /api/leveret/queues/{vhost}/{queue}/conversion",
         "GET /api/leveret/queues/{vhost}/{queue}/group",
     ),
     Right.VHOST_POLICYMAKER: (

@@ -1,0 +1,277 @@
+"""One classic queue of this node on its way to be a quorum queue. A core: it is told what time it is, and acts through ports.
+
+    FOUNDING   the quorum queue has no leader yet, or its group is not of the version that this needs
+    COPYING    the classic queue works; what it has is copied run by run, and copies of what has gone are let go
+    FENCED     everything was copied for a moment: nothing comes in or goes out until the rest has copies on a majority
+    SEALED     the copies are as the queue: what was handed out is marked, the rest is as if it had never been
+    SWAPPING   one command of the catalog is to put the quorum queue in the classic one's place
+    OVER       it is there, or the classic queue stays what it was
+
+Up to SWAPPING it can be cut short at any moment: the quorum queue is deleted, and the classic queue goes on with all it has.
+Who does not know what became of the command waits behind the fence for the deletion, which the catalog carries out behind
+it. Copies are held by a consumer of the quorum queue that nobody reads (quorum/held_copies.py), so the one does nothing while
+the other lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from enum import IntEnum
+from typing import Any
+
+from broker.catalog.commands.catalog_commands import Command, ConvertQueue, DeleteQueue
+from broker.messages.confirms import Receipt
+from broker.pending import Pending, ignore
+from broker.queues.queue_type import Outcome, Queue, Slice
+from broker.queues.waiting_publishes import OnPublish
+from classic.copying import CopiedPart, as_published, ready_parts
+from classic.fence import Fence
+from classic.queue import ClassicQueue
+from classic.run_backing import ContentLost, ContentOutOfReach
+from native.sequence_set import Range
+from node.conversion.copied import Copied
+from quorum.fifo.versions import UNSEEN_IN_PLACE
+from quorum.held_copies import HeldCopies
+
+STEP_BYTES = 512 << 10  # copied in one go: some milliseconds
+WINDOW_BYTES = 4 << 20  # copied and not on a majority yet
+PAUSE_MAX_MS = 900  # behind the fence, before it is opened again to try later
+SEALED_MAX_MS = 10_000  # behind which a group without a leader is given up
+TRY_AGAIN_MS = 1_000
+
+
+class Phase(IntEnum):
+    FOUNDING = 0
+    COPYING = 1
+    FENCED = 2
+    SEALED = 3
+    SWAPPING = 4
+    OVER = 5
+
+
+class Conversion:
+    """See the module. `held_by_clients`: what is out of a queue, as sessions and other nodes have it; `publish`: to the classic
+    queue; `insist` submits a command and waits for a majority."""
+
+    def __init__(
+        self,
+        source: ClassicQueue,
+        copies: HeldCopies,
+        *,
+        held_by_clients: Callable[[Queue], Iterable[Slice]],
+        publish: OnPublish,
+        insist: Callable[[Command], Pending[Any]],
+        soon: Callable[[], None],
+        wall_ms: Callable[[], int],
+    ) -> None:
+        self.source = source
+        self.copies = copies
+        self.phase = Phase.FOUNDING
+        self.fenced_ms = 0  # how long the last fence stood
+        self._copied = Copied()
+        self._held_by_clients = held_by_clients
+        self._publish = publish
+        self._insist = insist
+        self._soon = soon
+        self._wall_ms = wall_ms
+        self._waiting_bytes = 0
+        self._fence_at = 0  # not before
+        self._fenced_at = 0
+        copies.begin(self._begun)
+
+    @property
+    def copied_count(self) -> int:
+        return self._copied.held.count
+
+    def advance(self) -> None:
+        """Called now and then, and when there is something to do."""
+        now = self._wall_ms()
+        try:
+            match self.phase:
+                case Phase.FOUNDING:
+                    self._look_at_group()
+                case Phase.COPYING:
+                    self._copy(now)
+                case Phase.FENCED:
+                    self._copy_rest(now)
+                case Phase.SEALED if now >= self._fenced_at + SEALED_MAX_MS:
+                    self.give_up()
+        except ContentOutOfReach:
+            self._open_fence(now)  # no file can be opened now; the next tick tries again
+
+    def _begun(self, _: Any) -> None:
+        self._soon()
+
+    def _look_at_group(self) -> None:
+        member = self.copies.queue.member
+        if member is not None and member.machine.version >= UNSEEN_IN_PLACE and self.copies.are_as_expected:
+            self.phase = Phase.COPYING
+            self._soon()
+
+    # copying
+
+    def _copy(self, now: int) -> None:
+        self._let_go()
+        if self._copy_some(now):
+            if now >= self._fence_at:
+                self._fence(now)
+        elif self._waiting_bytes < WINDOW_BYTES:
+            self._soon()
+
+    def _let_go(self) -> None:
+        """Of copies whose messages have left."""
+        for copy_id, count in self._copied.let_go(self.source.alive_in):
+            self.copies.settle(copy_id, count, Outcome.ACKNOWLEDGED)
+        self.copies.flush()
+
+    def _copy_some(self, now: int) -> bool:
+        """What is ready; whether that was all."""
+        budget = min(STEP_BYTES, WINDOW_BYTES - self._waiting_bytes)
+        for part in self._uncopied():
+            if budget <= 0:
+                return False
+            budget -= self._copy_part(part, now)
+        return True
+
+    def _uncopied(self) -> Iterator[CopiedPart]:
+        missing = self._copied.missing(self.source.levels[0].ready.ranges())
+        if not missing:
+            return
+        end = missing[-1][1]
+        for part in ready_parts(self.source, missing[0][0]):
+            if part.first >= end:
+                return
+            for first, stop in self._copied.missing([(part.first, part.end)]):
+                yield CopiedPart(part.run, first, stop)
+
+    def _copy_part(self, part: CopiedPart, now: int) -> int:
+        """How many bytes that were."""
+        try:
+            run = as_published(self.source, part, now)
+        except ContentLost:
+            return 0  # it has been reported, and goes when it comes to the head
+        self._waiting_bytes += len(run.content)
+        copy_id = self.copies.add(run, Receipt(_Copy(self, len(run.content)), 0, run.count - 1, 1))
+        self._copied.add(part.first, run.count, copy_id)
+        return len(run.content)
+
+    def copy_answered(self, size: int, taken: bool) -> None:
+        self._waiting_bytes -= size
+        if not taken:
+            self.give_up()
+        elif self.phase is not Phase.OVER:
+            self._soon()
+
+    # behind the fence
+
+    def _fence(self, now: int) -> None:
+        self.source.fence = Fence()
+        self.phase = Phase.FENCED
+        self._fenced_at = now
+        self._copy_rest(now)
+
+    def _copy_rest(self, now: int) -> None:
+        """Also what clients hold and nobody has copied before it was handed out to them."""
+        rest_is_there = self._copy_some(now) and self._copy_what_is_out(now) and not self._waiting_bytes
+        if rest_is_there and self.copies.are_as_expected:
+            self._seal()
+        elif now >= self._fenced_at + PAUSE_MAX_MS:
+            self._open_fence(now)
+
+    def _copy_what_is_out(self, now: int) -> bool:
+        """Whether all of it has copies."""
+        source = self.source
+        if source.is_settling:
+            return False
+        if self._copied.missing(source.out.ranges()):
+            for piece in self._held_by_clients(source):
+                whole = (piece.sequence, piece.sequence + piece.count)
+                for first, end in self._copied.missing([whole]):
+                    self._copy_part(CopiedPart(piece.handle, first, end), now)
+        return not self._copied.missing(source.out.ranges())
+
+    def _open_fence(self, now: int) -> None:
+        """The queue goes on, and so does copying."""
+        if self.phase is Phase.FENCED:
+            self.phase = Phase.COPYING
+            self._fence_at = now + TRY_AGAIN_MS
+            self._unfence(now)
+
+    def _unfence(self, now: int) -> None:
+        self.fenced_ms = now - self._fenced_at
+        self.source.unfence(self._publish, now)
+
+    def _seal(self) -> None:
+        source = self.source
+        assert source.fence is not None, "a queue is sealed without a fence"
+        source.fence.sealed = True
+        self.phase = Phase.SEALED
+        self.copies.close()
+        self._let_go()
+        for first, end in self._seen_by_clients():
+            for copy_id, count in self._copied.ids_of(first, end):
+                self.copies.settle(copy_id, count, Outcome.RELEASED)
+        self.copies.end(self._sealed)
+
+    def _seen_by_clients(self) -> list[Range]:
+        """What comes with the mark that it has been delivered before."""
+        held = self._copied.held
+        marked = [one for first, end in self.source.redelivered.ranges() for one in held.intersect(first, end)]
+        return sorted(marked + self.source.out.ranges())
+
+    def _sealed(self, _: Any) -> None:
+        if self.phase is not Phase.SEALED:
+            return
+        if self.copies.queue.ready_count > self.copied_count:
+            self.give_up()  # copies that were let go have come back: this node was taken for dead meanwhile
+            return
+        self.phase = Phase.SWAPPING
+        before, now = self.source.record, self.copies.queue.record
+        swap = ConvertQueue(before.vhost, before.name, before.id, now.id)
+        self._insist(swap).then(self._swapped, lambda error: self.give_up())
+
+    def _swapped(self, result: Any) -> None:
+        if result is None:  # somebody has deleted one of the two
+            self.give_up()
+
+    # the end
+
+    def converted(self, publish: OnPublish) -> None:
+        """The quorum queue has the place of the other one. `publish`: to it."""
+        self.phase = Phase.OVER
+        fence = self.source.fence
+        if fence is not None:
+            self.fenced_ms = self._wall_ms() - self._fenced_at
+            fence.open(self.copies.queue, publish)
+
+    def give_up(self) -> None:
+        """The classic queue stays what it is."""
+        if self.phase is Phase.OVER:
+            return
+        if self.phase is not Phase.SWAPPING:
+            self._unfence(self._wall_ms())
+        self.phase = Phase.OVER
+        becoming = self.copies.queue.record
+        delete = DeleteQueue(becoming.vhost, becoming.name, becoming.id)
+        self._insist(delete).then(lambda _: self.stays(), ignore)
+
+    def stays(self) -> None:
+        """The quorum queue is deleted, so nothing takes the classic queue's place any more."""
+        self.phase = Phase.OVER
+        self._unfence(self._wall_ms())
+
+
+class _Copy:
+    """Tells of one that is on a majority. Fulfils AnswersTo."""
+
+    __slots__ = ("_conversion", "_size")
+
+    def __init__(self, conversion: Conversion, size: int) -> None:
+        self._conversion = conversion
+        self._size = size
+
+    def answered(self, receipt: Receipt) -> None:
+        self._conversion.copy_answered(self._size, receipt.taken)
+
+    def given_up(self, receipt: Receipt) -> None:
+        self._conversion.copy_answered(self._size, False)

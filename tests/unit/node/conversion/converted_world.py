@@ -1,0 +1,229 @@
+"""A simulated cluster of three nodes with one classic queue, on node 1, that is converted while clients of all nodes use it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from broker.catalog.commands.catalog_commands import DeclareQueue
+from broker.catalog.mirrored_queues import as_converted
+from broker.messages.message import Run
+from broker.pending import ignore
+from broker.queues.consumer import Consumer
+from broker.queues.queue_type import Slice
+from native.content import encode
+from node.conversion.conversion import Conversion
+from quorum.fifo.commands import ConsumerKey
+from tests.sim.brokers.channel import Channel, Given
+from tests.sim.brokers.ledger import Ledger
+from tests.sim.brokers.plan import BrokerShape
+from tests.sim.brokers.process import BrokerProcess
+from tests.sim.brokers.world import BrokerWorld
+from tests.sim.plan import Plan
+from tests.sim.references import Reference
+
+QUEUE = "old"
+PREFETCH = 50
+AGAIN_S = 0.3
+
+
+class PlainChannel(Channel):
+    """Of a queue whose life nobody else judges."""
+
+    def deliver(self, consumer: Consumer, first_tag: int, piece: Slice, content: bytes) -> None:
+        self._tell(self.owner.delivered, self, self._given(first_tag, piece, content))
+
+
+class Client:
+    """On one node; it comes again when its connection is lost. Fulfils Owner of tests/sim/brokers/channel.py."""
+
+    def __init__(self, world: ConvertedWorld, node: int) -> None:
+        self.world = world
+        self.node = node
+        self.channel: Channel | None = None
+        self.connect()
+
+    def connect(self) -> None:
+        site = self.world.sim.sites[self.node]
+        if site.serves_clients:
+            self.channel = PlainChannel(self.world.sim, self, site, f"{type(self).__name__} {self.node}")
+        else:
+            self.world.sim.loop.call_later(AGAIN_S, self.connect)
+
+    def opened(self, channel: Channel) -> None: ...
+
+    def confirmed(self, channel: Channel, first: int, last: int, multiple: bool, ok: bool) -> None: ...
+
+    def returned(self, channel: Channel, bodies: list[bytes]) -> None: ...
+
+    def delivered(self, channel: Channel, deliveries: list[Given]) -> None: ...
+
+    def cancelled(self, channel: Channel, tag: str) -> None:
+        channel.lose("its consumer was cancelled")
+
+    def lost(self, channel: Channel, why: str) -> None:
+        self.channel = None
+        self.world.sim.loop.call_later(AGAIN_S, self.connect)
+
+
+class Publisher(Client):
+    """Numbers its messages. What is refused or not answered it does not publish again."""
+
+    def __init__(self, world: ConvertedWorld, node: int) -> None:
+        self.published = 0
+        self._open: dict[int, bytes] = {}
+        self._next = 1
+        super().__init__(world, node)
+
+    def opened(self, channel: Channel) -> None:
+        self._open, self._next = {}, 1
+        channel.say(lambda: channel.session.publisher.select_confirms())
+        self._publish(channel)
+
+    def _publish(self, channel: Channel) -> None:
+        if channel is not self.channel or channel.is_lost or self.world.at_rest:
+            return
+        body = b"%d:%06d:" % (self.node, self.published)
+        self.published += 1
+        self._open[self._next] = body
+        self._next += 1
+        run = Run("", QUEUE, encode(b"\0\0", body), 1, len(body), persistent=True)
+        channel.say(lambda: channel.session.publisher.publish(run, channel.now))
+        self.world.sim.loop.call_later(0.01, self._publish, channel)
+
+    def confirmed(self, channel: Channel, first: int, last: int, multiple: bool, ok: bool) -> None:
+        for tag in [tag for tag in self._open if tag <= last and (multiple or tag >= first)]:
+            body = self._open.pop(tag)
+            if ok:
+                self.world.confirmed[body] = True
+
+
+class Taker(Client):
+    """Consumes, and acknowledges what it was given a moment later."""
+
+    def opened(self, channel: Channel) -> None:
+        session = channel.session
+
+        def consume() -> None:
+            session.set_prefetch(PREFETCH, False)
+            session.consume(
+                QUEUE, "t", no_ack=False, exclusive=False, no_local=False, arguments={}, now=channel.now
+            ).then(ignore, lambda error: channel.lose(error.text))
+
+        channel.say(consume)
+
+    def delivered(self, channel: Channel, deliveries: list[Given]) -> None:
+        for given in deliveries:
+            self.world.seen(self.node, given)
+            self.world.sim.loop.call_later(self.world.hold_s, self._acknowledge, channel, given.tag)
+
+    def _acknowledge(self, channel: Channel, tag: int) -> None:
+        channel.say(lambda: channel.session.acknowledge(tag, tag, False, channel.now))
+
+
+class _Everybody(dict[ConsumerKey, bool]):
+    def __contains__(self, key: object) -> bool:
+        return True
+
+
+class _World(BrokerWorld):
+    def reference_of(self, group: int) -> Reference:
+        """Of what clients acknowledge it is not told here; and copies of what was out come behind others, with the mark."""
+        reference = super().reference_of(group)
+        if isinstance(reference, Ledger):
+            reference.asked.unwatched = _Everybody()
+            reference._handed_out = lambda known: None  # type: ignore[method-assign]
+        return reference
+
+
+class ConvertedWorld:
+    """See the module."""
+
+    def __init__(self, seed: int, backlog: int, hold_s: float = 0.05) -> None:
+        shape = BrokerShape(seconds=60.0, groups=0, queues="plain", publishers=0, takers=0)
+        sim = _World(Plan(seed, shape, (), (), "brokers"))
+        self.sim = sim
+        self.hold_s = hold_s
+        self.at_rest = False
+        self.confirmed: dict[bytes, bool] = {}
+        self.given: dict[bytes, int] = {}
+        self.pauses: list[float] = []
+        self._last: dict[tuple[int, bytes], bytes] = {}
+        sim.form()
+        self.do(lambda process: process.broker.submit(DeclareQueue("/", QUEUE, "classic", home="n1"), 0))
+        self.until(lambda: all(map(self.knows, sim.sites)))
+        self.fill(backlog)
+        self.publishers = [Publisher(self, node) for node in sim.sites]
+        self.takers = [Taker(self, node) for node in (1, 2)]
+
+    def do(self, what: Callable[[BrokerProcess], object], node: int = 1) -> None:
+        site = self.sim.sites[node]
+        assert site.process is not None, f"node {node} is down"
+        site.run(site.life, partial(what, site.process), ())
+
+    def fill(self, count: int) -> None:
+        """With what has been there for long."""
+
+        def publish(process: BrokerProcess) -> None:
+            found = process.broker.find_queue("/", QUEUE)
+            assert found is not None
+            for at in range(0, count, 50):
+                bodies = [b"0:%06d:" % number for number in range(at, min(count, at + 50))]
+                self.confirmed |= dict.fromkeys(bodies, True)
+                content = b"".join(encode(b"\0\0", body) for body in bodies)
+                run = Run("", QUEUE, content, len(bodies), sum(map(len, bodies)), persistent=True)
+                found.kind.publish([found.queue], run, None, 0)
+
+        self.do(publish)
+        self.sim.loop.run_for(0.2)
+
+    def convert(self) -> None:
+        def begin(process: BrokerProcess) -> None:
+            record = process.broker.catalog.queue("/", QUEUE)
+            assert record is not None
+            process.broker.submit(as_converted(process.broker.catalog, record), 0).then(ignore, ignore)
+
+        self.do(begin)
+
+    @property
+    def conversion(self) -> Conversion | None:
+        process = self.sim.sites[1].process
+        return next(iter(process.kernel.conversions.running.values()), None) if process is not None else None
+
+    def knows(self, node: int) -> bool:
+        process = self.sim.sites[node].process
+        return process is not None and process.broker.find_queue("/", QUEUE) is not None
+
+    def kind_on(self, node: int) -> str:
+        """As clients of this node find it."""
+        process = self.sim.sites[node].process
+        found = process.broker.find_queue("/", QUEUE) if process is not None else None
+        return found.queue.record.kind if found is not None else ""
+
+    def until(self, holds: Callable[[], object], within_s: float = 40.0, step_s: float = 0.002) -> None:
+        end = self.sim.loop.time() + within_s
+        while not holds():
+            assert self.sim.loop.time() < end, f"not within {within_s:g} s"
+            self.sim.loop.run_for(step_s)
+
+    def kill(self, node: int, down_s: float = 0.5) -> None:
+        site = self.sim.sites[node]
+        site.end(power=False)
+        self.sim.start_later(site, down_s)
+
+    def seen(self, node: int, given: Given) -> None:
+        body, publisher = given.body, given.body[:1]
+        assert given.redelivered or body not in self.given, f"{body!r} comes again, and its client is not told"
+        self.given[body] = self.given.get(body, 0) + 1
+        last = self._last.get((node, publisher), b"")
+        if not given.redelivered:
+            assert body > last, f"{body!r} comes behind {last!r}"
+            self._last[node, publisher] = body
+
+    def judge(self) -> None:
+        """Everybody comes to rest; then what was confirmed has been given to somebody."""
+        self.at_rest = True
+        self.until(lambda: not self.lost(), within_s=60.0, step_s=0.1)
+
+    def lost(self) -> list[bytes]:
+        return [body for body in self.confirmed if body not in self.given]
