@@ -44,7 +44,8 @@ def filled(cluster: RunningCluster, name: str) -> list[bytes]:
 
 
 def conversion(cluster: RunningCluster, node: int, method: str, name: str, **body: Any) -> tuple[int, Any]:
-    return ask(cluster, node, method, f"leveret/queues/%2F/{name}/conversion", body or None)
+    status, told, _ = ask(cluster, node, method, f"leveret/queues/%2F/{name}/conversion", body or None)
+    return status, told
 
 
 def begins(cluster: RunningCluster, node: int, name: str) -> bool:
