@@ -143,8 +143,12 @@ class Session:
 
     def _consumes_later(self, consumer: Consumer, consuming: Pending[None]) -> Pending[str]:
         answer: Pending[str] = Pending()
+        asked = consumer.queue
 
         def refused(error: BrokerError) -> None:
+            if consumer.queue is not asked:  # it has become another one meanwhile, which has the consumer
+                answer.resolve(consumer.tag)
+                return
             if self._consumers.get(consumer.tag) is consumer:
                 del self._consumers[consumer.tag]
                 self._shared.leave(consumer)

@@ -306,9 +306,11 @@ class HomeQueues:
                 answer(words.NOTHING_GOT)
                 return
             piece = one.piece
-            if not peer.alive:
-                queue.settle(piece, Outcome.RETURNED, self.wall_ms())
-                self.host.wake(queue)
+            if not peer.alive or piece.queue is not queue:  # or it has become another one, of which that node is to ask
+                piece.queue.settle(piece, Outcome.RETURNED, self.wall_ms())
+                self.host.wake(piece.queue)
+                if peer.alive:
+                    answer(words.NOTHING_GOT)
                 return
             peer.add(Taker(number, queue, piece))
             content = messages_of(one.content, piece)

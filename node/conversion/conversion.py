@@ -74,6 +74,7 @@ class Conversion:
         self._insist = insist
         self._soon = soon
         self._wall_ms = wall_ms
+        self._goes_on = False  # soon
         self._waiting_bytes = 0
         self._fence_at = 0  # not before
         self._fenced_at = 0
@@ -83,9 +84,15 @@ class Conversion:
     def copied_count(self) -> int:
         return self._copied.held.count
 
+    def _go_on(self) -> None:
+        if not self._goes_on:
+            self._goes_on = True
+            self._soon()
+
     def advance(self) -> None:
         """Called now and then, and when there is something to do."""
         now = self._wall_ms()
+        self._goes_on = False
         try:
             match self.phase:
                 case Phase.FOUNDING:
@@ -100,13 +107,13 @@ class Conversion:
             self._open_fence(now)  # no file can be opened now; the next tick tries again
 
     def _begun(self, _: Any) -> None:
-        self._soon()
+        self._go_on()
 
     def _look_at_group(self) -> None:
         member = self.copies.queue.member
         if member is not None and member.machine.version >= UNSEEN_IN_PLACE and self.copies.are_as_expected:
             self.phase = Phase.COPYING
-            self._soon()
+            self._go_on()
 
     # copying
 
@@ -115,8 +122,8 @@ class Conversion:
         if self._copy_some(now):
             if now >= self._fence_at:
                 self._fence(now)
-        elif self._waiting_bytes < WINDOW_BYTES:
-            self._soon()
+        elif self._waiting_bytes <= WINDOW_BYTES // 2:
+            self._go_on()
 
     def _let_go(self) -> None:
         """Of copies whose messages have left."""
@@ -134,11 +141,17 @@ class Conversion:
         return True
 
     def _uncopied(self) -> Iterator[CopiedPart]:
-        missing = self._copied.missing(self.source.levels[0].ready.ranges())
-        if not missing:
-            return
-        end = missing[-1][1]
-        for part in ready_parts(self.source, missing[0][0]):
+        missing = self._missing()
+        if missing:
+            yield from self._uncopied_from(missing[0][0], missing[-1][1])
+        if self._missing():  # the rest of a run whose beginning was copied, and that the index has
+            yield from self._uncopied_from(0, missing[-1][1])
+
+    def _missing(self) -> list[Range]:
+        return self._copied.missing(self.source.levels[0].ready.ranges())
+
+    def _uncopied_from(self, start: int, end: int) -> Iterator[CopiedPart]:
+        for part in ready_parts(self.source, start):
             if part.first >= end:
                 return
             for first, stop in self._copied.missing([(part.first, part.end)]):
@@ -149,7 +162,8 @@ class Conversion:
         try:
             run = as_published(self.source, part, now)
         except ContentLost:
-            return 0  # it has been reported, and goes when it comes to the head
+            self._copied.lost.add(part.first, part.end)  # it has been reported, and goes when it comes to the head
+            return 0
         self._waiting_bytes += len(run.content)
         copy_id = self.copies.add(run, Receipt(_Copy(self, len(run.content)), 0, run.count - 1, 1))
         self._copied.add(part.first, run.count, copy_id)
@@ -159,8 +173,8 @@ class Conversion:
         self._waiting_bytes -= size
         if not taken:
             self.give_up()
-        elif self.phase is not Phase.OVER:
-            self._soon()
+        elif self.phase is Phase.FENCED or self._waiting_bytes <= WINDOW_BYTES // 2:
+            self._go_on()
 
     # behind the fence
 
@@ -173,6 +187,7 @@ class Conversion:
     def _copy_rest(self, now: int) -> None:
         """Also what clients hold and nobody has copied before it was handed out to them."""
         rest_is_there = self._copy_some(now) and self._copy_what_is_out(now) and not self._waiting_bytes
+        rest_is_there = rest_is_there and not self._missing()
         if rest_is_there and self.copies.are_as_expected:
             self._seal()
         elif now >= self._fenced_at + PAUSE_MAX_MS:

@@ -17,6 +17,7 @@ class Copied:
 
     def __init__(self) -> None:
         self.held = SequenceSet()  # sequences whose copies are held, and have not been let go
+        self.lost = SequenceSet()  # sequences of what cannot be read, and so gets no copy
         self._firsts: list[int] = []  # sequence at which each row begins, ascending
         self._rows: list[tuple[int, int]] = []  # how many, and the id of the first
 
@@ -34,7 +35,7 @@ class Copied:
         self._rows.insert(at, (count, copy_id))
 
     def missing(self, ranges: Iterable[Range]) -> list[Range]:
-        """What of these has no copy."""
+        """What of these has no copy, and can have one."""
         found: list[Range] = []
         for first, end in ranges:
             at = first
@@ -44,7 +45,9 @@ class Copied:
                 at = stop
             if at < end:
                 found.append((at, end))
-        return found
+        if not self.lost:
+            return found
+        return [one for first, end in found for one in _without(first, end, self.lost.intersect(first, end))]
 
     def let_go(self, alive_in: Callable[[int, int], Iterable[Range]]) -> list[Range]:
         """Copies of messages that live no more: ids and counts. They are not held any more."""

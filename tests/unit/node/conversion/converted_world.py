@@ -7,10 +7,12 @@ from functools import partial
 
 from broker.catalog.commands.catalog_commands import DeclareQueue
 from broker.catalog.mirrored_queues import as_converted
+from broker.errors import BrokerError
 from broker.messages.message import Run
-from broker.pending import ignore
+from broker.pending import Pending, ignore
 from broker.queues.consumer import Consumer
 from broker.queues.queue_type import Slice
+from broker.session.session import GotMessage
 from native.content import encode
 from node.conversion.conversion import Conversion
 from quorum.fifo.commands import ConsumerKey
@@ -136,6 +138,56 @@ class _World(BrokerWorld):
         return reference
 
 
+class Comer(Client):
+    """Comes and goes as a consumer, and gets one message in between, all the time."""
+
+    def __init__(self, world: ConvertedWorld, node: int) -> None:
+        self.came = self.got = 0
+        self.troubles: list[str] = []
+        super().__init__(world, node)
+
+    def opened(self, channel: Channel) -> None:
+        self._come(channel)
+
+    def _come(self, channel: Channel) -> None:
+        if channel.is_lost or self.world.at_rest:
+            return
+        self.came += 1
+        session, tag = channel.session, f"c{self.came}"
+
+        def consume(now: int) -> Pending[str]:
+            session.set_prefetch(1, False)
+            return session.consume(QUEUE, tag, no_ack=False, exclusive=False, no_local=False, arguments={}, now=now)
+
+        def refused(error: BrokerError) -> None:
+            self.troubles.append(error.text)
+
+        channel.ask(lambda _, now: consume(now), lambda _: self._get(channel, tag), refused)
+
+    def _get(self, channel: Channel, tag: str) -> None:
+        channel.say(lambda: channel.session.cancel(tag, channel.now))
+        channel.ask(
+            lambda session, now: session.get(QUEUE, False, now), lambda got: self._got(channel, got), self._failed
+        )
+
+    def _got(self, channel: Channel, got: GotMessage | None) -> None:
+        if got is not None:
+            self.delivered(channel, [channel.given(got)])
+        self.world.sim.loop.call_later(0.004, self._come, channel)
+
+    def _failed(self, error: BrokerError) -> None:
+        self.troubles.append(error.text)
+
+    def delivered(self, channel: Channel, deliveries: list[Given]) -> None:
+        for given in deliveries:
+            self.got += 1
+            self.world.given[given.body] = self.world.given.get(given.body, 0) + 1
+            channel.say(lambda tag=given.tag: channel.session.acknowledge(tag, tag, False, channel.now))  # type: ignore[misc]
+
+    def lost(self, channel: Channel, why: str) -> None:
+        self.troubles.append(why)
+
+
 class ConvertedWorld:
     """See the module."""
 
@@ -145,6 +197,7 @@ class ConvertedWorld:
         self.sim = sim
         self.hold_s = hold_s
         self.at_rest = False
+        self.consumers_come_and_go = False  # what is under way to one that has gone comes back behind others
         self.confirmed: dict[bytes, bool] = {}
         self.given: dict[bytes, int] = {}
         self.pauses: list[float] = []
@@ -216,7 +269,7 @@ class ConvertedWorld:
         assert given.redelivered or body not in self.given, f"{body!r} comes again, and its client is not told"
         self.given[body] = self.given.get(body, 0) + 1
         last = self._last.get((node, publisher), b"")
-        if not given.redelivered:
+        if not given.redelivered and not self.consumers_come_and_go:
             assert body > last, f"{body!r} comes behind {last!r}"
             self._last[node, publisher] = body
 

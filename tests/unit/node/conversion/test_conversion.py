@@ -7,7 +7,7 @@ import pytest
 
 from broker.catalog.commands.catalog_commands import DeleteQueue
 from node.conversion.conversion import PAUSE_MAX_MS, Phase
-from tests.unit.node.conversion.converted_world import QUEUE, ConvertedWorld
+from tests.unit.node.conversion.converted_world import QUEUE, Comer, ConvertedWorld
 
 BACKLOG = 1_000
 
@@ -50,6 +50,19 @@ def test_any_node_is_killed_at_any_step_and_the_queue_is_one_or_the_other_with_a
         assert node == 1, "who loses another node goes on"
         world.convert()
     world.until(lambda: is_quorum_everywhere(world))
+    world.judge()
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_who_comes_and_goes_as_a_consumer_at_the_very_moment_is_not_turned_away(seed: int) -> None:
+    world = ConvertedWorld(seed, BACKLOG)
+    world.consumers_come_and_go = True
+    comers = [Comer(world, node) for node in world.sim.sites]
+    world.convert()
+    world.until(lambda: is_quorum_everywhere(world))
+    world.sim.loop.run_for(1.0)
+    assert [one.troubles for one in comers if one.troubles] == []
+    assert all(one.came > 20 for one in comers)
     world.judge()
 
 

@@ -46,3 +46,8 @@ def test_copies_of_messages_that_have_left_are_let_go_once(copied: Copied) -> No
 def test_a_message_is_not_copied_twice(copied: Copied) -> None:
     with pytest.raises(AssertionError, match="copied twice"):
         copied.add(19, 2, 18)
+
+
+def test_what_cannot_be_read_is_not_missing(copied: Copied) -> None:
+    copied.lost.add(21, 25)
+    assert copied.missing([(18, 32)]) == [(20, 21), (25, 30)]
