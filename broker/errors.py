@@ -1,7 +1,7 @@
 """What can be wrong with a request, said in the broker's words.
 
-The type says what the client can do about it; front/amqp/replies.py turns it into a reply code and front/grpc/convert.py
-into a status, each in one table. The text is for a person: what was wrong, with which value.
+The type says what the client can do about it; broker/reply_codes.py has its reply code of AMQP and front/grpc/convert.py
+its status, each in one table. The text is for a person: what was wrong, with which value.
 
     BrokerError
      ├─ AccessRefused        the user may not do this, or nobody may (names starting with amq.)

@@ -6,7 +6,7 @@
     parameter_checks   what parameters of links have in common
     backoff            when a link that ended begins again
     link_claims        which links this node runs
-    owner              on which node a federation link runs
+    local_conversation a session of this node's broker, where a URI means this cluster
     world              what a link needs of the world: time, connections, chance
 
 Cores decide; `sockets` is the only module that does I/O.

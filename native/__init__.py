@@ -6,6 +6,7 @@
     frame_split    AMQP bytes -> runs of publishes, ranges of acks, other frames
     stream_publish bytes of stream clients -> runs of what they publish
                    bytes from a broker -> runs of deliveries, ranges of confirms (delivery_split, in the same twin)
+                   messages of a content -> runs that a queue takes whole (alike, in the same twin)
     deliver        messages of a content -> the frames that deliver or publish them
     offsets        messages of a stream -> the same with their offsets
     amqp10_items   messages of a content -> items of a stream's chunk, and back

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The compiled twin of native/frame_split.py and native/delivery_split.py: same names, same answers, no object per message.
+"""The compiled twin of native/frame_split.py, delivery_split.py and alike.py: same names, same answers, no object per message.
 
 A run is found in a first walk that only reads, and copied in a second one, into a bytes object of the exact size.
 Positions and lengths are unsigned 64-bit, and every read is preceded by a comparison with the buffer's end.
@@ -10,6 +10,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
+from native._message_layout cimport Message, damaged, message_at
 from native._table_values cimport value_size
 
 cdef enum:
@@ -582,6 +583,64 @@ def look_at(props):
             looked.persistent != 0, looked.priority,
             span_bytes(looked.expiration), span_bytes(looked.user_id), looked.look,
         )
+    finally:
+        PyBuffer_Release(&view)
+
+
+cdef tuple alike_run(Run *run, uint64_t end):
+    return (
+        run.count, end, run.body_bytes, run.agreed.persistent != 0, run.agreed.priority,
+        span_bytes(run.agreed.expiration), span_bytes(run.agreed.user_id), run.look,
+    )
+
+
+def alike_runs(content, Py_ssize_t position, Py_ssize_t count):
+    """See native/alike.py."""
+    cdef Py_buffer view
+    cdef const uint8_t *p
+    cdef Message m
+    cdef Run run
+    cdef Looked looked
+    cdef Span props
+    cdef bint known
+    cdef list runs = []
+    cdef uint64_t at = <uint64_t>position
+    run.count = 0
+    PyObject_GetBuffer(content, &view, PyBUF_SIMPLE)
+    try:
+        p = <const uint8_t *>view.buf
+        while count > 0:
+            if not message_at(p, <uint64_t>view.len, at, &m):
+                raise damaged(p, <uint64_t>view.len, <Py_ssize_t>at)
+            props = span(p + m.props, m.props_len)
+            known = run.count and same(run.props, props)
+            if known:
+                looked = run.agreed
+            elif not look_at_props(props, &looked):
+                raise syntax_error(f"malformed property list of {m.props_len} bytes")
+            if not (
+                run.count
+                and not ((run.look | looked.look) & LOOK_ALONE)
+                and run.count < RUN_MESSAGES_MAX
+                and m.end - run.start <= RUN_CONTENT_BYTES_MAX
+                and (known or agrees(&run.agreed, &looked))
+            ):
+                if run.count:
+                    runs.append(alike_run(&run, at))
+                run.start = at
+                run.count = 0
+                run.look = 0
+                run.body_bytes = 0
+            run.agreed = looked
+            run.look |= looked.look
+            run.props = props
+            run.count += 1
+            run.body_bytes += m.body_len
+            at = m.end
+            count -= 1
+        if run.count:
+            runs.append(alike_run(&run, at))
+        return runs
     finally:
         PyBuffer_Release(&view)
 

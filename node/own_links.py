@@ -16,6 +16,7 @@ from links.federation.node_federation import NodeFederation
 from links.federation.upstream import UPSTREAM, UPSTREAM_SET, check_upstream, check_upstream_set
 from links.link_claims import LinkClaims
 from links.shovel.definition import read_definition
+from links.shovel.doors import PortMaker
 from links.shovel.node_shovels import NodeShovels
 from links.sockets import LinkLoopClock, LinkSockets
 from node.addresses import host_and_port
@@ -79,7 +80,7 @@ def own_links(
         metadata.catalog,
         claims_on(SHOVEL),
         metadata.submit,
-        net,
+        PortMaker(broker, net, time),
         time,
         random.fraction,
         logging.getLogger("leveret.shovel"),

@@ -20,18 +20,11 @@ from broker.pending import Pending
 from broker.queues.added_headers import with_added
 from broker.queues.consumer import Consumer
 from broker.queues.queue_type import Slice
+from broker.reply_codes import CHANNEL_ERROR, COMMAND_INVALID, FRAME_ERROR, UNEXPECTED_FRAME
 from front.amqp.backpressure import item_bytes
 from front.amqp.content import Assembly, expected_header
 from front.amqp.methods import HANDLERS
-from front.amqp.replies import (
-    CHANNEL_ERROR,
-    COMMAND_INVALID,
-    FRAME_ERROR,
-    UNEXPECTED_FRAME,
-    ProtocolError,
-    Reply,
-    reply_to,
-)
+from front.amqp.replies import ProtocolError, Reply, reply_to
 from native.deliver import content_frames, deliveries
 from native.frame_split import ACK, FRAME, PUBLISH, FrameError, Item
 from wire.amqp import frame, large_delivery, spec

@@ -18,21 +18,19 @@ from typing import TYPE_CHECKING, Any
 
 from broker.actors import GoneReason
 from broker.errors import BrokerError, InternalError
-from front.amqp import handshake
-from front.amqp.backpressure import Backpressure, item_bytes
-from front.amqp.channel import Channel
-from front.amqp.intake import Intake
-from front.amqp.replies import (
+from broker.reply_codes import (
     CHANNEL_ERROR,
     COMMAND_INVALID,
     FRAME_ERROR,
     NOT_ALLOWED,
     RESOURCE_ERROR,
     UNEXPECTED_FRAME,
-    ProtocolError,
-    Reply,
-    reply_to,
 )
+from front.amqp import handshake
+from front.amqp.backpressure import Backpressure, item_bytes
+from front.amqp.channel import Channel
+from front.amqp.intake import Intake
+from front.amqp.replies import ProtocolError, Reply, reply_to
 from front.amqp.states import DROPS_INPUT, TRANSITIONS, ConnectionState
 from front.amqp.terms import Identity, Limits
 from front.heartbeat import Heartbeat

@@ -11,7 +11,8 @@ from __future__ import annotations
 import struct
 
 from broker.errors import PreconditionFailed
-from front.amqp.replies import FRAME_ERROR, UNEXPECTED_FRAME, ProtocolError
+from broker.reply_codes import FRAME_ERROR, UNEXPECTED_FRAME
+from front.amqp.replies import ProtocolError
 from native.frame_split import FrameError, Look, look_at
 from wire.amqp import frame
 

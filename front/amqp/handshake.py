@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from broker.client_connection import Connection as BrokerConnection
 from broker.errors import AccessRefused, BrokerError, NotAllowed, ResourceExhausted
+from broker.reply_codes import COMMAND_INVALID, NOT_ALLOWED
 from front.amqp import sasl
 from front.amqp.backpressure import Backpressure
-from front.amqp.replies import COMMAND_INVALID, NOT_ALLOWED, ProtocolError
+from front.amqp.replies import ProtocolError
 from front.amqp.terms import Identity, Limits
 from front.heartbeat import Heartbeat
 from front.peer import Outside, Peer

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from broker.reply_codes import FRAME_ERROR
 from front.amqp.backpressure import Backpressure
-from front.amqp.replies import FRAME_ERROR, ProtocolError
+from front.amqp.replies import ProtocolError
 from front.amqp.states import DROPS_INPUT, SPLITS_NO_FRAMES, ConnectionState
 from front.amqp.terms import Limits
 from native.content import Buffer

@@ -1,70 +1,16 @@
-"""What is said to a client when something was wrong: the one table from our errors to AMQP reply codes.
+"""What is said to a client when something was wrong: how an error (broker/reply_codes.py) ends its channel or its connection.
 
-A soft error closes the channel it happened on, a hard one the connection. Texts begin with the code's name, as RabbitMQ's
-do, for client libraries show them and their tests compare them: "NOT_FOUND - no queue 'orders' in vhost '/'".
+A soft error closes the channel it happened on, a hard one the connection.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from broker.errors import (
-    AccessRefused,
-    BrokerError,
-    CommandInvalid,
-    ConnectionForced,
-    InternalError,
-    NotAllowed,
-    NotFound,
-    NotSupported,
-    PreconditionFailed,
-    ResourceExhausted,
-    ResourceLocked,
-)
+from broker.errors import BrokerError
+from broker.reply_codes import code_of, reply_text
 
-FRAME_ERROR = 501
-SYNTAX_ERROR = 502
-COMMAND_INVALID = 503
-CHANNEL_ERROR = 504
-UNEXPECTED_FRAME = 505
-RESOURCE_ERROR = 506
-NOT_ALLOWED = 530
-NO_ROUTE = 312
-
-NAMES = {
-    311: "CONTENT_TOO_LARGE",
-    320: "CONNECTION_FORCED",
-    403: "ACCESS_REFUSED",
-    404: "NOT_FOUND",
-    405: "RESOURCE_LOCKED",
-    406: "PRECONDITION_FAILED",
-    FRAME_ERROR: "FRAME_ERROR",
-    SYNTAX_ERROR: "SYNTAX_ERROR",
-    COMMAND_INVALID: "COMMAND_INVALID",
-    CHANNEL_ERROR: "CHANNEL_ERROR",
-    UNEXPECTED_FRAME: "UNEXPECTED_FRAME",
-    RESOURCE_ERROR: "RESOURCE_ERROR",
-    NOT_ALLOWED: "NOT_ALLOWED",
-    540: "NOT_IMPLEMENTED",
-    541: "INTERNAL_ERROR",
-}
-
-# Error class -> (reply code, whether it closes the connection)
-_CODES: dict[type[BrokerError], tuple[int, bool]] = {
-    AccessRefused: (403, False),
-    NotFound: (404, False),
-    ResourceLocked: (405, False),
-    PreconditionFailed: (406, False),
-    ConnectionForced: (320, True),
-    CommandInvalid: (COMMAND_INVALID, True),
-    ResourceExhausted: (RESOURCE_ERROR, True),
-    NotAllowed: (NOT_ALLOWED, True),
-    NotSupported: (540, True),
-    InternalError: (541, True),
-}
-
-_TEXT_BYTES_MAX = 255
-_CUT = "..."
+SOFT = frozenset({403, 404, 405, 406})
 
 
 class ProtocolError(Exception):
@@ -89,15 +35,5 @@ class Reply(NamedTuple):
 def reply_to(error: BrokerError | ProtocolError, class_id: int = 0, method_id: int = 0) -> Reply:
     if isinstance(error, ProtocolError):
         return Reply(error.code, reply_text(error.code, error.text), True, class_id, method_id)
-    code, hard = next(_CODES[kind] for kind in type(error).__mro__ if kind in _CODES)
-    return Reply(code, reply_text(code, error.text), hard, class_id, method_id)
-
-
-def reply_text(code: int, text: str) -> str:
-    """`text` under its code's name, cut to what a short string holds."""
-    name = NAMES[code]
-    whole = text if text.startswith(name) else f"{name} - {text}" if text else name
-    raw = whole.encode("utf-8", "surrogateescape")
-    if len(raw) <= _TEXT_BYTES_MAX:
-        return whole
-    return raw[: _TEXT_BYTES_MAX - len(_CUT)].decode("utf-8", "ignore") + _CUT
+    code = code_of(error)
+    return Reply(code, reply_text(code, error.text), code not in SOFT, class_id, method_id)

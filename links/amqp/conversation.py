@@ -22,6 +22,7 @@ from links.world import Cancel, LinkClock, LinkNet, LinkSocket, LinkTimer, TlsTe
 GUEST = "guest"
 GOODBYE_TIMEOUT_S = 5.0
 TICK_S = 1.0
+CANCELLED = "the broker cancelled the consumer: its queue was deleted or has moved"
 
 Request = tuple[int, str, dict[str, Any]]  # channel, method, arguments
 Steps = Generator[Request, Any, Any]
@@ -166,7 +167,7 @@ class Conversation:
             case events.Flow():
                 self._user.blocked(None if event.active else "the broker stopped the channel's flow")
             case events.Cancelled():
-                self._fail("the broker cancelled the consumer: its queue was deleted or has moved")
+                self._fail(CANCELLED)
             case events.ChannelClosed():
                 self._channel_closed(event)
 

@@ -5,6 +5,6 @@ setup           what is declared on both sides before the first message
 rewriting       headers and properties that a shovel sets
 transit         what is on its way, and what the destination said of it
 shovel          one shovel: connects, forwards, acknowledges, begins again
-amqp_doors      its two ends, over AMQP 0-9-1
+doors           its two ends: over AMQP 0-9-1, or in this node's broker
 node_shovels    those of one node
 """

@@ -25,11 +25,11 @@ from broker.pending import Pending
 from broker.records import ParameterRecord
 from links.link_claims import LinkClaims
 from links.parameter_checks import DefinitionError
-from links.shovel.amqp_doors import AmqpDoors
 from links.shovel.definition import ShovelDefinition, read_definition
+from links.shovel.doors import Doors, PortMaker
 from links.shovel.shovel import Shovel
 from links.shovel.shovel_status import ShovelState, ShovelStatus
-from links.world import LinkClock, LinkNet, LinkTimer
+from links.world import LinkClock, LinkTimer
 
 LOOK_S = 1.0
 STATIC = ""  # in place of the vhost of a shovel that the configuration file has
@@ -46,7 +46,7 @@ class _Here:
     record: ParameterRecord
     definition: ShovelDefinition | None
     shovel: Shovel | None
-    doors: AmqpDoors | None
+    doors: Doors | None
     objection: str
     since_ms: int
     finished: bool = False
@@ -61,7 +61,7 @@ class NodeShovels:
         catalog: Catalog,
         claims: LinkClaims,
         submit: Callable[[Command], Pending[Any]],
-        net: LinkNet,
+        ports: PortMaker,
         clock: LinkClock,
         fraction: Callable[[], float],
         logger: logging.Logger,
@@ -73,7 +73,7 @@ class NodeShovels:
         self._catalog = catalog
         self._claims = claims
         self._submit = submit
-        self._net = net
+        self._ports = ports
         self._clock = clock
         self._fraction = fraction
         self._logger = logger
@@ -131,7 +131,7 @@ class NodeShovels:
             self._here[key] = _Here(record, None, None, None, f"not a valid shovel: {error}", now_ms)
             self._logger.warning("shovel '%s' in vhost '%s' cannot run: %s", record.name, record.vhost, error)
             return
-        doors = AmqpDoors(record.name, definition, self._net, self._clock, self._fraction)
+        doors = Doors(record.name, definition, self._ports, self._clock, self._fraction)
         shovel = Shovel(
             definition,
             doors,
@@ -171,7 +171,7 @@ class NodeShovels:
     def _clear_later(self, key: Key) -> None:
         self._clock.call_later(LOOK_S, lambda: self._clear(key))
 
-    def _forward_entry(self, record: ParameterRecord, definition: ShovelDefinition, doors: AmqpDoors) -> dict[str, str]:
+    def _forward_entry(self, record: ParameterRecord, definition: ShovelDefinition, doors: Doors) -> dict[str, str]:
         names = {
             "src-queue": definition.source.queue,
             "src-exchange": definition.source.exchange,

@@ -6,7 +6,7 @@ A message is acknowledged at the source when the destination has confirmed it (o
 or by its delivery (no-ack). What the destination refuses goes back to the source's queue after a pause. So does what it returns
 because no queue wants it: RabbitMQ's shovel publishes without `mandatory`, and such messages are gone.
 
-A core: its two ends are doors (`amqp_doors` in production), time and chance are ports.
+A core: its two ends are doors (`doors` in production), time and chance are ports.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ PROTOCOLS = {
     "stream": "stream",
     "gRPC": "grpc",
     "HTTP": "http",
-    "Direct 0-9-1": "direct",  # federation links
+    "Direct 0-9-1": "direct",  # links
 }  # as the broker names them -> the label's value
 CLASSIC, STREAM = "rabbit_classic_queue", "rabbit_stream_queue"
 DEAD_LETTER_STRATEGY = "at_most_once"

@@ -24,10 +24,10 @@ import time
 import tracemalloc
 from typing import Any
 
+from broker.reply_codes import NAMES
 from front import peer
 from front.amqp.backpressure import WAITING_BYTES_MAX
 from front.amqp.connection import Connection
-from front.amqp.replies import NAMES
 from front.amqp.states import ConnectionState
 from front.amqp.terms import Identity, Limits
 from front.peer import Peer

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from broker import errors
-from front.amqp.replies import ProtocolError, reply_text, reply_to
+from broker.reply_codes import reply_text
+from front.amqp.replies import ProtocolError, reply_to
 
 
 @pytest.mark.parametrize(
