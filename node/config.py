@@ -22,6 +22,7 @@ from node.logins.password_hashes import HASHINGS
 
 STREAM_FRAME_MAX_MIN = 8_192  # what a client may send before it is tuned
 EXPORT_BYTES_PER_S_MIN = 65_536
+CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f]")  # names are written into logs and on terminals
 
 
 class ConfigError(Exception):
@@ -370,6 +371,8 @@ def check_shovels(config: Config) -> None:
             check_name("shovel", name)  # as for the claim on it: nodes would try to take that for ever
         except PreconditionFailed as error:
             raise ConfigError(f"shovel {number} of the file: {error.text}") from error
+        if CONTROL_CHARACTERS.search(name):
+            raise ConfigError(f"shovel {number} of the file: its name {name!r} has control characters")
         seen.add(name)
     for name, definition in static_shovels(config).items():
         try:

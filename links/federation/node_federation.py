@@ -9,7 +9,7 @@ leaders move. Bindings follow BINDINGS_S after they have changed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 CLAIMED_AS = "federation"
 LOOK_S = 1.0
 BEGUN_AT_ONCE = 20  # links: each takes a third of a millisecond, and a policy may federate thousands of queues
-BEGIN_NEXT_S = 0.01
+ENDED_AT_ONCE = 50  # links: each takes a sixth of a millisecond
+NEXT_S = 0.01  # until more begin or end
 BINDINGS_S = 0.1
 BINDINGS_PER_S = 200_000  # compared at most: an exchange with very many is looked at less often
 
@@ -135,7 +136,7 @@ class NodeFederation:
             self._is_declared, self._is_reading = False, True
             self._broker.work.do(self._read_wanted())
         if self._compare():
-            self._look_in(BEGIN_NEXT_S)
+            self._look_in(NEXT_S)
             return
         left_s = self._claims.held_until - self._clock.monotonic()
         self._look_in(min(LOOK_S, left_s) if left_s > 0 else LOOK_S)
@@ -149,24 +150,36 @@ class NodeFederation:
                 every[wanted.key] = wanted
         self._wanted, self._is_reading = every, False
         if self._compare():
-            self._look_in(BEGIN_NEXT_S)
+            self._look_in(NEXT_S)
 
     def _compare(self) -> bool:
-        """What runs here with what should. Whether more are to begin soon."""
+        """What runs here with what should. Whether to do so again soon: more are to begin or to end."""
         every = self._wanted
         if every is None or self._stopped:
             return False
-        held = self._claims.look(_claim_key(key) for key in every if key.kind == EXCHANGE)
+        # A claim on a link that nobody wants any more is kept until it has ended here.
+        held = self._claims.look(_claim_key(key) for key in every.keys() | self._running if key.kind == EXCHANGE)
         is_candidate = self._broker.node in self._candidates()
-        mine = {key: wanted for key, wanted in every.items() if self._is_mine(key, held, is_candidate)}
-        for key, one in list(self._running.items()):
-            if key not in mine or not mine[key].is_as(one.wanted):
-                self._end(key, is_wanted=key in every)
+        is_ending = self._end_some(every, held, is_candidate)
         self._claims.release_ended()
-        waiting = [one for one in mine.items() if one[0] not in self._running]
-        for key, wanted in waiting[:BEGUN_AT_ONCE]:
-            self._begin(key, wanted)
-        return len(waiting) > BEGUN_AT_ONCE
+        mine = [key for key in every if self._is_mine(key, held, is_candidate)]
+        waiting = [key for key in mine if key not in self._running]
+        for key in waiting[:BEGUN_AT_ONCE]:
+            self._begin(key, every[key])
+        return is_ending or len(waiting) > BEGUN_AT_ONCE
+
+    def _end_some(self, every: Mapping[LinkKey, WantedLink], held: Collection[ClaimKey], is_candidate: bool) -> bool:
+        """Links that another node may run end at once; those that nobody wants any more, or not as they are, some at a time.
+        Whether there were any of these."""
+        ending: list[LinkKey] = []
+        for key, one in list(self._running.items()):
+            if not self._is_mine(key, held, is_candidate):
+                self._end(key, is_wanted=key in every)
+            elif key not in every or not every[key].is_as(one.wanted):
+                ending.append(key)
+        for key in ending[:ENDED_AT_ONCE]:
+            self._end(key, is_wanted=key in every)
+        return bool(ending)
 
     def _is_mine(self, key: LinkKey, held: Collection[ClaimKey], is_candidate: bool) -> bool:
         if key.kind == EXCHANGE:

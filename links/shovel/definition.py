@@ -153,13 +153,15 @@ def _check_duration(key: str, value: Any) -> None:
 def _check_properties(key: str, value: Any) -> None:
     if not isinstance(value, Mapping):
         raise DefinitionError(f"{key} should be a map, actually was {shown(value)}")
-    for name in value:
+    for name, item in value.items():
         if name.replace("-", "_") not in PROPERTIES:
             raise DefinitionError(f"{key}: there is no message property '{shown(name)}'")
-    try:
-        encode_properties({name.replace("-", "_"): item for name, item in value.items()})
-    except (TableError, TypeError, ValueError, AttributeError) as error:
-        raise DefinitionError(f"{key}: {error}") from error
+        try:
+            encode_properties({name.replace("-", "_"): item})
+        except TableError as error:
+            raise DefinitionError(f"{key}: {error}") from error
+        except (TypeError, ValueError, AttributeError) as error:
+            raise DefinitionError(f"{key}: {name} cannot be {shown(item)}") from error
 
 
 CHECKS: dict[str, Check] = {

@@ -360,7 +360,19 @@ def encode_command(command: Command) -> bytes:
         plain = [_NUMBER_OF[type(command)], *_to_plain(command)]
         return bytes((VERSION,)) + msgspec.msgpack.encode(plain)
     except (OverflowError, UnicodeEncodeError, TypeError, RecursionError) as error:
-        raise PreconditionFailed(f"{type(command).__name__} cannot be kept: {error}") from error
+        raise PreconditionFailed(f"{type(command).__name__} cannot be kept: {_why_not_kept(error)}") from error
+
+
+def _why_not_kept(error: Exception) -> str:
+    match error:
+        case OverflowError():
+            return "a number in it has more than 64 bits"
+        case UnicodeEncodeError():
+            return "a text in it holds half a character (a lone surrogate)"
+        case RecursionError():
+            return "it is nested too deeply"
+        case _:
+            return str(error)
 
 
 def decode_command(data: bytes) -> Command:

@@ -133,17 +133,20 @@ def test_what_is_not_known_is_said(data: bytes, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "command",
+    ("command", "why"),
     [
-        SetVhostLimits("v", {"max-connections": 2**70}),
-        PutPolicy(PolicyRecord("v", "p", "^a", "queues", 2**70, {"max-length": 5})),
-        PutPolicy(PolicyRecord("v", "p", "^a", "queues", 0, {"max-length": 2**70})),
-        DeleteQueue("v", b"\xff".decode("utf-8", "surrogateescape")),
-        SetParameter(ParameterRecord("v", "shovel", "s", object())),
+        (
+            SetVhostLimits("v", {"max-connections": 2**70}),
+            "SetVhostLimits cannot be kept: a number in it has more than 64",
+        ),
+        (PutPolicy(PolicyRecord("v", "p", "^a", "queues", 2**70, {"max-length": 5})), "more than 64 bits"),
+        (PutPolicy(PolicyRecord("v", "p", "^a", "queues", 0, {"max-length": 2**70})), "64 bits"),
+        (DeleteQueue("v", b"\xff".decode("utf-8", "surrogateescape")), "a text in it holds half a character"),
+        (SetParameter(ParameterRecord("v", "shovel", "s", object())), "SetParameter cannot be kept"),
     ],
 )
-def test_what_cannot_be_kept_is_refused(command: Command) -> None:
-    with pytest.raises(PreconditionFailed):
+def test_what_cannot_be_kept_is_refused_in_words_of_the_broker(command: Command, why: str) -> None:
+    with pytest.raises(PreconditionFailed, match=why):
         encode_command(command)
 
 

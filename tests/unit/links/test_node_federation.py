@@ -53,6 +53,40 @@ def test_many_links_begin_over_several_turns(monkeypatch: pytest.MonkeyPatch) ->
     assert set(down.states()) == {LinkState.RUNNING}
 
 
+def test_many_links_end_over_several_turns_and_their_claims_are_released_behind_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A policy that ended 2,000 links did so in one turn of the event loop, 0.3 s."""
+    monkeypatch.setattr(node_federation, "ENDED_AT_ONCE", 2)
+    net, up, down = federated(7)
+    net.run(3)
+    assert len(down.states()) == 7
+    down.world.submit(down.unpolicy())
+    counts = [len(exchanges(down))]
+    while counts[-1] > 0:
+        net.clock.advance(0.005)
+        counts.append(len(exchanges(down)))
+        assert len(list(down.world.catalog.claims())) >= counts[-1], "a link runs without its claim"
+        assert len(counts) < 10_000
+    assert max(before - later for before, later in pairwise(counts)) <= 4, "two looks may come in one moment"
+    net.run(3)
+    assert list(down.world.catalog.claims()) == []
+    assert not [one.name for one in up.world.catalog.queues("/")], "what nobody wants leaves nothing behind"
+
+
+def test_links_that_another_node_may_run_end_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many they are: it may have begun them a second later."""
+    monkeypatch.setattr(node_federation, "ENDED_AT_ONCE", 2)
+    net, _, down = federated(7)
+    net.run(3)
+    down.nodes = [OTHER]
+    counts = [len(exchanges(down))]
+    while counts[-1] > 0:
+        net.clock.advance(0.005)
+        counts.append(len(exchanges(down)))
+    assert set(counts) == {7, 0}
+
+
 @pytest.mark.parametrize("kind", ["exchanges", "queues"])
 def test_a_link_that_another_node_is_to_run_takes_nothing_of_the_upstream_with_it(kind: str) -> None:
     net, up, down = federated()

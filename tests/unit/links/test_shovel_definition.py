@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 import pytest
@@ -51,6 +52,13 @@ def test_no_secret_is_in_its_description() -> None:
         ({"src-queue-args": []}, "src-queue-args should be a map"),
         ({"dest-publish-properties": {"colour": 1}}, "there is no message property"),
         ({"dest-publish-properties": {"priority": 300}}, "priority is between 0 and 255"),
+        ({"dest-publish-properties": {"priority": "high"}}, "priority cannot be 'high'"),
+        ({"dest-publish-properties": {"message-id": 5}}, "message-id cannot be 5"),
+        (
+            {"dest-publish-properties": {"expiration": date(2026, 1, 1)}},
+            "expiration cannot be datetime.date(2026, 1, 1)",
+        ),
+        ({"dest-publish-properties": {"headers": 5}}, "headers cannot be 5"),
         ({"unknown": 1}, "Unrecognised terms unknown in s"),
         ({"src-protocol": "amqp10"}, "src-protocol should be one of amqp091, local"),
         ({"src-uri": []}, "src-uri should have at least one URI"),

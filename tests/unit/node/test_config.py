@@ -150,6 +150,7 @@ def test_shovels_are_read_with_the_keys_of_the_parameter(tmp_path: Path) -> None
         ((MOVE, MOVE), "shovel.name is 'move' twice"),
         (({**MOVE, "name": 256 * "n"},), "shovel 1 of the file: shovel name of 256 bytes is longer than 255"),
         (({**MOVE, "name": "a\nb"},), "shovel 1 of the file: shovel name 'a\\nb' contains a line break"),
+        (({**MOVE, "name": "a\x1bb"},), "shovel 1 of the file: its name 'a\\x1bb' has control characters"),
         (({**MOVE, "src-exchange": "x"},), "shovel 'move': Cannot specify 'src-exchange' and 'src-queue'"),
         (({**MOVE, "src-ueue": "x"},), "shovel 'move': Unrecognised terms src-ueue in move"),
         (({**MOVE, "dest-uri": "amqp://u:hush@h:port"},), "shovel 'move': \"amqp://h:port\" not a valid URI"),
