@@ -19,7 +19,7 @@ from tests.running_node import RunningNode, start_node
 
 NAMES = ("a", "b", "c")
 PORTS_OF_ONE = 3
-BINDINGS = 200  # of each cluster, and as many that have gone again
+BINDINGS = 334  # of each of three clusters, and as many that have gone again
 PUBLISHED = 20_000
 
 

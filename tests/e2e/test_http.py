@@ -75,7 +75,19 @@ def ask(
     *,
     raw: bytes | None = None,
 ) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection(*node.http, timeout=30)
+    return ask_at(node.http, method, path, body, login, raw=raw)
+
+
+def ask_at(
+    address: tuple[str, int],
+    method: str,
+    path: str,
+    body: Any = None,
+    login: str | None = "guest:guest",
+    *,
+    raw: bytes | None = None,
+) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection(*address, timeout=30)
     headers = {"Content-Type": "application/json"}
     if login is not None:
         headers["Authorization"] = "Basic " + base64.b64encode(login.encode()).decode()
