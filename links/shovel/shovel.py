@@ -6,6 +6,9 @@ A message is acknowledged at the source when the destination has confirmed it (o
 or by its delivery (no-ack). What the destination refuses goes back to the source's queue after a pause. So does what it returns
 because no queue wants it: RabbitMQ's shovel publishes without `mandatory`, and such messages are gone.
 
+Runs of one read or turn that go to the same place are published as one batch, whatever ended them at the source: messages
+of many keys are many runs there.
+
 A core: its two ends are doors (`doors` in production), time and chance are ports.
 """
 
@@ -13,6 +16,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from links.amqp.events import Confirmed, Delivered, PublishReturned
@@ -27,8 +32,20 @@ from native.sequence_set import Range
 IN_FLIGHT_BYTES_MAX = 16 << 20
 STALL_S = 60.0
 WATCH_S = 5.0
+BATCH_BYTES_MAX = 1 << 20
 RETURN_PAUSE_S = 1.0  # before a message that was returned or refused is back in its queue, and is tried again
 AUTODELETE = "autodelete"
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Runs that are published together. Fulfils ForwardedMessages."""
+
+    exchange: bytes
+    routing_key: bytes
+    first_tag: int
+    count: int
+    content: bytes
 
 
 class SourceDoor(Protocol):
@@ -103,7 +120,7 @@ class Shovel:
         self._pending_count = self._pending_bytes = self._giving_back = 0
         self._blocked: str | None = None
         self._writable = True
-        self._paused = False
+        self._paused = self._forwards_soon = False
         self._rewriting: Rewriting | None = None
 
     # ------------------------------------------------------------------------- life
@@ -244,7 +261,16 @@ class Shovel:
         self._pending.append(run)
         self._pending_count += run.count
         self._pending_bytes += len(run.content)
-        self._forward()
+        self._update_reading()
+        if not self._forwards_soon:
+            self._forwards_soon = True
+            self._clock.call_later(0.0, partial(self._forward_all, self._attempt))
+
+    def _forward_all(self, attempt: int) -> None:
+        """What came together."""
+        if attempt == self._attempt:
+            self._forwards_soon = False
+            self._forward()
 
     def confirmed(self, confirmed: Confirmed) -> None:
         source = self._source
@@ -292,7 +318,7 @@ class Shovel:
 
     def _forward(self) -> None:
         while self._pending and self._may_publish():
-            self._publish(self._next_run())
+            self._publish(self._next_batch())
         self._update_reading()
         self._finish_if_done()
 
@@ -301,21 +327,35 @@ class Shovel:
             return False
         return self._remaining != 0 and self._transit.bytes_held < IN_FLIGHT_BYTES_MAX
 
-    def _next_run(self) -> Delivered:
-        """The first that waits, or as much of it as is still wanted."""
+    def _next_batch(self) -> Batch:
+        """What waits first, and what goes to the same place behind it; no more than is still wanted."""
+        first = self._pending[0]
+        target = self._target(first)
+        contents: list[bytes] = []
+        count = size = 0
+        while self._pending and self._remaining != count and self._target(self._pending[0]) == target:
+            size += len(self._pending[0].content)
+            if contents and size > BATCH_BYTES_MAX:
+                break
+            run = self._next_run(None if self._remaining is None else self._remaining - count)
+            contents.append(run.content)
+            count += run.count
+        return Batch(*target, first.first_tag, count, b"".join(contents))
+
+    def _next_run(self, count_max: int | None) -> Delivered:
+        """The first that waits, or as much of it as is wanted."""
         run = self._pending.popleft()
-        if self._remaining is not None and run.count > self._remaining:
-            run, rest = run.divided(self._remaining)
+        if count_max is not None and run.count > count_max:
+            run, rest = run.divided(count_max)
             self._pending.appendleft(rest)
         self._pending_count -= run.count
         self._pending_bytes -= len(run.content)
         return run
 
-    def _publish(self, run: Delivered) -> None:
+    def _publish(self, run: Batch) -> None:
         destination, source = self._destination, self._source
         assert destination is not None and source is not None, "a run of a shovel without ends"
-        exchange, routing_key = self._target(run)
-        content = run.content
+        exchange, routing_key, content = run.exchange, run.routing_key, run.content
         if self._rewriting is not None:
             content = self._rewriting.rewritten(content, run.count, self._clock.wall_ms() // 1000)
         self._transit.sent(run, exchange, routing_key, content, confirms=self._confirms)

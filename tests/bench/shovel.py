@@ -1,6 +1,6 @@
 """How fast a shovel moves a full queue to another one of the same broker.
 
-    python -m tests.bench.shovel [--count 200000] [--bytes 1024] [--rounds 2] [--b HOST:AMQP:HTTP]
+    python -m tests.bench.shovel [--count 200000] [--bytes 1024] [--rounds 2] [--keys 1] [--b HOST:AMQP:HTTP]
 
 Persistent messages, durable classic queues, on-confirm, prefetch 1000. A is a node that is started for it; B the yardstick, a
 genuine RabbitMQ, with its management API on the port HTTP. Three ways, A and B in turn:
@@ -9,7 +9,8 @@ genuine RabbitMQ, with its management API on the port HTTP. Three ways, A and B 
     listener       URIs with the broker's own address: both ends speak AMQP
     local          the protocol `local`, where RabbitMQ reads its queues in the process; here the same as the first
 
-A rate is what came to the destination, from when the first messages are there.
+With --keys the messages have so many routing keys in turn, and each of them is a run of its own in its queue. A rate is what
+came to the destination, from when the first messages are there.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from tests.bench.client import Client
 from tests.running_node import running_node
 
 SOURCE, DESTINATION, NAME = "bench.from", "bench.to", "bench"
+EXCHANGE = "amq.fanout"
 WINDOW = 2_000
 EVERY_S = 0.01
 STUCK_S = 120.0
@@ -64,12 +66,18 @@ class Side:
         connection.close()
 
 
-def moved(side: Side, way: str, messages: int, body_bytes: int) -> tuple[float, float]:
-    """Messages a second, and processor time of the broker for each, in microseconds."""
-    client = Client(side.host, side.amqp)
+def fill(client: Client, messages: int, body_bytes: int, keys: int) -> None:
     for queue in (SOURCE, DESTINATION):
         client.declare_queue(queue)
-    client.publish([client.publish_unit("", SOURCE, body_bytes)], messages, WINDOW)
+    client.call(1, commands.Queue.Bind(queue=SOURCE, exchange=EXCHANGE), "Queue.BindOk")
+    units = [client.publish_unit(EXCHANGE, f"key.{number}", body_bytes) for number in range(keys)]
+    client.publish(units, messages, WINDOW)
+
+
+def moved(side: Side, way: str, messages: int, body_bytes: int, keys: int) -> tuple[float, float]:
+    """Messages a second, and processor time of the broker for each, in microseconds."""
+    client = Client(side.host, side.amqp)
+    fill(client, messages, body_bytes, keys)
     value = {**side.ends(way), "src-queue": SOURCE, "dest-queue": DESTINATION, "ack-mode": "on-confirm"}
     before_s = side.cpu_seconds()
     side.ask("PUT", {"value": {**value, "src-prefetch-count": 1000}})
@@ -100,6 +108,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=200_000)
     parser.add_argument("--bytes", type=int, default=1024)
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--keys", type=int, default=1)
     parser.add_argument("--ways", nargs="+", default=["this cluster", "listener", "local"])
     parser.add_argument("--b", help="HOST:AMQP:HTTP of a RabbitMQ")
     given = parser.parse_args()
@@ -110,7 +119,7 @@ def main() -> None:
             sides.append(Side("RabbitMQ", host, int(amqp), int(management), "amqp:///%2F"))
         for way in given.ways:
             for _ in range(given.rounds):
-                rates = [moved(side, way, given.count, given.bytes) for side in sides]
+                rates = [moved(side, way, given.count, given.bytes, given.keys) for side in sides]
                 shown = ", ".join(f"{side.name} {rate:,.0f}/s" for side, (rate, _) in zip(sides, rates, strict=True))
                 ratio = f", {rates[0][0] / rates[1][0]:.2f} times" if given.b else ""
                 print(f"{way}: {shown}{ratio}; {rates[0][1]:.1f} us of processor time each", flush=True)

@@ -8,7 +8,7 @@ import pytest
 
 from links.amqp.events import Confirmed, Delivered, PublishReturned
 from links.shovel.definition import read_definition
-from links.shovel.shovel import IN_FLIGHT_BYTES_MAX, STALL_S, Shovel
+from links.shovel.shovel import BATCH_BYTES_MAX, IN_FLIGHT_BYTES_MAX, STALL_S, Shovel
 from links.shovel.shovel_status import ShovelState
 from native.content import encode, messages
 from tests.unit.links.hand_clock import HandClock
@@ -63,6 +63,7 @@ class Bench:
     def __init__(self, message_count: int = 0, **value: Any) -> None:
         given = {"src-uri": "amqp://s", "src-queue": "from", "dest-uri": "amqp://d", "dest-queue": "to"}
         given |= {key.replace("_", "-"): one for key, one in value.items()}
+        given = {key: one for key, one in given.items() if one is not None}
         self.clock, self.ends = HandClock(), Ends()
         self.finished = 0
         self.shovel = Shovel(
@@ -79,10 +80,13 @@ class Bench:
         self.shovel.source_ready(message_count)
         self.ends.heard()
 
-    def deliver(self, first: int, *bodies: bytes) -> None:
+    def deliver(self, first: int, *bodies: bytes, key: bytes = b"from", together: bool = False) -> None:
+        """`together`: with the next ones."""
         content = b"".join(encode(b"\0\0", body) for body in bodies)
-        names = (1, b"c", first, False, b"", b"from", len(bodies), content, sum(map(len, bodies)))
+        names = (1, b"c", first, False, b"", key, len(bodies), content, sum(map(len, bodies)))
         self.shovel.delivered(Delivered(*names, False, 0, None, None, 0))
+        if not together:
+            self.clock.advance(0)
 
     def confirm(self, first: int, last: int, *, multiple: bool = False, ok: bool = True) -> None:
         self.shovel.confirmed(Confirmed(1, first, last, multiple, ok))
@@ -106,6 +110,42 @@ def test_confirms_of_many_are_one_acknowledgement() -> None:
     bench.ends.heard()
     bench.confirm(3, 3, multiple=True)
     assert bench.ends.heard() == [("ack", 1, 3, True)]
+
+
+def test_runs_of_many_keys_that_go_to_one_queue_are_one_publish() -> None:
+    bench = Bench()
+    for number in range(1, 4):
+        bench.deliver(number, b"%d" % number, key=b"k%d" % number, together=number < 3)
+    assert bench.ends.heard() == [("publish", b"", b"to", [b"1", b"2", b"3"], True)]
+    bench.confirm(2, 2, multiple=True)
+    assert bench.ends.heard() == [("ack", 1, 2, True)]
+
+
+def test_runs_that_keep_their_keys_are_one_publish_for_each_stretch() -> None:
+    bench = Bench(dest_exchange="x", dest_queue=None)
+    for number, key in enumerate((b"k", b"k", b"l", b"k"), 1):
+        bench.deliver(number, b"%d" % number, key=key, together=number < 4)
+    published = [(key, bodies) for _, _, key, bodies, _ in bench.ends.heard()]
+    assert published == [(b"k", [b"1", b"2"]), (b"l", [b"3"]), (b"k", [b"4"])]
+
+
+def test_a_batch_ends_where_no_more_is_wanted_and_at_its_size() -> None:
+    bench = Bench(src_delete_after=3)
+    bench.deliver(1, b"a", b"b", together=True)
+    bench.deliver(3, b"c", b"d")
+    assert [bodies for _, _, _, bodies, _ in bench.ends.heard()] == [[b"a", b"b", b"c"]]
+    large = Bench()
+    for number in range(1, 4):
+        large.deliver(number, bytes(BATCH_BYTES_MAX // 2), together=number < 3)
+    assert [len(bodies) for _, _, _, bodies, _ in large.ends.heard()] == [1, 1, 1]
+
+
+def test_what_waited_when_an_end_went_is_not_published_at_the_next_one() -> None:
+    bench = Bench(reconnect_delay=1)
+    bench.deliver(1, b"a", together=True)
+    bench.shovel.source_ended("gone")
+    bench.clock.advance(0)
+    assert bench.ends.heard() == ["close", "close"]
 
 
 def test_what_the_destination_refuses_goes_back_after_a_pause() -> None:
@@ -272,8 +312,10 @@ class TestPressure:
 
     def test_the_source_is_not_read_while_too_much_is_on_its_way(self) -> None:
         bench = Bench()
-        bench.deliver(1, b"x" * IN_FLIGHT_BYTES_MAX)
-        assert bench.ends.heard()[-1] == "pause"
+        bench.deliver(1, b"x" * IN_FLIGHT_BYTES_MAX, together=True)
+        assert bench.ends.heard() == ["pause"], "before anything else is read"
+        bench.clock.advance(0)
+        assert [one[0] for one in bench.ends.heard()] == ["publish"]
         bench.confirm(1, 1)
         assert bench.ends.heard() == [("ack", 1, 1, True), "resume"]
 
