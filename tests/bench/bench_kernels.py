@@ -12,6 +12,7 @@ from typing import Any
 
 from classic.store import log_records
 from native import (
+    alike,
     amqp10_items,
     compiled_twin,
     content,
@@ -79,6 +80,7 @@ PLAIN: dict[str, Any] = {
     )
 }
 PLAIN["sequence_set"].SequenceSet = sequence_set.SequenceSetPlain
+PLAIN["frame_split"].alike_runs = alike.alike_runs_plain  # in the same twin
 
 
 def works() -> list[tuple[str, str, str, int, Work]]:
@@ -106,6 +108,8 @@ def works() -> list[tuple[str, str, str, int, Work]]:
         ("frame_split", "split publishes of 100 B", "message", MESSAGES,
          lambda k: k.split(publishes, 0, FRAME_MAX, SIZE_MAX)),
         ("frame_split", "split acks", "ack", MESSAGES, lambda k: k.split(acks, 0, FRAME_MAX, SIZE_MAX)),
+        ("frame_split", "runs of a content, 100 B, no two headers alike", "message", MESSAGES,
+         lambda k: k.alike_runs(unlike, 0, MESSAGES)),
         ("stream_publish", "100 B in a frame of the stream protocol", "message", MESSAGES,
          lambda k: k.published(single, 0, FRAME_MAX)),
         ("stream_publish", "the same, 100 in a frame", "message", MESSAGES,
