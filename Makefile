@@ -14,7 +14,7 @@ BUILD_TOOLS := pip setuptools wheel 'Cython>=3.1'
 EXTRAS := test,bench
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup lock run cluster format unit unit-times test test-containers analytics test-spark test-spark-containers test-page check fuzz instants mutants sim sim-long chaos crash crash-shovels bench bench-check proto docs clean
+.PHONY: setup lock run cluster format unit unit-times test test-containers analytics test-spark test-spark-containers test-page check fuzz instants mutants sim sim-long chaos crash crash-shovels crash-federation bench bench-check proto docs clean
 
 setup: $(STAMP)
 
@@ -142,6 +142,11 @@ bench-check: setup
 # PEER_URL, PEER_PID and PEER_START: a genuine RabbitMQ, as `python -m tests.crash.shovels_between --help` says.
 crash-shovels: setup
 	$(BIN)/python -m tests.crash.shovels_between --url '$(PEER_URL)' --pid '$(PEER_PID)' --start '$(PEER_START)'
+
+# The same by federation, of exchanges and queues, both ways; PEER_MANAGEMENT is HOST:PORT of its HTTP API.
+crash-federation: setup
+	$(BIN)/python -m tests.crash.federation_between --url '$(PEER_URL)' --management '$(PEER_MANAGEMENT)' \
+		--pid '$(PEER_PID)' --start '$(PEER_START)'
 
 bench: setup
 	$(BIN)/python -m tests.bench

@@ -9,129 +9,15 @@ where it was. All messages have to arrive, once or more often; the command fails
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import signal
-import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
 
-import pika
-from pika.exceptions import AMQPError
+from tests.crash.numbered import client_of, publish_numbers, take_numbers
+from tests.crash.two_brokers import EVERY_S, STEP_S_MAX, Broker, OwnNode, arguments, report, waiting
 
-from tests.e2e.test_http import ask
-from tests.ports import free_ports
-from tests.running_node import RunningNode, start_node
-
-BATCH = 5_000
 KILLS = 4  # in each direction, of one end and the other
-STEP_S_MAX = 900.0
-EVERY_S = 0.5
-PERSISTENT = pika.BasicProperties(delivery_mode=2)
-
-
-@dataclass
-class Broker:
-    """The other one."""
-
-    url: str
-    pid_command: str
-    start_command: str
-
-    def connect(self) -> pika.BlockingConnection:
-        return connected(lambda: pika.URLParameters(self.url))
-
-    def kill_and_start(self) -> None:
-        found = subprocess.run(self.pid_command, shell=True, capture_output=True, text=True, check=True)
-        os.kill(int(found.stdout), signal.SIGKILL)
-        subprocess.run(self.start_command, shell=True, check=True, stdout=subprocess.DEVNULL)
-
-
-@dataclass
-class OwnNode:
-    """A node that is started again where it was; it runs the shovels."""
-
-    data_dir: Path
-    ports: list[int] = field(default_factory=lambda: free_ports(3))
-
-    def start(self) -> None:
-        where = [part for to, port in zip(("amqp", "grpc", "http"), self.ports, strict=True)
-                 for part in (f"--{to}", f"127.0.0.1:{port}")]  # fmt: skip
-        self.running: RunningNode = start_node(self.data_dir, *where)
-
-    def kill_and_start(self) -> None:
-        self.running.kill()
-        self.start()
-
-    def connect(self) -> pika.BlockingConnection:
-        return connected(lambda: pika.URLParameters(self.running.amqp_url))
-
-    def declare(self, name: str, **definition: Any) -> None:
-        value = {key.replace("_", "-"): one for key, one in definition.items()}
-        status, raw = ask(self.running, "PUT", f"/api/parameters/shovel/%2F/{name}", {"value": value})
-        assert status in (201, 204), raw
-
-    def delete(self, name: str) -> None:
-        assert ask(self.running, "DELETE", f"/api/shovels/vhost/%2F/{name}")[0] == 204
-
-    def unconfirmed(self, name: str) -> int | None:
-        """None: the shovel does not run now."""
-        status, raw = ask(self.running, "GET", f"/api/shovels/vhost/%2F/{quote(name)}")
-        found = json.loads(raw) if status == 200 else {}
-        return found["unconfirmed"] if found.get("state") == "running" else None
-
-
-def connected(parameters: Callable[[], pika.URLParameters]) -> pika.BlockingConnection:
-    """As soon as the broker is there again."""
-    deadline = time.monotonic() + STEP_S_MAX
-    while True:
-        try:
-            return pika.BlockingConnection(parameters())
-        except (AMQPError, OSError):
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(EVERY_S)
-
-
-def fill(broker: Broker, queue: str, count: int) -> None:
-    """In transactions: what a commit has answered for is durable."""
-    connection = broker.connect()
-    channel = connection.channel()
-    channel.queue_declare(queue, durable=True)
-    channel.tx_select()
-    for first in range(0, count, BATCH):
-        for number in range(first, min(count, first + BATCH)):
-            channel.basic_publish("", queue, b"%d" % number, PERSISTENT)
-        channel.tx_commit()
-    connection.close()
-
-
-def waiting(end: Broker | OwnNode, queue: str) -> int:
-    connection = end.connect()
-    try:
-        return int(connection.channel().queue_declare(queue, durable=True).method.message_count)
-    finally:
-        connection.close()
-
-
-def bodies(end: Broker | OwnNode, queue: str) -> Iterator[int]:
-    """All that are there."""
-    count = waiting(end, queue)
-    connection = end.connect()
-    for _, _, body in connection.channel().consume(queue, auto_ack=True):
-        yield int(body)
-        count -= 1
-        if not count:
-            break
-    connection.close()
 
 
 def moved(node: OwnNode, ends: tuple[Broker | OwnNode, Broker | OwnNode], shovel: str, queues: tuple[str, str]) -> int:
@@ -149,17 +35,8 @@ def moved(node: OwnNode, ends: tuple[Broker | OwnNode, Broker | OwnNode], shovel
     return kills
 
 
-def report(what: str, count: int, seconds: float, kills: int) -> None:
-    print(f"{what}: {count} messages in {seconds:.0f} s, {count / seconds:.0f}/s, with {kills} kills", flush=True)
-
-
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--url", required=True)
-    parser.add_argument("--pid", required=True)
-    parser.add_argument("--start", required=True)
-    parser.add_argument("--count", type=int, default=1_000_000)
-    given = parser.parse_args(arguments)
+def main(given_arguments: list[str]) -> int:
+    given = arguments(__doc__).parse_args(given_arguments)
     broker = Broker(given.url, given.pid, given.start)
     with tempfile.TemporaryDirectory(prefix="leveret-shovels-") as folder:
         node = OwnNode(Path(folder) / "node")
@@ -172,7 +49,8 @@ def main(arguments: list[str]) -> int:
 
 def there_and_back(broker: Broker, node: OwnNode, count: int) -> int:
     began = time.monotonic()
-    fill(broker, "shovels.from", count)
+    waiting(broker, "shovels.from")
+    publish_numbers(client_of(broker.url), "", "shovels.from", count)
     report("published", count, time.monotonic() - began, 0)
     own = "amqp://guest:guest@/%2F"
     terms = {"reconnect_delay": 1, "dest_predeclared": True}
@@ -187,11 +65,20 @@ def there_and_back(broker: Broker, node: OwnNode, count: int) -> int:
         kills = moved(node, ends, name, queues)
         report(f"moved {name}", count, time.monotonic() - began, kills)
         node.delete(name)
-    seen = Counter(bodies(broker, "shovels.back"))
-    lost = count - len(seen)
-    print(
-        f"{len(seen)} of {count} arrived, {lost} are lost, {sum(seen.values()) - len(seen)} came more often than once"
-    )
+    return arrived(broker, "shovels.back", count)
+
+
+def arrived(broker: Broker, queue: str, count: int) -> int:
+    """Counts what is there; the exit code."""
+    left, seen = waiting(broker, queue), bytearray(count)
+    total = left
+    for number in take_numbers(client_of(broker.url), queue):
+        seen[number] = 1
+        left -= 1
+        if not left:
+            break
+    lost = count - sum(seen)
+    print(f"{count - lost} of {count} arrived, {lost} are lost, {total - count + lost} came more often than once")
     return 0 if lost == 0 else 1
 
 
