@@ -67,9 +67,12 @@ class MergedLog:
         else:
             self.chains.take(event)
 
-    def end(self) -> None:
-        """Removing a member is no command of the log, so no entry says when the queue went."""
+    def end(self, *, is_whole: bool = False) -> None:
+        """Removing a member is no command of the log, so no entry says when the queue went. `is_whole`: all that nodes have was
+        taken, so an entry that one says was committed is missing, though nothing comes behind it."""
         self.chains.end()
+        if is_whole and not self._is_lost and self.copies.committed >= self._next:
+            self._miss(self.copies.committed + 1)
         removal = self.copies.removal()
         if removal is Removal.OF_ALL:
             self._fold.remove(self._removed_at)

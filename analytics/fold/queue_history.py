@@ -32,7 +32,7 @@ def folded(events: Iterable[QueueEvent], *, with_steps: bool = False) -> QueueHi
     with uncollected():
         for event in events:
             fold.take(event)
-        fold.end()
+        fold.end(is_whole=True)
     return fold.history
 
 
@@ -76,9 +76,10 @@ class HistoryFold:
         ended, self.history.lives = self.history.lives, []
         return ended
 
-    def end(self) -> None:
+    def end(self, *, is_whole: bool = False) -> None:
+        """`is_whole`: as of a MergedLog."""
         if self._fold is not None:
-            self._fold.end()
+            self._fold.end(is_whole=is_whole)
 
 
 class _ClassicEvents:
@@ -131,7 +132,7 @@ class _ClassicEvents:
             return
         self._next[level] = event.first + published.message_count
 
-    def end(self) -> None:
+    def end(self, *, is_whole: bool) -> None:
         lives = self._fold.lives
         self._history.lives += [*lives.take_ended(), *lives.going_on()]
         self._history.steps += lives.take_steps()
@@ -176,9 +177,9 @@ class _QuorumEntries:
     def remove(self, at: int | None) -> None:
         self._fold.lives.all_ended(LifeState.DELETED, at)
 
-    def end(self) -> None:
+    def end(self, *, is_whole: bool) -> None:
         self._fold.lives.place = 0  # that the queue is gone no entry tells, which might be replaced
-        self._log.end()
+        self._log.end(is_whole=is_whole)
         self._close()
         _note_partial(self._history)
         self._history.committed = self._log.copies.committed

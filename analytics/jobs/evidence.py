@@ -1,20 +1,30 @@
-"""What files say of classic queues beside the lives of messages: whether records are missing, and what queues still have.
+"""What files say beside the lives of messages: whether records are missing, and what queues still have.
 
 The records of a node's classic queues are counted without a gap, so a record that is missing is noticed, though not of which
 queue it told. What a queue still has is looked for where a start of the node looks for it: contents in `log/`, and those that
-have been moved to the files of the queue. The archive does not count there, for no start reads it.
+have been moved to the files of the queue or to the shared store. Of quorum queues it is looked for in `log/` and in segments
+(kept_contents.py). The archive does not count there, for no start reads it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 
-from analytics.inputs import LogFile, export_of, unless_deleted
+from analytics.inputs import LogFile, export_of, segment_group, unless_deleted
+from analytics.jobs.kept_contents import (
+    GroupTerm,
+    KeptEntries,
+    KnownVoters,
+    StoreId,
+    listed_members,
+    store_ids,
+    unread_voters,
+)
 from analytics.jobs.proof import LogEvidence
 from analytics.queue_events import CLASSIC_KINDS
 from classic.recovery import clean_stop
@@ -44,23 +54,54 @@ class FileEvidence:
     last: int | None = None
     gaps: list[str] = field(default_factory=list)
     stored: dict[int, list[Range]] = field(default_factory=dict)  # by queue, what was published into this file
+    entries: dict[GroupTerm, list[Range]] = field(
+        default_factory=dict
+    )  # of quorum queues, where a start looks for them
+    members: list[KnownVoters] = field(default_factory=list)  # that the node says it has
+    contents: list[StoreId] = field(default_factory=list)  # of the shared store
 
 
 def file_evidence(file: LogFile, *, tail: bool = False) -> FileEvidence:
     """Read one file, as far as it is known to be durable, with `tail` all of it. A file that a node has deleted meanwhile tells
     nothing."""
     found = FileEvidence(file.node, file.number)
+    if file.name.startswith(names.STORE_PERSISTENT):
+        _read_store(file, found)
+    elif (group := segment_group(file)) is not None:
+        _read_segment(file, group, found)
+    else:
+        _read_log(file, found, tail=tail)
+    return found
+
+
+def _read_store(file: LogFile, found: FileEvidence) -> None:
+    with unless_deleted(file):
+        for piece in ColumnReader(OsDisk(file.directory, read_only=True), file.name).pieces():
+            found.contents += store_ids(piece)
+
+
+def _read_segment(file: LogFile, group: int, found: FileEvidence) -> None:
+    with unless_deleted(file):
+        entries = KeptEntries(file, group)
+        for piece in ColumnReader(OsDisk(file.directory, read_only=True), file.name, is_followed=True).pieces():
+            entries.note(piece)
+        found.entries = entries.ranges()
+
+
+def _read_log(file: LogFile, found: FileEvidence, *, tail: bool) -> None:
     stored: dict[int, SequenceSet] = {}
+    entries, is_kept = KeptEntries(file, None), file.name.startswith(names.LOG_DIRECTORY)
     with unless_deleted(file):
         disk = OsDisk(file.directory, read_only=True)
         end = durable_end(disk, file.name) if file.is_last and not tail else None
         reader = ColumnReader(disk, file.name, is_followed=not file.is_last, end=end)
         for piece in reader.pieces():
             _follow(found, piece)
-            if file.name.startswith(names.LOG_DIRECTORY):
+            entries.note(piece, is_kept=is_kept)
+            if is_kept:
                 _note_stored(stored, piece)
     found.stored = {queue: sequences.ranges() for queue, sequences in stored.items()}
-    return found
+    found.entries, found.members = entries.ranges(), entries.members
 
 
 def _follow(found: FileEvidence, piece: ColumnPiece) -> None:
@@ -87,6 +128,7 @@ def _note_stored(stored: dict[int, SequenceSet], piece: ColumnPiece) -> None:
 
 def log_evidence(found: Iterable[FileEvidence], directories: Iterable[tuple[str, str]], changed: bool) -> LogEvidence:
     """All files, and what the queues of these data directories, each with its node, have moved out of the log."""
+    found, directories = list(found), list(directories)
     stored: dict[int, SequenceSet] = {}
     gaps: list[str] = []
     from_the_first = True
@@ -110,9 +152,22 @@ def log_evidence(found: Iterable[FileEvidence], directories: Iterable[tuple[str,
             exported.append(node)
         disk = OsDisk(directory, read_only=True)
         gaps += _end_missing(disk, node, lasts.get(node, 0))
-        for queue, ranges in moved_out(disk):
+        contents = {one for file in found if file.node == node for one in file.contents}
+        for queue, ranges in moved_out(disk, contents):
             _add(stored, queue, ranges)
-    return LogEvidence(gaps, from_the_first, changed, stored, exported)
+    members = [one for file in found for one in file.members]
+    members += [one for _, directory in directories for one in listed_members(directory)]
+    return LogEvidence(gaps, from_the_first, changed, stored, exported, _entries(found), unread_voters(members))
+
+
+def _entries(found: Iterable[FileEvidence]) -> dict[GroupTerm, SequenceSet]:
+    """Of all nodes."""
+    entries: dict[GroupTerm, SequenceSet] = {}
+    for file in found:
+        for key, ranges in file.entries.items():
+            for start, end in ranges:
+                entries.setdefault(key, SequenceSet()).add(start, end)
+    return entries
 
 
 def _add(stored: dict[int, SequenceSet], queue: int, ranges: Iterable[Range]) -> None:
@@ -129,8 +184,9 @@ def _end_missing(disk: Disk, node: str, last: int) -> Iterator[str]:
             yield _gap(node, last, next_index)
 
 
-def moved_out(disk: Disk) -> Iterator[tuple[int, list[Range]]]:
-    """Of each queue the messages whose contents lie in files of their own, and which are not settled there."""
+def moved_out(disk: Disk, contents: Container[StoreId]) -> Iterator[tuple[int, list[Range]]]:
+    """Of each queue the messages whose contents lie in files of their own or in the shared store, which has these contents, and
+    which are not settled there."""
     for queue, (directory, segments) in load_manifest(disk).queues.items():
         held = SequenceSet()
         for number in segments:
@@ -138,15 +194,18 @@ def moved_out(disk: Disk) -> Iterator[tuple[int, list[Range]]]:
                 loaded = read_segment(disk.read_file(names.index_segment(directory, number)), queue, number)
                 body_size = _size(disk, names.body_file(directory, number))
                 for fields in loaded.entries:
-                    _hold(held, fields, body_size)
+                    _hold(held, fields, body_size, contents)
                 for start, end in loaded.settled:
                     held.remove(start, end)
         yield queue, held.ranges()
 
 
-def _hold(held: SequenceSet, fields: Fields, body_size: int) -> None:
-    first, count, left_out, _, kind, flags, _, _, size, place = fields[:10]
-    if kind != IN_LOG and flags & PERSISTENT and not (kind == IN_BODY and place + size > body_size):
+def _hold(held: SequenceSet, fields: Fields, body_size: int, contents: Container[StoreId]) -> None:
+    first, count, left_out, _, kind, flags, _, _, size, place, place_2 = fields[:11]
+    if kind == IN_LOG or not flags & PERSISTENT:
+        return
+    is_there = place + size <= body_size if kind == IN_BODY else (place, place_2) in contents
+    if is_there:
         held.add(first + left_out, first + count)
 
 
@@ -166,7 +225,7 @@ def state_of_files(directories: Iterable[str]) -> dict[str, tuple[int, int]]:
     at work."""
     found: dict[str, tuple[int, int]] = {}
     for directory in directories:
-        for below in (names.LOG_DIRECTORY, names.CLASSIC_DIRECTORY, names.RAFT_DIRECTORY):
+        for below in (names.LOG_DIRECTORY, names.CLASSIC_DIRECTORY, names.STORE_PERSISTENT, names.RAFT_DIRECTORY):
             for path in (Path(directory) / below).rglob("*"):
                 with suppress(FileNotFoundError):
                     status = path.stat()

@@ -8,7 +8,7 @@
     purged    with a purge, or with the queue
     cut       from a stream, by retention (analytics/streams/stream_proof.py)
     present   ready or out at the end of what was read, and where the node would look for it
-    missing   the same, but its content is gone: neither in the node's log nor in the files of the queue
+    missing   the same, but its content is gone: neither in the log of a node nor in the files of the queue
 
 A proof never holds over a gap: if records are missing that may have told of a queue, or messages of it began before what was
 read, or its files have messages that the log does not tell of, it is unknown.
@@ -20,9 +20,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from analytics.coverage import counted
 from analytics.fold.lives import LifeState
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_MISSING, EXIT_UNKNOWN
-from analytics.queue_events import CLASSIC
+from analytics.jobs.kept_contents import GroupTerm
+from analytics.queue_events import CLASSIC, QUORUM
 from classic.stored_run import LEVEL_SHIFT
 from native.sequence_set import SequenceSet
 
@@ -62,7 +64,7 @@ class ProofRow(NamedTuple):
     present: int
     unknown: int
     missing: int
-    first_missing: list[int]  # their sequences, the first of them
+    first_missing: list[int]  # their sequences, of a quorum queue their entries, the first of them
     why: str | None  # it is unknown
 
 
@@ -86,6 +88,8 @@ class QueueLives:
     begins: dict[int, int] = field(default_factory=dict)  # of a classic queue: the first sequence seen of each priority
     ends: dict[int, int] = field(default_factory=dict)  # and behind the last one
     going_on: SequenceSet = field(default_factory=SequenceSet)  # of a classic queue: ready or out
+    # The same of a quorum queue: how many of an entry, and the term that counts where nodes have several; None: any.
+    entries: dict[tuple[int, int | None], int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -97,6 +101,8 @@ class LogEvidence:
     changed: bool = False  # files came or went while they were read: what is missing may have moved
     stored: Mapping[int, SequenceSet] = field(default_factory=dict)  # by queue: messages whose content a node has
     exported: Sequence[str] = ()  # nodes without their files of queues: what is in none of the log may be there
+    entries: Mapping[GroupTerm, SequenceSet] = field(default_factory=dict)  # of quorum queues, where a start finds them
+    unread_voters: Mapping[int, int] = field(default_factory=dict)  # of quorum queues: on nodes that were not read
 
 
 def prove(queue: QueueLives, log: LogEvidence) -> ProofRow:
@@ -105,28 +111,25 @@ def prove(queue: QueueLives, log: LogEvidence) -> ProofRow:
     for state, messages in queue.messages.items():
         counts[COLUMN_OF[state]] += messages
     why = queue.unknown or _unnamed(queue)
-    missing = SequenceSet()
     if queue.kind == CLASSIC:
-        missing = _missing(queue, log)
         why = _gap(log) or why or _late(queue, log) or _untold(queue, log)
-        if missing and log.exported:
-            why = (
-                why or f"the export of {log.exported[0]} has no files of queues, where these may be: read its directory"
-            )
-        if missing and log.changed:
-            why = why or "the node's files changed while they were read: stop it, or read a copy"
-        if missing and why is not None:  # what became of them may be told where nothing could be read
-            counts["unknown"] += len(missing)
-            counts["present"] -= len(missing)
-            missing = SequenceSet()
-    counts["present"] -= len(missing)
+        places = _missing(queue, log)
+        missing = len(places)
+    else:
+        places, missing = _missing_entries(queue, log)
+    if missing:
+        why = why or _elsewhere(queue, log)
+        counts["present"] -= missing
+    if missing and why is not None:  # what became of them may be told where nothing could be read
+        counts["unknown"] += missing
+        places, missing = SequenceSet(), 0
     return ProofRow(
         queue.name or str(queue.queue),
         queue.queue,
         sum(queue.messages.values()),
         **counts,
-        missing=len(missing),
-        first_missing=[one for start, end in missing.copy().pop_first(MISSING_NAMED) for one in range(start, end)],
+        missing=missing,
+        first_missing=[one for start, end in places.copy().pop_first(MISSING_NAMED) for one in range(start, end)],
         why=why,
     )
 
@@ -146,6 +149,27 @@ def _missing(queue: QueueLives, log: LogEvidence) -> SequenceSet:
     for start, end in log.stored.get(queue.queue, SequenceSet()).ranges():
         missing.remove(start, end)
     return missing
+
+
+def _missing_entries(queue: QueueLives, log: LogEvidence) -> tuple[SequenceSet, int]:
+    """Entries of a quorum queue that are in no log and no segment, and how many messages those had that should be there."""
+    kept = {term: entries for (group, term), entries in log.entries.items() if group == queue.queue}
+    places, messages = SequenceSet(), 0
+    for (entry, term), count in queue.entries.items():
+        those = kept.values() if term is None else [kept[term]] if term in kept else []
+        if not any(entries.intersect(entry, entry + 1) for entries in those):
+            places.add(entry, entry + 1)
+            messages += count
+    return places, messages
+
+
+def _elsewhere(queue: QueueLives, log: LogEvidence) -> str | None:
+    """Why what is not found may be there all the same."""
+    if queue.kind == QUORUM and (unread := log.unread_voters.get(queue.queue, 1)):
+        return f"the node of {counted(unread, 'member', 'members')} was not read, where these may be"
+    if log.exported:
+        return f"the export of {log.exported[0]} has no files of queues, where these may be: read its directory"
+    return "the node's files changed while they were read: stop it, or read a copy" if log.changed else None
 
 
 def _gap(log: LogEvidence) -> str | None:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from analytics.fold.lives import LifeState
 from analytics.inputs import LogFile
 from analytics.jobs.evidence import file_evidence, log_evidence, state_of_files
+from analytics.jobs.kept_contents import quorum_segments, store_files
 from analytics.jobs.proof import UNCOMMITTED, LogEvidence, ProofRow, QueueLives, prove
 from analytics.jobs.raft_terms import TermEntries, TermRow, term_rows
-from analytics.queue_events import CLASSIC, STREAM
+from analytics.queue_events import CLASSIC, QUORUM, STREAM
 from analytics.streams.stream_look import FileStreams
 from analytics.streams.stream_proof import stream_proofs
 from classic.stored_run import LEVEL_SHIFT
@@ -56,8 +57,9 @@ def _each_on_workers(
 
 
 def evidence(spark: SparkSession, files: list[LogFile], before: dict[str, tuple[int, int]], tail: bool) -> LogEvidence:
-    found = spark.sparkContext.parallelize(files, len(files)).map(partial(file_evidence, tail=tail)).collect()
     directories = {(file.node, file.directory) for file in files}
+    looked_at = [*files, *quorum_segments(directories), *store_files(directories)]
+    found = spark.sparkContext.parallelize(looked_at, len(looked_at)).map(partial(file_evidence, tail=tail)).collect()
     return log_evidence(found, sorted(directories), before != state_of_files({one for _, one in directories}))
 
 
@@ -90,7 +92,16 @@ def queue_lives(lives: DataFrame) -> dict[int, QueueLives]:
     going_on = lives.where((f.col("kind") == CLASSIC) & f.col("state").isin(*GOING_ON))
     for row in going_on.select("queue", first.alias("first"), "count").toLocalIterator():
         found[row.queue].going_on.add(row.first, row.first + row["count"])
+    _note_entries(lives, found)
     return found
+
+
+def _note_entries(lives: DataFrame, found: dict[int, QueueLives]) -> None:
+    from pyspark.sql import functions as f
+
+    going_on = lives.where((f.col("kind") == QUORUM) & f.col("state").isin(*GOING_ON) & f.col("committed"))
+    for row in going_on.groupBy("queue", "pos", "of_term").agg(f.sum("count").alias("messages")).toLocalIterator():
+        found[row.queue].entries[row.pos, row.of_term] = row.messages
 
 
 def terms(found: DataFrame, lives: DataFrame) -> list[TermRow]:

@@ -9,6 +9,7 @@ from analytics.fold.folded_history import QueueHistory
 from analytics.fold.lives import LifeState
 from analytics.inputs import LogFile, log_files
 from analytics.jobs.evidence import file_evidence, log_evidence
+from analytics.jobs.kept_contents import quorum_segments, store_files
 from analytics.jobs.proof import ProofRow, QueueLives, prove
 from analytics.queue_events import CLASSIC, QueueName
 from analytics.streams.stream_look import FileStreams
@@ -20,7 +21,9 @@ from tests.ledger.told import histories
 def proofs(data: Path) -> dict[str, ProofRow]:
     """Of each queue of one data directory, by its name without the virtual host."""
     files = log_files([str(data)])
-    evidence = log_evidence(map(file_evidence, files), {(file.node, file.directory) for file in files}, False)
+    directories = {(file.node, file.directory) for file in files}
+    looked = [*files, *quorum_segments(directories), *store_files(directories)]
+    evidence = log_evidence(map(file_evidence, looked), directories, False)
     rows = [prove(_lives(named, history), evidence) for named, history in histories([str(data)]).values()]
     rows += stream_proofs(files, looked_at, tail=False)
     return {row.name.rpartition("/")[2]: row for row in rows}
@@ -43,4 +46,7 @@ def _lives(named: QueueName, history: QueueHistory) -> QueueLives:
             queue.ends[level] = max(end, queue.ends.get(level, end))
             if not life.state.has_ended:
                 queue.going_on.add(first, end)
+        elif not state.has_ended:
+            place = (life.entry, history.overruled.get(life.entry))
+            queue.entries[place] = queue.entries.get(place, 0) + life.count
     return queue

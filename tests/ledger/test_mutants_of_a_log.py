@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +17,7 @@ from analytics.inputs import log_files
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_MISSING, EXIT_UNKNOWN
 from analytics.jobs.proof import ProofRow, code_of
 from classic.store.log_records import DoneReason
-from storage.names import ARCHIVE_DIRECTORY, LOG_DIRECTORY
+from storage.names import ARCHIVE_DIRECTORY, LOG_DIRECTORY, RAFT_DIRECTORY, SEGMENT_SUFFIX, STORE_PERSISTENT
 from storage.record import HEADER_BYTES, PAYLOAD_BYTES_MAX, Kind, encode, scan
 from tests.ledger.plain_proof import proofs
 from tests.running_node import running_node
@@ -25,6 +26,8 @@ MESSAGES = 12
 ACKED = 8
 NO_KIND = 200  # readers pass over records of kinds that they do not know
 CONFIG = "[archive]\nhours = 1\n[log]\nfile_bytes_max = 65536\n"
+STORED = 60
+MOVED_WITHIN_S = 60.0
 BODY = b"x" * 9_000  # a few of them fill a file of the log
 
 
@@ -215,9 +218,75 @@ def test_messages_that_no_start_would_find_are_missing(data: Path) -> None:
         (data / ARCHIVE_DIRECTORY).mkdir(exist_ok=True)
         path.rename(data / ARCHIVE_DIRECTORY / path.name)
     (data / "classic" / "files").unlink(missing_ok=True)
-    row: ProofRow = proofs(data)["classic"]
-    assert (code_of(row), row.missing) == (EXIT_MISSING, MESSAGES - ACKED)
-    assert last.index > 0 and len(row.first_missing) == row.missing
+    for path in (data / RAFT_DIRECTORY).glob(f"*{SEGMENT_SUFFIX}"):
+        path.unlink()
+    rows = proofs(data)
+    for kind in ("classic", "quorum"):
+        row: ProofRow = rows[kind]
+        assert (code_of(row), row.missing) == (EXIT_MISSING, MESSAGES - ACKED)
+        assert last.index > 0 and len(row.first_missing) == row.missing
+
+
+def test_a_content_that_the_shared_store_has_lost_is_missing(stored: Path, tmp_path: Path) -> None:
+    """A byte at the begin of it, behind which a start would find no more. All was called present."""
+    data = Path(shutil.copytree(stored, tmp_path / "n1"))
+    flip(min((data / STORE_PERSISTENT).iterdir()), len(BODY) // 2)
+    rows = proofs(data)
+    assert_some_are_missing(rows["classic"])
+    assert (code_of(rows["quorum"]), rows["quorum"].present) == (EXIT_HOLDS, STORED)
+
+
+def test_an_entry_that_a_segment_has_lost_is_missing_when_it_has_left_the_log(stored: Path, tmp_path: Path) -> None:
+    """The archive still tells of it. All was called present."""
+    data = Path(shutil.copytree(stored, tmp_path / "n1"))
+    (data / ARCHIVE_DIRECTORY).mkdir(exist_ok=True)
+    first = quorum_records(data)[0].path
+    first.rename(data / ARCHIVE_DIRECTORY / first.name)
+    assert proofs(data)["quorum"].present == STORED
+    flip(min(segments_with_bodies(data)), len(BODY) // 2)
+    assert_some_are_missing(proofs(data)["quorum"])
+
+
+def flip(path: Path, at: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+def assert_some_are_missing(row: ProofRow) -> None:
+    assert (code_of(row), row.missing + row.present) == (EXIT_MISSING, STORED), row
+    assert 0 < row.missing < STORED and row.first_missing
+
+
+def segments_with_bodies(data: Path) -> list[Path]:
+    return [path for path in (data / RAFT_DIRECTORY).glob(f"*{SEGMENT_SUFFIX}") if path.stat().st_size > len(BODY)]
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The data of a node whose messages nobody takes: the first of them are not in its log any more, but in the archive."""
+    directory = tmp_path_factory.mktemp("stored")
+    (directory / "leveret.toml").write_text(CONFIG)
+    with running_node("--config", str(directory / "leveret.toml"), data_dir=directory / "n1") as node:
+        connection = pika.BlockingConnection(pika.URLParameters(node.amqp_url))
+        channel = connection.channel()
+        channel.confirm_delivery()
+        for kind in ("classic", "quorum"):
+            channel.queue_declare(kind, durable=True, arguments={"x-queue-type": kind})
+            for _ in range(STORED):
+                channel.basic_publish("", kind, BODY, pika.BasicProperties(delivery_mode=2))
+        wait_for(lambda: bool(segments_with_bodies(directory / "n1")))
+        wait_for(lambda: any((directory / "n1" / STORE_PERSISTENT).glob("*")))
+        connection.close()
+        assert node.stop() == 0
+    yield directory / "n1"
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + MOVED_WITHIN_S
+    while not holds():
+        assert time.monotonic() < until, "nothing was moved out of the log"
+        time.sleep(0.05)
 
 
 def spoil_by_dropping(place: Found, before: Found) -> None:

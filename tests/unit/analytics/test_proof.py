@@ -6,8 +6,9 @@ import pytest
 
 from analytics.fold.lives import LifeState
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_MISSING, EXIT_UNKNOWN, worst
+from analytics.jobs.kept_contents import KnownVoters, unread_voters
 from analytics.jobs.proof import COLUMN_OF, LogEvidence, QueueLives, code_of, prove
-from analytics.queue_events import CLASSIC
+from analytics.queue_events import CLASSIC, QUORUM
 from classic.stored_run import LEVEL_SHIFT
 from native.sequence_set import SequenceSet
 
@@ -103,9 +104,52 @@ def test_a_history_that_is_not_known_as_a_whole_proves_nothing(kind: str | None)
 
 
 def test_gaps_of_classic_queues_say_nothing_of_quorum_queues() -> None:
-    queue = QueueLives(QUEUE, "/q", "quorum", {LifeState.ACKED: 1, LifeState.READY: 2})
-    row = prove(queue, evidence(gaps=["records 3 to 4 are missing"]))
-    assert (row.present, code_of(row)) == (2, EXIT_HOLDS)
+    row = prove(quorum(), entries_in({3: [(5, 6), (9, 10)]}, gaps=["records 3 to 4 are missing"]))
+    assert (row.present, code_of(row)) == (4, EXIT_HOLDS)
+
+
+def quorum() -> QueueLives:
+    """Two entries with two messages each that are still there, the second of which two leaders have written."""
+    queue = QueueLives(QUEUE, "/q", QUORUM, {LifeState.ACKED: 1, LifeState.READY: 4})
+    queue.entries = {(5, None): 2, (9, 3): 2}
+    return queue
+
+
+def entries_in(terms: dict[int, list[tuple[int, int]]], unread: int = 0, **said: object) -> LogEvidence:
+    kept = {(QUEUE, term): sequences(*ranges) for term, ranges in terms.items()}
+    return LogEvidence(entries=kept, unread_voters={QUEUE: unread}, **said)  # type: ignore[arg-type]
+
+
+def test_an_entry_that_no_log_and_no_segment_has_is_missing_with_its_messages() -> None:
+    row = prove(quorum(), entries_in({3: [(9, 10)]}))
+    assert (row.present, row.missing, row.first_missing, code_of(row)) == (2, 2, [5], EXIT_MISSING)
+
+
+def test_an_entry_of_a_term_that_was_replaced_is_another_one() -> None:
+    row = prove(quorum(), entries_in({2: [(5, 10)]}))
+    assert (row.present, row.missing, row.first_missing) == (2, 2, [9])
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"unread": 2}, "the node of 2 members was not read, where these may be"),
+        ({"exported": ["n1"]}, "the export of n1 has no files of queues, where these may be: read its directory"),
+        ({"changed": True}, "the node's files changed while they were read: stop it, or read a copy"),
+    ],
+)
+def test_an_entry_that_another_node_may_have_is_unknown(said: dict[str, object], why: str) -> None:
+    row = prove(quorum(), entries_in({}, **said))  # type: ignore[arg-type]
+    assert (row.present, row.missing, row.unknown, row.why, code_of(row)) == (0, 0, 4, why, EXIT_UNKNOWN)
+
+
+def test_of_members_those_count_that_belong_to_the_newest_membership() -> None:
+    first, later = KnownVoters(QUEUE, 1, 0, (1, 2, 3)), KnownVoters(QUEUE, 2, 40, (2, 4))
+    joined = KnownVoters(QUEUE, 4, 0, ())
+    assert unread_voters([first]) == {QUEUE: 2}
+    assert unread_voters([first, later]) == {QUEUE: 1}
+    assert unread_voters([first, later, joined]) == {QUEUE: 0}
+    assert unread_voters([joined]) == {QUEUE: 1}
 
 
 def test_what_is_missing_counts_more_than_what_is_unknown() -> None:

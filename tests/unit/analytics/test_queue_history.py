@@ -6,9 +6,17 @@ from collections import Counter
 
 from analytics.fold.folded_history import QueueHistory
 from analytics.fold.lives import LifeState
-from analytics.fold.queue_history import folded
+from analytics.fold.queue_history import HistoryFold, folded
 from analytics.fold.quorum_queue import QueueFold
-from analytics.queue_events import ActorName, FileEvents, QueueEvent, QueueName, Said, snapshot_events
+from analytics.queue_events import (
+    STANDING_PLACE,
+    ActorName,
+    FileEvents,
+    QueueEvent,
+    QueueName,
+    Said,
+    snapshot_events,
+)
 from broker.queues.queue_type import Outcome
 from classic.store.log_records import DoneReason, encode_deleted, encode_published, encode_reasoned, encode_settled
 from classic.stored_run import LEVEL_SHIFT
@@ -235,6 +243,19 @@ def test_behind_a_gap_nothing_is_known() -> None:
     history = folded(events(*LOG[1:], queue=GROUP))
     assert history.unknown == "entries 1 to 1 are missing"
     assert history.lives == []
+
+
+def test_an_end_that_a_node_says_was_committed_is_missing_though_nothing_comes_behind_it() -> None:
+    """All was called present that had not been taken by then. Who stops reading on his way misses nothing."""
+    committed = QueueEvent(GROUP, STANDING_PLACE, 1, Kind.RAFT_COMMIT, None, 4, b"")
+    assert folded([committed, *events(*LOG, queue=GROUP)]).unknown is None
+    history = folded([committed, *events(*LOG[:2], queue=GROUP)])
+    assert (history.unknown, counted(history)) == ("entries 4 to 4 are missing", {LifeState.UNKNOWN: 5})
+    fold = HistoryFold()
+    for event in (committed, *events(*LOG[:2], queue=GROUP)):
+        fold.take(event)
+    fold.end()
+    assert fold.history.unknown is None
 
 
 def standing(kind: Kind, index: int = 0, payload: bytes = b"", term: int = 0) -> list[bytes]:
