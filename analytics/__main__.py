@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from copy import copy
 from datetime import UTC, datetime
 from functools import partial
-from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -19,7 +16,7 @@ from analytics.audit.audit_trail import AUDIT_COLUMNS, AuditRow, trail
 from analytics.audit.command_look import look_for_commands
 from analytics.audit.command_results import catalog_starts
 from analytics.file_window import coverage_of
-from analytics.follow.queue_rates import RATE_COLUMNS, QueueRates
+from analytics.follow.follow_command import add_follow, follow
 from analytics.inputs import LogFile, log_files, snapshot_files, without_bodies
 from analytics.jobs import questions
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_MISSING, EXIT_UNKNOWN, JobAnswer, answer_of, worst
@@ -32,7 +29,7 @@ from analytics.life.pursuit import pursue
 from analytics.life.wanted import BodyText, HeaderValue, LookFor, TextProperty, at_place
 from analytics.past.queue_at import QueueAt
 from analytics.shell import lines_of_terminal, shell
-from analytics.show import show, show_now
+from analytics.show import show
 from analytics.spark.cluster_workers import check_workers
 from analytics.spark.sent_wheel import sent
 from analytics.spark.session import EXTRA, LOCAL, WORKER_PYTHON, NoSpark, is_cluster, spark_session
@@ -46,7 +43,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 EXIT_USAGE = 64
-EVERY_MIN_S, EVERY_MAX_S = 0.1, 3_600.0
 QUEUE_HELP = "its name, with or without the virtual host and a slash before it"
 PLACE_HELP = "a sequence of a classic queue, an entry of a quorum queue, or POS/OFF/NTH as `lives` says it"
 TIME_HELP = "ISO, UTC if it names no zone; 03:00 of today; or =-2h before now"
@@ -56,13 +52,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     try:
         files = log_files(options.data)
-        if options.command in WITHOUT_SPARK:
+        if not needs_spark(options):
             return WITHOUT_SPARK[options.command](options, files)
         with TemporaryDirectory(prefix="leveret-analytics-") as scratch:
             return on_spark(options, files, Path(scratch))
     except (NoSpark, OSError, ValueError) as error:
         print(f"leveret-analytics: {error}", file=sys.stderr)
         return EXIT_USAGE
+
+
+def needs_spark(options: argparse.Namespace) -> bool:
+    return options.command not in WITHOUT_SPARK or (options.command == "follow" and options.into is not None)
 
 
 def on_spark(options: argparse.Namespace, files: list[LogFile], scratch: Path) -> int:
@@ -74,6 +74,10 @@ def on_spark(options: argparse.Namespace, files: list[LogFile], scratch: Path) -
     try:
         if is_cluster(options.master):
             check_workers(spark, files)
+        if options.command == "follow":
+            from analytics.parquet.follow_query import follow_into
+
+            return follow_into(spark, options)
         return convert(spark, options, files) if options.command == "convert" else answer(spark, options, files)
     finally:
         spark.stop()
@@ -129,7 +133,7 @@ def several(asked: JobQuestion) -> int:
         one.options = options
         if options.command in COMMANDS:
             told(one)
-        elif options.command in WITHOUT_SPARK:
+        elif not needs_spark(options):
             WITHOUT_SPARK[options.command](options, log_files(options.data))
         else:
             print(f"leveret-analytics: `{options.command}` is a command of its own", file=sys.stderr)
@@ -313,18 +317,6 @@ def unroutable(options: argparse.Namespace, files: list[LogFile]) -> int:
     return EXIT_UNKNOWN if silent or covered.is_damaged else EXIT_HOLDS
 
 
-def follow(options: argparse.Namespace, files: list[LogFile]) -> int:
-    rates = QueueRates(time.monotonic)
-    rates.look(files)
-    with suppress(KeyboardInterrupt):
-        for _ in count() if options.times is None else range(options.times):
-            time.sleep(options.every)
-            rows = [rate._asdict() for rate in rates.look(log_files(options.data))]
-            at = datetime.now(UTC).isoformat(timespec="milliseconds")
-            show_now(at, JobAnswer(RATE_COLUMNS, rows), rates.missed, as_json=options.json)
-    return EXIT_UNKNOWN if rates.missed else EXIT_HOLDS
-
-
 def queue(options: argparse.Namespace, files: list[LogFile]) -> int:
     asked = QueueAt(files, snapshot_files(options.data), options.queue, options.at, options.tail)
     said, covered = asked.answer()
@@ -361,13 +353,6 @@ COMMANDS: dict[str, Callable[[JobQuestion], JobAnswer]] = {
 
 def past_second(text: str) -> int:
     return second_of(text, datetime.now(UTC))
-
-
-def interval(text: str) -> float:
-    seconds = float(text)
-    if not EVERY_MIN_S <= seconds <= EVERY_MAX_S:
-        raise ValueError(text)
-    return seconds
 
 
 def groups(text: str, known: tuple[str, ...] = questions.GROUPS) -> tuple[str, ...]:
@@ -470,14 +455,7 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="also what is in no log though it was in a queue, or given to a consumer at once",
     )
-    follow = commands.add_parser(
-        "follow",
-        help="what comes to queues and leaves them now, from the logs of running nodes; needs neither Spark nor Java",
-    )
-    follow.add_argument(
-        "--every", type=interval, default=1.0, metavar="SECONDS", help="from one look to the next; default %(default)s"
-    )
-    follow.add_argument("--times", type=int, metavar="N", help="end after so many; without it: when interrupted")
+    add_follow(commands)
     convert = commands.add_parser("convert", help="the tables as Parquet; again: what has come since")
     convert.add_argument("directory", metavar="DIR", help="where they are, or are to be")
     hot = about("hot", "what was published: how much, what share, and the busiest second; the most first")

@@ -155,25 +155,26 @@ def _numbered(directory: Path) -> Sequence[Path]:
 
 
 def _files_of(directory: Path) -> list[LogFile]:
+    """A running node moves files to its archive, and deletes them. Who looks into `log` first misses none that moves."""
     by_number: dict[int, Path] = {}
-    for name in WITH_LOGS:
+    for name in (LOG_DIRECTORY, ARCHIVE_DIRECTORY):
         for path in _numbered(directory / name):
             number = number_of(path.name, LOG_SUFFIX)
             assert number is not None, f"{path} is no file of a log"
             by_number[number] = path
-    last = max((number for number, path in by_number.items() if _has_begun(path)), default=0)
-    return [
-        LogFile(
-            directory.name,
-            str(directory),
-            str(path.relative_to(directory)),
-            number,
-            path.stat().st_size,
-            number == last,
-        )
-        for number, path in sorted(by_number.items())
-        if number <= last
-    ]
+    last = next((number for number, path in sorted(by_number.items(), reverse=True) if _has_begun(path)), 0)
+    found = []
+    for number, path in sorted(by_number.items()):
+        if number <= last and (place := _where(path)) is not None:
+            name, size = str(place.relative_to(directory)), place.stat().st_size
+            found.append(LogFile(directory.name, str(directory), name, number, size, number == last))
+    return found
+
+
+def _where(path: Path) -> Path | None:
+    """A file that was in `log` may be in the archive by now. None: it is deleted."""
+    moved = path.parents[1] / ARCHIVE_DIRECTORY / path.name
+    return next((one for one in (path, moved) if one.exists()), None)
 
 
 def snapshots_of(directory: Path) -> list[SnapshotFile]:
@@ -190,5 +191,8 @@ def snapshots_of(directory: Path) -> list[SnapshotFile]:
 
 def _has_begun(path: Path) -> bool:
     """Whether anything was written to it: a node makes its next file of zeros before it needs one."""
-    with path.open("rb") as file:
+    place = _where(path)
+    if place is None:
+        return False
+    with place.open("rb") as file:
         return any(file.read(HEADER_BYTES))

@@ -13,4 +13,6 @@ conversion_log.py  which files have been read up to where, and how a step takes 
     raw_files.py       from files of logs to `raw`
     bucket_tables.py   from `raw` to `lives` and `events`, a bucket in one task
     convert.py         a step
+    followed.py        a step that is a batch of a stream: logs that are being written
+    follow_query.py    the stream
 """

@@ -49,6 +49,7 @@ class ConversionStep(NamedTuple):
     snapshots: list[tuple[str, int, int]]  # node, group and number of those that were read
     moves: list[tuple[str, str]]  # what lies in the directory of the step, and the place that it takes
     rows: dict[str, int]  # that it wrote, by table
+    batch: int | None = None  # of the stream of Spark that it is a batch of
 
 
 def begin_attempt(making: str) -> Path:
@@ -92,6 +93,10 @@ class ConversionLog:
 
     def snapshots(self) -> set[tuple[str, int, int]]:
         return {(node, group, number) for step in self.steps for node, group, number in step.snapshots}
+
+    def last_batch(self) -> int:
+        """Of a stream that is followed to this directory; -1: none was taken."""
+        return max((step.batch for step in self.steps if step.batch is not None), default=-1)
 
     def begin(self) -> Path:
         """An empty directory for what the next step makes."""

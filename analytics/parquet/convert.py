@@ -32,37 +32,41 @@ def convert(
 ) -> tuple[Coverage, JobAnswer]:
     """All that the directory stands on now, and how many rows this step wrote. Raises ValueError."""
     with ConversionLog(directory) as log:
-        step = _Step(spark, log)
+        step = StepMaker(spark, log)
         rows = step.take(files, snapshots)
-        covered = _coverage(directory)
+        covered = kept_coverage(directory)
     return covered, JobAnswer(COLUMNS, [{"table": table, "rows": count} for table, count in rows.items()])
 
 
-class _Step:
+class StepMaker:
+    """Makes one step."""
+
     def __init__(self, spark: SparkSession, log: ConversionLog) -> None:
         self._spark = spark
         self._log = log
         self._making = log.begin()
 
     def take(self, files: Sequence[LogFile], snapshots: Sequence[SnapshotFile]) -> dict[str, int]:
-        read = {one[:3]: one for one in self._log.snapshots()}
-        new = [one for one in snapshots if (one.node, one.group, one.number) not in read]
+        new = self._unread(snapshots)
         tasks = self._tasks(files, new)
         done = self._spark.sparkContext.parallelize(tasks, len(tasks)).map(convert_files).collect()
         made = [one for each in done for one in each.made]
         converted = [one for each in done for one in each.files]
         if not made and not converted and not new:
             return NOTHING
-        written = self._tables(made)
+        written = self._tables(made, buckets_of(made))
         self._cover(files, done)
         rows = {
             RAW: sum(one.rows for one in done),
             LIVES_TABLE: sum(row.lives for row in written),
             EVENTS_TABLE: sum(row.events for row in written),
         }
-        told = [(one.node, one.group, one.number) for one in new]
-        self._log.commit(ConversionStep(converted, told, _moves(made, written), rows))
+        self._log.commit(ConversionStep(converted, told_of(new), moves_of(made, written), rows))
         return rows
+
+    def _unread(self, snapshots: Sequence[SnapshotFile]) -> list[SnapshotFile]:
+        read = {one[:3]: one for one in self._log.snapshots()}
+        return [one for one in snapshots if (one.node, one.group, one.number) not in read]
 
     def _tasks(self, files: Sequence[LogFile], snapshots: Sequence[SnapshotFile]) -> list[RawTask]:
         number, converted, target = len(self._log.steps) + 1, self._log.converted(), str(self._making)
@@ -72,9 +76,8 @@ class _Step:
             tasks.append(RawTask(f"{number:06d}-snapshots", (), snapshots, converted, target))
         return tasks
 
-    def _tables(self, made: Sequence[str]) -> list[Row]:
-        """Anew, in the buckets that something was added to: where they are, and how many rows they have."""
-        buckets = sorted({Path(one).parent.name for one in made} - {SAID})
+    def _tables(self, made: Sequence[str], buckets: Sequence[str]) -> list[Row]:
+        """Anew, in these buckets: where they are, and how many rows they have."""
         said, found = self._raw(made, [SAID]), self._raw(made, [SAID, *buckets])
         names = queue_names(said)
         pq.write_table(names.toArrow(), self._making / QUEUES, compression=COMPRESSION)
@@ -95,7 +98,7 @@ class _Step:
         return found.na.fill(0, ["written"])  # of rows from before there was this column
 
     def _cover(self, files: Sequence[LogFile], done: Sequence[RawDone]) -> None:
-        before = _coverage(self._log.directory)
+        before = kept_coverage(self._log.directory)
         latest = self._log.converted() | {(one.node, one.log_id, one.file): one for each in done for one in each.files}
         firsts = [before.first, *(iso_time(one.first) for one in done)]
         lasts = [before.last, *(iso_time(one.last) for one in done)]
@@ -111,12 +114,22 @@ class _Step:
         (self._making / COVERAGE).write_text(json.dumps(covered.as_object(), indent=1) + "\n")
 
 
-def _moves(made: Sequence[str], written: Sequence[Row]) -> list[tuple[str, str]]:
+def buckets_of(made: Iterable[str]) -> list[str]:
+    """Those that files of `raw` belong to."""
+    return sorted({Path(one).parent.name for one in made} - {SAID})
+
+
+def told_of(snapshots: Iterable[SnapshotFile]) -> list[tuple[str, int, int]]:
+    return [(one.node, one.group, one.number) for one in snapshots]
+
+
+def moves_of(made: Sequence[str], written: Sequence[Row], *, with_names: bool = True) -> list[tuple[str, str]]:
     """What attempts have made, files of `raw` and tables of buckets, and what the step itself has."""
     tables = [
         f"{row.attempt}/{table_place(table, row.bucket)}" for row in written for table in (LIVES_TABLE, EVENTS_TABLE)
     ]
-    return [(one, place_of(one)) for one in (*made, *tables)] + [(one, one) for one in (QUEUES, ACTORS, COVERAGE)]
+    own = (QUEUES, ACTORS, COVERAGE) if with_names else (COVERAGE,)
+    return [(one, place_of(one)) for one in (*made, *tables)] + [(one, one) for one in own]
 
 
 def _by_bucket(found: DataFrame, buckets: Sequence[int], write: Write) -> DataFrame:
@@ -129,7 +142,7 @@ def _by_bucket(found: DataFrame, buckets: Sequence[int], write: Write) -> DataFr
     return ordered.groupBy("bucket").applyInArrow(write, WRITTEN)
 
 
-def _coverage(directory: Path) -> Coverage:
+def kept_coverage(directory: Path) -> Coverage:
     """What the steps before stand on."""
     try:
         kept = json.loads((directory / COVERAGE).read_text())

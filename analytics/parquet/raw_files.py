@@ -67,7 +67,7 @@ def bucket_of(queue: int) -> str:
 def convert_files(task: RawTask) -> RawDone:
     """See the module."""
     done = RawDone([], [], 0, None, None, [])
-    with _Buckets(task) as buckets:
+    with RowBuckets(task) as buckets:
         for file in task.files:
             with unless_deleted(file):
                 done = _convert(file, task, buckets, done)
@@ -77,7 +77,7 @@ def convert_files(task: RawTask) -> RawDone:
     return done._replace(made=buckets.made, rows=buckets.rows)
 
 
-def _convert(file: LogFile, task: RawTask, buckets: _Buckets, done: RawDone) -> RawDone:
+def _convert(file: LogFile, task: RawTask, buckets: RowBuckets, done: RawDone) -> RawDone:
     disk = OsDisk(file.directory, read_only=True)
     begin = log_of(disk, file.name)
     before = task.converted.get((file.node, begin.log_id.hex(), file.number))
@@ -113,7 +113,7 @@ def _known(which: Callable[[list[int]], int], *times: int | None) -> int | None:
     return which(known) if known else None
 
 
-class _Buckets:
+class RowBuckets:
     """Files that rows are written to, each begun when it has one."""
 
     made: list[str]
@@ -128,7 +128,7 @@ class _Buckets:
         self._waiting: dict[str, list[pa.RecordBatch]] = {}
         self._waiting_bytes: dict[str, int] = {}
 
-    def __enter__(self) -> _Buckets:
+    def __enter__(self) -> RowBuckets:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -3,7 +3,7 @@
 A row is one event of one queue (analytics/queue_events.py), or who a queue or an actor is; rows of kind DAMAGE are bytes of a
 file that could not be read. A task reads files of one node, one behind the other; others read snapshots of groups, and segments
 of streams, whose messages stay when they have left the log. The last file of a node is read as far as its marks say that it is
-durable, and with the option `tail` to its end.
+durable, and with the option `tail` to its end. As a stream of Spark it has what is written from now on: stream_source.py.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from analytics.file_window import LookedPiece, entries_of
 from analytics.inputs import LogFile, SnapshotFile, log_files, segment_group, snapshot_files
 from analytics.queue_events import STREAM, ActorName, FileEvents, QueueEvent, Said
 from analytics.read_snapshots import snapshot_said
+from analytics.spark.stream_source import LogStreamReader
 from analytics.streams.stream_copies import StreamOnNode, stream_members
 from analytics.streams.stream_look import logged_stream_event
 from native.columns import BINARY, INT8, INT32, INT64, Column, Field, Table
@@ -118,6 +119,26 @@ class EventSource(DataSource):
         if not paths:
             raise ValueError('say which logs to read: option("paths", \'["DIRECTORY", ...]\')')
         return EventReader(paths, tail=self.options.get("tail") == "true")
+
+    def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802  # Spark's name
+        return LogStreamReader(self.options, EventRows)
+
+
+class EventRows:
+    """Those of a stream: fulfils RangeRows."""
+
+    def __init__(self, file: LogFile) -> None:
+        self._file = file
+        self._events = FileEvents(file.number)
+
+    def note(self, piece: ColumnPiece) -> None:
+        self._events.said(piece)
+
+    def rows(self, piece: ColumnPiece) -> Iterator[pa.RecordBatch]:
+        return batches_of_piece(self._file, self._events, piece)
+
+    def damaged(self, damage: Sequence[DamagedRange]) -> Iterator[pa.RecordBatch]:
+        yield damage_batch(self._file, damage)
 
 
 def files_of_tasks(files: Sequence[LogFile], bytes_max: int) -> list[list[LogFile]]:

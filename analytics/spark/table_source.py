@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -26,12 +27,13 @@ from analytics.inputs import LogFile, log_files, unless_deleted
 from analytics.queue_events import QUORUM, FileEvents, QueueName, packed_groups
 from analytics.spark.event_source import TASK_BYTES, Files, arrow_columns, files_of_tasks
 from analytics.spark.life_columns import TIME, YEAR_10000_MS
+from analytics.spark.stream_source import LogStreamReader
 from native import message_columns
 from native.columns import Column, Field
 from native.log_columns import publishes, settles
 from native.log_tables import DEATHS, OUTCOMES, PUBLISHES, SETTLES
 from native.message_columns import MESSAGES
-from storage.history.column_reader import ColumnPiece
+from storage.history.column_reader import ColumnPiece, DamagedRange
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -190,10 +192,18 @@ class TableSource(DataSource):
 
     def reader(self, schema: StructType) -> TableReader:
         table, tail = self.options["table"], self.options.get("tail") == "true"
+        return TableReader(table, self._wanted(table, schema), json.loads(self.options["paths"]), tail=tail)
+
+    def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802  # Spark's name
+        table = self.options["table"]
+        return LogStreamReader(self.options, partial(TableRows, table, self._wanted(table, schema)))
+
+    def _wanted(self, table: str, schema: StructType) -> Wanted:
         known = TABLES[table].columns
         if unknown := [name for name in schema.names if name not in known]:
             raise ValueError(f"{table} has no column {', '.join(unknown)}: it has {', '.join(known)}")
-        return TableReader(table, schema.names, json.loads(self.options["paths"]), tail=tail)
+        names: list[str] = schema.names
+        return names
 
 
 def log_table(spark: SparkSession, table: str, paths: list[str], *, tail: bool = False, columns: str = "") -> DataFrame:
@@ -206,12 +216,34 @@ def log_table(spark: SparkSession, table: str, paths: list[str], *, tail: bool =
 
 def table_batches(table: str, wanted: Wanted, file: LogFile, *, tail: bool) -> Iterator[pa.RecordBatch]:
     """What one file says, piece by piece."""
-    of, (reader, durable) = TABLES[table], reader_of(file, tail=tail)
-    schema = pa.schema([(name, of.columns[name]) for name in wanted])
-    said, quorum = FileEvents(file.number, durable), set[int]()
+    rows, (reader, _) = TableRows(table, wanted, file), reader_of(file, tail=tail)
     for piece in reader.pieces():
-        quorum |= {one.queue for one in said.said(piece) if isinstance(one, QueueName) and one.kind == QUORUM}
-        rows, made = of.made(piece, packed_groups(quorum), wanted)
-        made |= {"node": pa.repeat(file.node, rows), "file": pa.repeat(pa.scalar(file.number, pa.int64()), rows)}
+        yield from rows.rows(piece)
+
+
+class TableRows:
+    """Of one file. Fulfils RangeRows."""
+
+    def __init__(self, table: str, wanted: Wanted, file: LogFile) -> None:
+        self._file = file
+        self._made = TABLES[table].made
+        self._wanted = wanted
+        self._schema = pa.schema([(name, TABLES[table].columns[name]) for name in wanted])
+        self._said = FileEvents(file.number)
+        self._quorum: set[int] = set()
+
+    def note(self, piece: ColumnPiece) -> None:
+        said = self._said.said(piece)
+        self._quorum |= {one.queue for one in said if isinstance(one, QueueName) and one.kind == QUORUM}
+
+    def rows(self, piece: ColumnPiece) -> Iterator[pa.RecordBatch]:
+        self.note(piece)
+        rows, made = self._made(piece, packed_groups(self._quorum), self._wanted)
+        node, number = self._file.node, pa.scalar(self._file.number, pa.int64())
+        made |= {"node": pa.repeat(node, rows), "file": pa.repeat(number, rows)}
         if rows:
-            yield pa.RecordBatch.from_arrays([made[name] for name in wanted], schema=schema)
+            yield pa.RecordBatch.from_arrays([made[name] for name in self._wanted], schema=self._schema)
+
+    def damaged(self, damage: Sequence[DamagedRange]) -> Iterator[pa.RecordBatch]:
+        """No row of these tables says it; those of the format `leveret` do."""
+        return iter(())

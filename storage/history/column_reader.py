@@ -150,13 +150,13 @@ def durable_end(disk: Disk, name: str) -> int:
     reader = ColumnReader(disk, name)
     end = 0
     for piece in reader.pieces():
-        mark = _last_mark(piece)
+        mark = last_mark(piece)
         if mark is not None and mark.durable_file == reader.place.file:
             end = mark.durable_offset
     return end
 
 
-def _last_mark(piece: ColumnPiece) -> Mark | None:
+def last_mark(piece: ColumnPiece) -> Mark | None:
     row = piece.kinds().rfind(bytes([Kind.MARK]))
     if row < 0:
         return None

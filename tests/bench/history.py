@@ -37,7 +37,7 @@ from tests.bench.history_logs import (
 )
 from tests.bench.past_day import archived_day, last_second
 from tests.bench.process_tree import processor_seconds, resident_bytes
-from tests.bench.steady_log import Lags, lags_at
+from tests.bench.steady_log import Lags, lags_at, table_lags_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -211,6 +211,11 @@ class HistoryBench:
             f"p95 of a live view's lag at {lags.per_second:,.0f}/s", lags.p95_s, "s", 2.0, lags.p95_s <= 2.0
         )
 
+    def table_lag(self) -> HistoryRow:
+        lags: Lags = table_lags_at(self.spark, LIVE_PER_SECOND)
+        what = f"p95 of the lag of live tables at {lags.per_second:,.0f}/s"
+        return HistoryRow(what, lags.p95_s, "s", 2.0, lags.p95_s <= 2.0)
+
     def memory(self) -> HistoryRow:
         """After all that was asked before, of the session and its workers."""
         self.runs_scanned()
@@ -255,6 +260,7 @@ QUESTIONS: dict[str, Callable[[HistoryBench], HistoryRow]] = {
     "proof": HistoryBench.proved,
     "at": HistoryBench.past_second,
     "live": HistoryBench.live_lag,
+    "tables": HistoryBench.table_lag,
 }
 
 

@@ -158,6 +158,6 @@ def test_the_command_ends_with_75_when_files_went_unread(
         log(node, 3, publish(2, ONE))
         (node / numbered(LOG_DIRECTORY, 1, LOG_SUFFIX)).unlink()
 
-    monkeypatch.setattr("analytics.__main__.time.sleep", meanwhile)
+    monkeypatch.setattr("analytics.follow.follow_command.time.sleep", meanwhile)
     assert main(["--data", str(node.parent), "follow", "--times", "1"]) == EXIT_UNKNOWN
     assert "2 files of the log were deleted before they were read" in capsys.readouterr().out
