@@ -32,6 +32,8 @@ def convert(
 ) -> tuple[Coverage, JobAnswer]:
     """All that the directory stands on now, and how many rows this step wrote. Raises ValueError."""
     with ConversionLog(directory) as log:
+        if log.last_batch() >= 0:
+            raise ValueError(f"{directory} is made by `follow --into`, which goes on there; convert to another one")
         step = StepMaker(spark, log)
         rows = step.take(files, snapshots)
         covered = kept_coverage(directory)

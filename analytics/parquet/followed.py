@@ -13,6 +13,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -65,6 +66,7 @@ class Follower:
         self._paths = list(paths)
         self._log = ConversionLog(directory)
         self._monotonic = monotonic
+        self._lock = Lock()  # a batch may still be taken where Spark has been told to stop
         self._tables_at, self._tables_took = 0.0, 0.0
         if wrong := self._what_is_wrong():
             self.close()
@@ -88,8 +90,11 @@ class Follower:
 
     def take(self, batch: DataFrame, number: int) -> None:
         """As Spark gives it to `foreachBatch`."""
-        if number <= self._log.last_batch():
-            return
+        with self._lock:
+            if number > self._log.last_batch():
+                self._take(batch, number)
+
+    def _take(self, batch: DataFrame, number: int) -> None:
         is_due = (self._monotonic() - self._tables_at) * TABLES_SHARE >= self._tables_took
         began = self._monotonic()
         step = BatchStep(self._spark, self._log, self._paths)
@@ -103,9 +108,10 @@ class Follower:
 
     def finish(self) -> Coverage:
         """The tables of all that was taken. All that the directory stands on."""
-        if stale_buckets(self._log):
-            BatchStep(self._spark, self._log, self._paths).take_batch(None, None, with_tables=True)
-        return kept_coverage(self._log.directory)
+        with self._lock:
+            if stale_buckets(self._log):
+                BatchStep(self._spark, self._log, self._paths).take_batch(None, None, with_tables=True)
+            return kept_coverage(self._log.directory)
 
 
 class BatchStep(StepMaker):

@@ -231,6 +231,8 @@ def test_tables_that_follow_are_those_of_a_conversion_wherever_the_stream_was_st
         theirs, ours = (sorted(map(repr, table(tmp_path / one, name))) for one in ("converted", "followed"))
         assert ours == theirs, name
     assert {row["name"] for row in table(directory, "lives")} == {f"//{kind}" for kind in KINDS}
+    with pytest.raises(ValueError, match="is made by `follow --into`"):
+        convert(spark, log_files(paths), snapshot_files(paths), directory)
 
 
 def test_a_directory_is_followed_to_or_converted_to(spark: SparkSession, data: Path, tmp_path: Path) -> None:
