@@ -6,7 +6,7 @@
 A is Leveret; without --a a node, or a cluster of three, is started on a temporary directory. B is the yardstick, usually a
 RabbitMQ. Each workload runs A B B A ..., and the ratio is taken pair by pair, so that it holds while the machine's speed
 drifts. More than 1 means that A is ahead. Without --b only A's figures are shown. --record adds the result to a Markdown file.
-Beside another commit: python -m tests.bench.commits.
+Beside another commit: python -m tests.bench.commits. Two configurations: python -m tests.bench.configurations.
 """
 
 from __future__ import annotations
@@ -18,15 +18,12 @@ import json
 import platform
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
+from tests.bench.brokers import Broker, running_broker
 from tests.bench.side_by_side import Comparison, Result, geometric_mean
-from tests.bench.workloads import ONE_NODE_SET, QUORUM_SET, SETS, Address
-from tests.running_cluster import running_cluster
-from tests.running_node import running_node
+from tests.bench.workloads import ONE_NODE_SET, SETS, Address
 
 
 def address(text: str) -> Address:
@@ -51,18 +48,6 @@ def markdown(results: list[Result]) -> str:
     return "\n".join(rows) + "\n\n"
 
 
-@contextlib.contextmanager
-def side_a(given: str | None, which: str) -> Iterator[Address]:
-    if given:
-        yield address(given)
-    elif which != QUORUM_SET:
-        with running_node() as node:
-            yield node.amqp
-    else:
-        with tempfile.TemporaryDirectory(prefix="leveret-") as scratch, running_cluster(Path(scratch)) as cluster:
-            yield cluster.amqp(1)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--a")
@@ -74,8 +59,9 @@ def main() -> int:
     parser.add_argument("--record", type=Path)
     options = parser.parse_args()
     results = []
-    with side_a(options.a, options.set) as a:
-        b = address(options.b) if options.b else None
+    started = contextlib.nullcontext(Broker(address(options.a))) if options.a else running_broker(options.set)
+    with started as a:
+        b = Broker(address(options.b)) if options.b else None
         for workload in SETS[options.set]:
             if options.only in workload.name:
                 results.append(Comparison(workload, a, b).run(options.rounds))

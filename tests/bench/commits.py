@@ -25,10 +25,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from tests.bench.brokers import Broker, running_broker
 from tests.bench.side_by_side import Comparison, Result, geometric_mean
-from tests.bench.workloads import ONE_NODE_SET, QUORUM_SET, SETS, Address
-from tests.running_cluster import running_cluster
-from tests.running_node import LISTENERS, ROOT, imports_of, start_node
+from tests.bench.workloads import ONE_NODE_SET, SETS
+from tests.running_node import ROOT
 
 AT_LEAST = 0.95
 ROUNDS = 5
@@ -56,37 +56,18 @@ def git(*command: str) -> str:
     return subprocess.run(["git", *command], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
 
 
-@contextlib.contextmanager
-def broker(tree: Path, which: str) -> Iterator[Address]:
-    if which != QUORUM_SET:
-        yield from _node(tree)
-    else:
-        with (
-            tempfile.TemporaryDirectory(prefix="leveret-") as scratch,
-            running_cluster(Path(scratch), tree=tree) as cluster,
-        ):
-            yield cluster.amqp(1)
-
-
-def _node(tree: Path) -> Iterator[Address]:
-    asked = [sys.executable, "-m", "node.main", "serve", "--help"]
-    said = subprocess.run(asked, cwd=tree, env=os.environ | imports_of(tree), capture_output=True, text=True).stdout
-    listeners = [name for name in LISTENERS if f"--{name} " in said]
-    with tempfile.TemporaryDirectory(prefix="leveret-") as scratch:
-        node = start_node(Path(scratch) / "data", tree=tree, listeners=listeners)
-        try:
-            yield node.amqp
-        finally:
-            node.stop()
-
-
 def compared(base: Path, options: argparse.Namespace) -> list[Result]:
+    with running_broker(options.set) as ours, running_broker(options.set, base) as theirs:
+        return side_by_side(ours, theirs, options)
+
+
+def side_by_side(ours: Broker, theirs: Broker, options: argparse.Namespace) -> list[Result]:
+    """Each workload that is asked for, on both."""
     results = []
-    with broker(ROOT, options.set) as ours, broker(base, options.set) as theirs:
-        for workload in SETS[options.set]:
-            if options.only in workload.name:
-                results.append(measured(Comparison(workload, ours, theirs), options.rounds, options.at_least))
-                print(results[-1].line(), flush=True)
+    for workload in SETS[options.set]:
+        if options.only in workload.name:
+            results.append(measured(Comparison(workload, ours, theirs), options.rounds, options.at_least))
+            print(results[-1].line(), flush=True)
     return results
 
 
@@ -113,28 +94,35 @@ def trend_line(base: str, results: Sequence[Result]) -> str:
     return json.dumps(said) + "\n"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("base", help="a commit, tag or branch")
+def add_options(parser: argparse.ArgumentParser, at_least: float) -> None:
     parser.add_argument("--set", choices=SETS, default=ONE_NODE_SET, help="workloads; quorum: on three nodes")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"pairs of each workload; default {ROUNDS}")
     parser.add_argument("--only", default="", help="workloads whose name holds this text")
-    parser.add_argument("--at-least", type=float, default=AT_LEAST, metavar="RATIO", help=f"default {AT_LEAST}")
+    parser.add_argument("--at-least", type=float, default=at_least, metavar="RATIO", help=f"default {at_least}")
+
+
+def judged(results: Sequence[Result], at_least: float) -> int:
+    """What the command ends with; rows that are below are named."""
+    if mean := geometric_mean(results):
+        print(f"geometric mean of the ratios: {mean:.2f}")
+    below = [result for result in results if is_below(result, at_least)]
+    for result in below:
+        print(f"below {at_least}: {result.workload}: {result.ratio:.3f} of {result.rounds} pairs", file=sys.stderr)
+    return 1 if below else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("base", help="a commit, tag or branch")
+    add_options(parser, AT_LEAST)
     parser.add_argument("--trend", type=Path, help="a file that a line is added to")
     options = parser.parse_args()
     with checked_out(options.base) as tree:
         results = compared(tree, options)
-    if mean := geometric_mean(results):
-        print(f"geometric mean of the ratios: {mean:.2f}")
     if options.trend:
         with options.trend.open("a") as file:
             file.write(trend_line(options.base, results))
-    below = [result for result in results if is_below(result, options.at_least)]
-    for result in below:
-        print(
-            f"below {options.at_least}: {result.workload}: {result.ratio:.3f} of {result.rounds} pairs", file=sys.stderr
-        )
-    return 1 if below else 0
+    return judged(results, options.at_least)
 
 
 if __name__ == "__main__":

@@ -1,22 +1,34 @@
-"""What this process and all that it has started take: Spark's Java, and Java's Pythons."""
+"""What a process and all that it has started take: this one with Spark's Java and Java's Pythons, or the nodes of a cluster."""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
+_SCHEDULED = 2  # the kind of clock that clock_getcpuclockid(3), which Python lacks, names for a process
 
 
-def processor_seconds() -> float:
-    """Of all that run, and those of their children that have ended."""
-    return sum(sum(map(int, fields[11:15])) for _, fields in _tree()) / _TICKS
+def processor_seconds(root: int | None = None) -> float:
+    """Of all that run, and those of their children that have ended. `root`: the first of them, else this process."""
+    return sum(
+        _own_seconds(process) + sum(map(int, fields[13:15])) / _TICKS for process, fields in _tree(root or os.getpid())
+    )
+
+
+def _own_seconds(process: int) -> float:
+    """To the nanosecond, where /proc counts hundredths of a second: a run of 100,000 messages is ten of those."""
+    try:
+        return time.clock_gettime(~process << 3 | _SCHEDULED)
+    except OSError:  # it has ended meanwhile
+        return 0.0
 
 
 def resident_bytes() -> int:
     """What several share, as Pythons do that were forked from one, counts once."""
-    return sum(_proportional_kib(process) for process, _ in _tree()) << 10
+    return sum(_proportional_kib(process) for process, _ in _tree(os.getpid())) << 10
 
 
 def _proportional_kib(process: int) -> int:
@@ -27,7 +39,7 @@ def _proportional_kib(process: int) -> int:
     return next((int(line.split()[1]) for line in said.splitlines() if line.startswith("Pss:")), 0)
 
 
-def _tree() -> Iterator[tuple[int, list[str]]]:
+def _tree(root: int) -> Iterator[tuple[int, list[str]]]:
     """Each process, with what /proc says of it from its state on."""
     children: dict[int, list[int]] = {}
     said: dict[int, list[str]] = {}
@@ -36,7 +48,7 @@ def _tree() -> Iterator[tuple[int, list[str]]]:
         if fields is not None:
             said[int(directory.name)] = fields
             children.setdefault(int(fields[1]), []).append(int(directory.name))
-    waiting = [os.getpid()]
+    waiting = [root]
     while waiting:
         process = waiting.pop()
         yield process, said[process]

@@ -6,18 +6,19 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.bench.brokers import Broker
 from tests.bench.commits import is_below, measured
 from tests.bench.side_by_side import Comparison, geometric_mean
 from tests.bench.workloads import Address, Workload
 
-OURS, THEIRS = ("ours", 1), ("theirs", 1)
+OURS, THEIRS = Broker(("ours", 1)), Broker(("theirs", 1))
 
 
 class Scripted:
     """Gives the next figure of whoever is asked, and notes who that was."""
 
     def __init__(self, ours: list[float], theirs: list[float]) -> None:
-        self._figures: dict[Address, Iterator[float]] = {OURS: iter(ours), THEIRS: iter(theirs)}
+        self._figures: dict[Address, Iterator[float]] = {OURS.address: iter(ours), THEIRS.address: iter(theirs)}
         self.asked: list[str] = []
 
     def run(self, where: Address, name: str) -> float:
@@ -36,6 +37,31 @@ def test_of_times_less_is_ahead() -> None:
     script = Scripted([5], [10])
     result = Comparison(Workload("w", script.run, "ms", more_is_better=False), OURS, THEIRS).run(1)
     assert result.ratio == 2
+
+
+class Metered(Broker):
+    """Takes so many seconds of processor time in each run."""
+
+    seconds: Iterator[float]
+
+    def processor_seconds(self) -> float:
+        return next(self.seconds)
+
+
+def metered(name: str, *seconds: float) -> Metered:
+    broker = Metered((name, 1))
+    broker.seconds = iter(seconds)
+    return broker
+
+
+def test_processor_time_is_compared_pair_by_pair() -> None:
+    a, b = metered(OURS.address[0], 1.0, 3.0, 3.0, 4.0), metered(THEIRS.address[0], 5.0, 6.0, 6.0, 10.0)
+    result = Comparison(Workload("w", Scripted([1, 1], [1, 1]).run), a, b).run(2)
+    assert result.processor == pytest.approx((0.5 + 4.0) / 2)
+
+
+def test_a_broker_that_is_not_ours_has_no_processor_time() -> None:
+    assert Comparison(Workload("w", Scripted([1], [1]).run), OURS, THEIRS).run(1).processor is None
 
 
 def test_alone_there_is_no_ratio() -> None:
