@@ -22,13 +22,14 @@ from broker.messages.message import Run
 from broker.queues.queue_type import Outcome
 from quorum.fifo import commands
 from quorum.fifo.commands import ConsumerKey, SessionKey
-from quorum.fifo.origins import DEATH, ORIGIN, encode_part
+from quorum.fifo.origins import DEATH, ORIGIN, encode_lone, encode_part
 from quorum.fifo.results import Gap
 from replicated.portions import AMPLE_BYTES, PORTION_BYTES_MAX, Asker, Owner, Pipeline, Portion
 
 SETTLE_RANGES_MAX = 10_000  # of one operation
 JOINED_BYTES_MAX = 128 << 10  # of an operation that several runs were joined to
 
+_ORIGINS = int(commands.CommandKind.ORIGINS)
 _LENGTHS_BYTES = 8  # of a message in a content, see native/content.py; its properties follow and begin with their flags
 _HAS_PRIORITY = 0x08  # in the first byte of these
 
@@ -66,8 +67,10 @@ class _Part:
             and run.died_in is None is self.died_in
         )
 
-    def encode(self, actor_number: Callable[[LogActor], int]) -> bytes:
-        actor = 0 if self.publisher is None else actor_number(self.publisher)
+    def actor(self, number_of: Callable[[LogActor], int]) -> int:
+        return 0 if self.publisher is None else number_of(self.publisher)
+
+    def encode(self, actor: int) -> bytes:
         died_in = self.died_in
         death = None if died_in is None else (died_in.queue_id, *died_in.position, died_in.reason)
         return encode_part(actor, self.number, self.count, self.waited_for, death)
@@ -247,7 +250,7 @@ class QueueSession(Pipeline):
             askers.append(op.asker)
             size += op.size
         if parts and self._actor_number is not None:
-            ops.insert(0, commands.encode_origins([part.encode(self._actor_number) for part in parts]))
+            ops.insert(0, _origins(parts, self._actor_number))
             askers.insert(0, None)
         self._cut_to = sequence_end
         self._gathering_bytes -= size
@@ -263,6 +266,13 @@ class QueueSession(Pipeline):
         self._settles.clear()
         self._gathering_bytes = self._gathering_runs = 0
         return waiting
+
+
+def _origins(parts: list[_Part], number_of: Callable[[LogActor], int]) -> bytes:
+    one = parts[0]
+    if len(parts) == 1 and one.died_in is None:
+        return encode_lone(_ORIGINS, one.actor(number_of), one.number, one.count, one.waited_for)
+    return commands.encode_origins([part.encode(part.actor(number_of)) for part in parts])
 
 
 def _says_priority(content: bytes) -> bool:

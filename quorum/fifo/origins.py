@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 ORIGIN = Struct("<IQIB")
 DEATH = Struct("<QQIIB")
+_LONE = Struct("<BI" + ORIGIN.format.removeprefix("<"))  # behind the head of an operation
 _WAITED_FOR, _DIED = 1, 2
 
 
@@ -41,6 +42,11 @@ def encode_part(
     if died_in is None:
         return ORIGIN.pack(actor, number, messages, waited_for)
     return ORIGIN.pack(actor, number, messages, waited_for | _DIED) + DEATH.pack(*died_in)
+
+
+def encode_lone(kind: int, actor: int, number: int, messages: int, waited_for: bool) -> bytes:
+    """The whole operation, of this kind, where one publisher's messages are all: as most are, so in one go."""
+    return _LONE.pack(kind, ORIGIN.size, actor, number, messages, waited_for)
 
 
 def read_parts(data: bytes, start: int, end: int) -> list[OriginPart]:
