@@ -44,8 +44,8 @@ class FileWindow:
 def reader_of(file: LogFile, *, tail: bool) -> tuple[ColumnReader, int | None]:
     """And up to where what it reads is known to be durable; None: all is."""
     disk = OsDisk(file.directory, read_only=True)
-    durable = durable_end(disk, file.name) if file.is_last else None
-    return ColumnReader(disk, file.name, is_followed=not file.is_last, end=None if tail else durable), durable
+    reader = ColumnReader(disk, file.name, is_followed=not file.is_last, until_durable=file.is_last and not tail)
+    return reader, durable_end(disk, file.name) if file.is_last and tail else None
 
 
 def looked_through(seen: FileWindow, *, tail: bool) -> Iterator[LookedPiece]:

@@ -15,6 +15,7 @@ from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 
+from analytics.file_window import reader_of
 from analytics.inputs import LogFile, export_of, segment_group, unless_deleted
 from analytics.jobs.kept_contents import (
     GroupTerm,
@@ -37,7 +38,7 @@ from native.log_tables import PUBLISHES, RECORDS
 from native.sequence_set import Range, SequenceSet
 from storage import names, snapshot_file
 from storage.disk import Disk
-from storage.history.column_reader import ColumnPiece, ColumnReader, durable_end
+from storage.history.column_reader import ColumnPiece, ColumnReader
 from storage.os_disk import OsDisk
 
 FIRST_INDEX = 1
@@ -92,9 +93,7 @@ def _read_log(file: LogFile, found: FileEvidence, *, tail: bool) -> None:
     stored: dict[int, SequenceSet] = {}
     entries, is_kept = KeptEntries(file, None), file.name.startswith(names.LOG_DIRECTORY)
     with unless_deleted(file):
-        disk = OsDisk(file.directory, read_only=True)
-        end = durable_end(disk, file.name) if file.is_last and not tail else None
-        reader = ColumnReader(disk, file.name, is_followed=not file.is_last, end=end)
+        reader, _ = reader_of(file, tail=tail)
         for piece in reader.pieces():
             _follow(found, piece)
             entries.note(piece, is_kept=is_kept)

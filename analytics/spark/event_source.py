@@ -18,17 +18,16 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from analytics.file_window import LookedPiece, entries_of
+from analytics.file_window import LookedPiece, entries_of, reader_of
 from analytics.inputs import LogFile, SnapshotFile, log_files, segment_group, snapshot_files
-from analytics.queue_events import STREAM, ActorName, FileEvents, QueueEvent, Said
+from analytics.queue_events import STANDING_PLACE, STREAM, ActorName, FileEvents, QueueEvent, Said
 from analytics.read_snapshots import snapshot_said
 from analytics.spark.stream_source import LogStreamReader
 from analytics.streams.stream_copies import StreamOnNode, stream_members
 from analytics.streams.stream_look import logged_stream_event
 from native.columns import BINARY, INT8, INT32, INT64, Column, Field, Table
-from native.log_tables import EVENTS
-from storage.history.column_reader import ColumnPiece, ColumnReader, DamagedRange, durable_end
-from storage.os_disk import OsDisk
+from native.log_tables import EVENTS, RECORDS
+from storage.history.column_reader import ColumnPiece, DamagedRange
 from storage.record import Kind
 
 FORMAT = "leveret"
@@ -156,9 +155,7 @@ def files_of_tasks(files: Sequence[LogFile], bytes_max: int) -> list[list[LogFil
 
 def batches_of(file: LogFile, *, tail: bool) -> Iterator[pa.RecordBatch]:
     """What one file says, piece by piece, and what of it could not be read."""
-    disk = OsDisk(file.directory, read_only=True)
-    durable = durable_end(disk, file.name) if file.is_last else None
-    reader = ColumnReader(disk, file.name, is_followed=not file.is_last, end=None if tail else durable)
+    reader, durable = reader_of(file, tail=tail)
     group = segment_group(file)
     events = FileEvents(file.number, durable)
     for piece in reader.pieces():
@@ -182,9 +179,10 @@ def batches_of_members(members: Sequence[StreamOnNode]) -> Iterator[pa.RecordBat
 
 
 def batches_of_piece(file: LogFile, events: FileEvents, piece: ColumnPiece) -> Iterator[pa.RecordBatch]:
-    said = events.said(piece)
+    said = events.said(piece, with_commits=False)
     if said:
         yield arrow_batch(ARROW, [_said_row(file, one) for one in said])
+    yield from _commit_batch(file, events, piece)
     made = events.events(piece)
     if made[0]:
         yield _event_batch(file, events, made)
@@ -204,15 +202,43 @@ def _stream_batch(file: LogFile, looked: LookedPiece, streams: Collection[int]) 
         yield arrow_batch(ARROW, rows)
 
 
+def _commit_batch(file: LogFile, events: FileEvents, piece: ColumnPiece) -> Iterator[pa.RecordBatch]:
+    """How far members have committed: of such records the head says all."""
+    if not piece.kinds().count(Kind.RAFT_COMMIT):
+        return
+    names = [field.name for field in RECORDS]
+    found = pa.RecordBatch.from_arrays(arrow_columns(RECORDS, piece.records), names=names)
+    found = found.filter(pc.equal(found.column("kind"), int(Kind.RAFT_COMMIT)))
+    rows = found.num_rows
+    columns = {
+        "queue": found.column("writer"), "term": found.column("term"), "kind": found.column("kind"),
+        "at": found.column("time"), "first": found.column("index"),
+        "place": _repeated(STANDING_PLACE, "place", rows), "size": _repeated(0, "size", rows),
+        "written": _repeated(0, "written", rows), "data": _repeated(b"", "data", rows),
+        **_of_file(file, events, found.column("offset")),
+    }  # fmt: skip
+    yield pa.RecordBatch.from_arrays([columns[name] for name in ARROW.names], schema=ARROW)
+
+
+def _repeated(value: object, name: str, rows: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value, ARROW.field(name).type), rows)
+
+
+def _of_file(file: LogFile, events: FileEvents, offsets: pa.Array) -> dict[str, pa.Array]:
+    """Columns that are the same for rows of one file, but for those behind what is known to be durable."""
+    rows = len(offsets)
+    durable = bisect_left(offsets, True, key=lambda offset: not events.is_durable(offset.as_py()))
+    return {
+        "file": _repeated(file.number, "file", rows), "node": _repeated(file.node, "node", rows),
+        "durable": pa.concat_arrays([pa.repeat(True, durable), pa.repeat(False, rows - durable)]),
+    }  # fmt: skip
+
+
 def _event_batch(file: LogFile, events: FileEvents, made: Table) -> pa.RecordBatch:
-    rows = made[0]
     columns = dict(zip((field.name for field in EVENTS), arrow_columns(EVENTS, made), strict=True))
     offsets = columns.pop("offset")
     columns["written"] = pc.add(offsets, events.written_base)
-    durable = bisect_left(offsets, True, key=lambda offset: not events.is_durable(offset.as_py()))
-    columns["file"] = pa.repeat(pa.scalar(file.number, pa.int64()), rows)
-    columns["durable"] = pa.concat_arrays([pa.repeat(True, durable), pa.repeat(False, rows - durable)])
-    columns["node"] = pa.repeat(file.node, rows)
+    columns |= _of_file(file, events, offsets)
     return pa.RecordBatch.from_arrays([columns[name] for name in ARROW.names], schema=ARROW)
 
 

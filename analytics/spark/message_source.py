@@ -87,7 +87,11 @@ def messages_of(file: LogFile, *, tail: bool) -> Iterator[list[MessageRow]]:
     reader, durable = reader_of(file, tail=tail)
     said, quorum = FileEvents(file.number, durable), set[int]()
     for piece in reader.pieces():
-        quorum |= {one.queue for one in said.said(piece) if isinstance(one, QueueName) and one.kind == QUORUM}
+        quorum |= {
+            one.queue
+            for one in said.said(piece, with_commits=False)
+            if isinstance(one, QueueName) and one.kind == QUORUM
+        }
         rows = _rows_of(piece, quorum)
         if rows:
             yield rows

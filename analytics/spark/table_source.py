@@ -233,7 +233,7 @@ class TableRows:
         self._quorum: set[int] = set()
 
     def note(self, piece: ColumnPiece) -> None:
-        said = self._said.said(piece)
+        said = self._said.said(piece, with_commits=False)
         self._quorum |= {one.queue for one in said if isinstance(one, QueueName) and one.kind == QUORUM}
 
     def rows(self, piece: ColumnPiece) -> Iterator[pa.RecordBatch]:

@@ -11,6 +11,7 @@ Memory is bounded by one piece, which is PIECE_BYTES, or one record that is long
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -35,7 +36,8 @@ from storage.record import (
 )
 from storage.wal.file_reader import LogFileReader
 
-PIECE_BYTES = 8 * 1024 * 1024
+PIECE_BYTES = 4 * 1024 * 1024
+_ZEROS = bytes(256 * 1024)
 NO_LOG = FilePlace(0)
 _KIND = next(number for number, field in enumerate(RECORDS) if field.name == "kind")
 REASONS = {
@@ -83,20 +85,44 @@ class ColumnReader:
         *,
         is_followed: bool = False,
         end: int | None = None,
+        until_durable: bool = False,
         piece_bytes: int = PIECE_BYTES,
     ) -> None:
         """`is_followed` says that the log went on in another file, so all of this one had been fsynced. `end`: what lies
-        behind it is not read, and not judged. Smaller pieces are for who shares the interpreter with an event loop."""
+        behind it is not read, and not judged; `until_durable`: nor is what lies behind `durable_end`, which need not be asked.
+        Smaller pieces are for who shares the interpreter with an event loop."""
         self.damage = []
         self.place = log_of(disk, name) if start is None else start
         self._disk = disk
         self._name = name
         self._is_followed = is_followed
         self._end = end
+        self._until_durable = until_durable
         self._piece_bytes = piece_bytes
 
     def pieces(self) -> Iterator[ColumnPiece]:
         """Raises OSError and StorageError where the file cannot be read, never for what is in it."""
+        return self._durable_pieces() if self._until_durable else self._pieces()
+
+    def _durable_pieces(self) -> Iterator[ColumnPiece]:
+        """Each as soon as a mark vouches for all of it, which is the next piece's at the latest. What waits at the end, or was
+        passed over there, is read again as far as it is durable."""
+        given, damage, end = self.place, 0, 0
+        waiting: deque[tuple[ColumnPiece, FilePlace, int]] = deque()
+        for piece in self._pieces():
+            waiting.append((piece, self.place, len(self.damage)))
+            mark = _last_mark(piece)
+            if mark is not None and mark.durable_file == self.place.file:
+                end = mark.durable_offset
+            while waiting and waiting[0][1].base <= end:
+                whole, given, damage = waiting.popleft()
+                yield whole
+        waiting.clear()
+        self.place, self._end = given, end
+        del self.damage[damage:]
+        yield from self._pieces()
+
+    def _pieces(self) -> Iterator[ColumnPiece]:
         file = self._disk.open(self._name)
         try:
             size = file.size() if self._end is None else min(file.size(), self._end)
@@ -124,8 +150,9 @@ class ColumnReader:
     def _pass_over(self, file: File, size: int, reason: int) -> bool:
         """Note what stands at the place and is no record. Whether there is a mark behind it, to go on from."""
         start = self.place.base
-        mark = self._next_mark(size) if self.place.log_id else None
-        end = _used_end(file, start, size) if mark is None else mark
+        used = _used_end(file, start, size)
+        mark = self._next_mark(used) if self.place.log_id and used > start else None
+        end = used if mark is None else mark
         if end > start:
             torn = mark is None and not self._is_followed and (reason == TORN or bool(self.place.log_id))
             why = REASONS.get(reason, "the checksum of a record differs")
@@ -183,8 +210,8 @@ def log_of(disk: Disk, name: str) -> FilePlace:
 def _used_end(file: File, start: int, size: int) -> int:
     """Behind the last byte from `start` on that is not zero; `start` if there is none."""
     end = start
-    for at in range(start, size, PIECE_BYTES):
-        piece = file.read_at(at, PIECE_BYTES)
-        if piece != bytes(len(piece)):  # rstrip of zeros alone takes 30 times as long
+    for at in range(start, size, len(_ZEROS)):
+        piece = file.read_at(at, len(_ZEROS))
+        if not _ZEROS.startswith(piece):  # rstrip of zeros alone takes 30 times as long
             end = at + len(piece.rstrip(b"\0"))
     return end

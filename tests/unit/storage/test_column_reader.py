@@ -154,3 +154,20 @@ def test_records_that_no_mark_vouches_for_are_not_durable(directory: Path) -> No
     assert durable_end(disk, log_file(last)) < marks[-1]  # type: ignore[operator]
     path.write_bytes(content[: marks[0]])  # type: ignore[misc]
     assert durable_end(disk, log_file(last)) == 0
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 300, 1 << 20])
+def test_reading_as_far_as_it_is_durable_needs_no_end(directory: Path, piece_bytes: int) -> None:
+    """Of each length that a crash may leave, and whichever byte of the last file is damaged."""
+    disk = OsDisk(str(directory), read_only=True)
+    name = log_file(last_begun(directory))
+    path = directory / name
+    healthy = path.read_bytes()
+    used = len(healthy.rstrip(b"\0"))
+    damaged = [healthy[:at] + bytes([healthy[at] ^ 1]) + healthy[at + 1 :] for at in range(72, used, 11)]
+    for content in [*(healthy[:length] for length in range(0, used, 29)), *damaged, healthy]:
+        path.write_bytes(content)
+        two = ColumnReader(disk, name, end=durable_end(disk, name), piece_bytes=piece_bytes)
+        one = ColumnReader(disk, name, until_durable=True, piece_bytes=piece_bytes)
+        both = [[row for piece in reader.pieces() for row in rows_of(RECORDS, piece.records)] for reader in (two, one)]
+        assert both[0] == both[1] and (two.place, two.damage) == (one.place, one.damage)
