@@ -157,7 +157,7 @@ class RowBuckets:
             self._begin(bucket)
         self._waiting[bucket].append(rows)
         self.rows += rows.num_rows
-        self._waiting_bytes[bucket] += rows.nbytes
+        self._waiting_bytes[bucket] += rows.get_total_buffer_size()
         if self._waiting_bytes[bucket] >= WRITTEN_TOGETHER_BYTES:
             self._flush(bucket)
 
