@@ -1,0 +1,47 @@
+"""Rows of the event source are what files say, event by event, and buckets of a conversion have each of them once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analytics.inputs import log_files
+from analytics.queue_events import QueueEvent
+from storage.record import Kind
+from tests.log_events import said_in_file
+
+pytestmark = pytest.mark.spark
+
+NAMES = {int(Kind.NAME), int(Kind.ACTOR)}
+
+
+def rows_of(logs: Path) -> list[dict[str, Any]]:
+    from analytics.spark.event_source import batches_of
+
+    return [
+        row for file in log_files([str(logs)]) for batch in batches_of(file, tail=True) for row in batch.to_pylist()
+    ]
+
+
+def test_rows_are_events_and_commits_that_are_taken_as_columns_are_among_them(logs: Path) -> None:
+    told = [one for file in log_files([str(logs)]) for one in said_in_file(file) if isinstance(one, QueueEvent)]
+    rows = [row for row in rows_of(logs) if row["kind"] not in NAMES]
+    assert any(event.kind == Kind.RAFT_COMMIT for event in told)
+    events = [QueueEvent(**{name: row[name] for name in QueueEvent._fields}) for row in rows]
+    # said_in_file takes all for durable, and the file's end is not
+    assert Counter(one._replace(durable=True) for one in events) == Counter(told)
+
+
+def test_a_bucket_has_its_rows_in_their_order(logs: Path) -> None:
+    from analytics.parquet.raw_files import BUCKETS, by_bucket
+    from analytics.spark.event_source import batches_of
+
+    for file in log_files([str(logs)]):
+        for batch in batches_of(file, tail=True):
+            found = [(number, row) for number, rows in by_bucket(batch) for row in rows.to_pylist()]
+            told = [(row["queue"] % BUCKETS, row) for row in batch.to_pylist()]
+            assert found == sorted(told, key=itemgetter(0))
