@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from broker.errors import PreconditionFailed
 from broker.operations.node_facts import AlarmFacts, ListenerFacts
 from broker.records import QueueRecord
+from broker.replay.logged import LoggedMessage
+from broker.replay.replay_order import ReplayOrder, ReplayPlace
 
 
 @dataclass(slots=True, frozen=True)
@@ -288,6 +290,54 @@ class MessageLivesPort(Protocol):
 
     async def find(self, queue: int, by: str, value: str) -> LivesFound:
         """Of messages in the queue with this number in the catalog. `by`: message_id, correlation_id, place, or body_sha256."""
+
+
+@dataclass(slots=True, frozen=True)
+class ReplayCause:
+    """Messages that left their queue alike and were published with one key. Names are empty beyond the first 200 causes."""
+
+    end: str
+    exchange: str
+    routing_key: str
+    messages: int
+
+
+@dataclass(slots=True, frozen=True)
+class ReplayCoverage:
+    """What the log has of the messages that were asked for, and what that stands on."""
+
+    messages: int  # that were chosen
+    first: ReplayPlace | None
+    last: ReplayPlace | None
+    causes: Sequence[ReplayCause]
+    skipped: Mapping[str, int]  # of the messages that left: how, and were not asked for
+    uncommitted: int  # that a later leader might yet replace, and are left out
+    unnamed: int  # left out, since this log does not name who had them
+    more: bool  # than are chosen at once: go on behind the last
+    unknown: str  # why something is not known of the queue; empty: all is
+    files: int
+    files_skipped: int  # that have nothing of the queue
+    from_time: str  # ISO, UTC: from when on the log tells; empty: it says nothing
+    to_time: str
+    damaged_bytes: int
+
+
+class LoggedMessages(Protocol):
+    """Messages of a log that were chosen, in the order of their places."""
+
+    coverage: ReplayCoverage
+
+    async def next(self) -> Sequence[LoggedMessage]:
+        """Some more of them; none: these were all. Raises BrokerErrors."""
+
+    def close(self) -> None:
+        """Nobody wants more."""
+
+
+class ReplayLogPort(Protocol):
+    """The log of this node, for replays; node/lives/replay_process.py fulfils it. Raises BrokerErrors."""
+
+    async def choose(self, record: QueueRecord, order: ReplayOrder, *, with_contents: bool) -> LoggedMessages: ...
 
 
 class MetricsPort(Protocol):

@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
-from typing import TYPE_CHECKING
 
 from broker.errors import BrokerError
 from broker.operations.redrives import Redrives, RedriveView
 from broker.pending import Pending
-
-if TYPE_CHECKING:
-    from broker.session.session import Session
-
-Visit = AbstractContextManager["Session"]
+from front.started_job import StartedJob, Visit
 
 
-class StartedRedrive:
-    """To be closed when it is over, or when nobody waits for that any more."""
+class StartedRedrive(StartedJob):
+    """See there."""
 
     def __init__(self, redrives: Redrives, view: RedriveView, now: Callable[[], int]) -> None:
-        self.view = view
-        self._open = ExitStack()
-        self._open.callback(lambda: redrives.ended(view, now()))
+        super().__init__(redrives, view, now)
+        self._job = view.job
 
     def begin(self, visit: Visit, now: int) -> Pending[None]:
         """Answered when it is over. Raises what keeps it from beginning, and is closed then."""
         try:
-            return self.view.job.begin(self._open.enter_context(visit), now)
+            return self._job.begin(self.enter(visit), now)
         except BrokerError as error:
-            self.view.job.fail(error)
+            self._job.fail(error)
             self.close()
             raise
-
-    def close(self) -> None:
-        self._open.close()

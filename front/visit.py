@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING
 
 from broker.actors import GoneReason
 from broker.client_connection import Connection
-from broker.messages.message import Run
-from broker.queues.consumer import Consumer
-from broker.queues.queue_type import Slice
 
 if TYPE_CHECKING:
     from broker.broker import Broker
@@ -39,26 +36,3 @@ def visit(broker: Broker, connection: Connection, sink: SessionSink, now: Callab
             yield session
         finally:
             session.close(now())
-
-
-class SilentSink:
-    """The sink of a session that has nothing to hear: who expects something overrides it."""
-
-    @property
-    def writable(self) -> bool:
-        return False
-
-    def deliver(self, consumer: Consumer, first_tag: int, piece: Slice, content: bytes) -> None:
-        raise AssertionError(f"{piece.count} messages delivered to a request that did not subscribe")
-
-    def confirm(self, first: int, last: int, multiple: bool, ok: bool) -> None:
-        raise AssertionError(f"confirm of {first} to {last} for a request that did not publish")
-
-    def returned(self, run: Run, code: int, text: str) -> None:
-        raise AssertionError(f"return of {run.count} messages to a request that did not publish")
-
-    def cancelled(self, consumer_tag: str) -> None:
-        raise AssertionError(f"consumer {consumer_tag!r} cancelled for a request that has none")
-
-    def timed_out(self, consumer_tag: str) -> None:
-        self.cancelled(consumer_tag)

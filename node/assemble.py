@@ -61,7 +61,7 @@ from node.foundation import Parts, Ports
 from node.identity import DISK, RAM, NodeIdentity, Place
 from node.kernel import ENTER_S, Kernel
 from node.listening import addresses, advertised
-from node.lives.node_lives import begin_lives
+from node.lives.node_lives import begin_lives, begin_replay_log
 from node.logins.auth import Verifier
 from node.logs import end_tail, tail
 from node.maintenance import ClientDoors
@@ -211,8 +211,9 @@ class Node:
         lives = begin_lives(
             config.node.data_dir, config.node_name, metadata.catalog, calls, cluster.reaches, self._undo
         )
+        replay_log = begin_replay_log(config.node.data_dir, self._undo)
         federation = ClusterFederation(config.node_name, metadata.catalog, everywhere, links.federation)
-        admin_ports = AdminPorts(operations, cluster, members, exports, shovels, federation, lives)
+        admin_ports = AdminPorts(operations, cluster, members, exports, shovels, federation, lives, replay_log)
         grpc = await self._listen_grpc(broker, admin_ports)
         self._undo.callback(exports.stop)
         web = WebPorts(
@@ -230,6 +231,7 @@ class Node:
             login_session_minutes=config.management.login_session_minutes,
             log_tail=self.log_tail,
             lives=lives,
+            replay_log=replay_log,
         )
         await self._listen_http(broker, web, questions)
         watching = asyncio.create_task(self.certificates.watch())

@@ -54,7 +54,7 @@ class ReaderQuestion(msgspec.Struct):
 
 def main() -> int:
     asked = msgspec.json.decode(sys.stdin.buffer.read(), type=ReaderQuestion)
-    bound(asked)
+    bound(asked.cpu_s, asked.memory_bytes)
     try:
         sys.stdout.buffer.write(answer(asked))
     except (OSError, ValueError) as error:
@@ -66,10 +66,11 @@ def main() -> int:
     return 0
 
 
-def bound(asked: ReaderQuestion) -> None:
+def bound(cpu_s: int, memory_bytes: int) -> None:
+    """Of this process, from now on."""
     os.nice(NICENESS)
-    resource.setrlimit(resource.RLIMIT_CPU, (asked.cpu_s, asked.cpu_s))
-    resource.setrlimit(resource.RLIMIT_AS, (asked.memory_bytes, asked.memory_bytes))
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
+    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # it would have contents of messages in it
 
 
@@ -81,7 +82,7 @@ def answer(asked: ReaderQuestion) -> bytes:
         snapshot_files(paths),
         look_for(asked),
         tail=True,
-        may_hold=_any if asked.died or asked.places else _holds(asked.queue),
+        may_hold=_any if asked.died or asked.places else holds(asked.queue),
         processes_max=1,
     )
     said = {"coverage": found.coverage.as_object(), "lives": life_objects(found), "more": found.more}
@@ -116,7 +117,7 @@ def _any(_: LogFile) -> bool:
     return True
 
 
-def _holds(queue: int) -> Callable[[LogFile], bool]:
+def holds(queue: int) -> Callable[[LogFile], bool]:
     """Whether a file may have messages of this queue: an archived one says so in short."""
 
     def may_hold(file: LogFile) -> bool:

@@ -34,7 +34,7 @@ def past_of(file: LogFile, queue: int, wanted: range, *, tail: bool) -> FilePast
         found.standing += [
             one._replace(node=file.node) for one in looked.said if isinstance(one, QueueEvent) and one.queue == queue
         ]
-        for event in _events_of(looked, queue, file.node):
+        for event in events_of(looked, queue, file.node):
             if event.kind != Kind.RAFT_ENTRIES:
                 found.events.append(event)
                 continue
@@ -44,7 +44,7 @@ def past_of(file: LogFile, queue: int, wanted: range, *, tail: bool) -> FilePast
     return found
 
 
-def _events_of(looked: LookedPiece, queue: int, node: str) -> Iterator[QueueEvent]:
+def events_of(looked: LookedPiece, queue: int, node: str) -> Iterator[QueueEvent]:
     """Only its own rows are decoded, of a table of all queues' events."""
     count, columns = looked.events.events(looked.piece)
     rows = [row for row, one in enumerate(numbers(EVENTS[_QUEUE], columns[_QUEUE])) if one == queue]

@@ -11,6 +11,7 @@ from broker.operations.parameters import Parameters
 from broker.operations.policies import Policies
 from broker.operations.queue_conversions import QueueConversions
 from broker.operations.redrives import Redrives
+from broker.operations.replays import Replays
 from broker.operations.resources import Resources
 from broker.operations.rights import Rights
 from broker.operations.stream_admin import StreamAdmin
@@ -34,6 +35,7 @@ class Operations:
         self.resources = Resources(broker)
         self.redrives = Redrives(broker)
         self.conversions = QueueConversions(broker)
+        self.replays = Replays(broker)
         self.clients = Clients(broker)
         self.stream_admin = StreamAdmin(broker)
         self.stream_users = StreamUsers(broker)

@@ -20,11 +20,10 @@ from typing import TYPE_CHECKING
 from broker.errors import BrokerError, ResourceExhausted
 from broker.messages.message import Run
 from broker.pending import Pending
-from broker.queues.consumer import Consumer
-from broker.queues.queue_type import Slice
 from broker.redrive.counts import RedriveCounts
 from broker.redrive.order import RedriveCandidate, RedriveFate, RedriveOrder, check_redrivable
 from broker.session.session import GotMessage, Session
+from broker.session.silent_sink import SilentSink
 from native.content import skip
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ class InFlight:
     candidate: RedriveCandidate
 
 
-class Redrive:
+class Redrive(SilentSink):
     """See the module."""
 
     def __init__(self, order: RedriveOrder, broker: NodeQueues) -> None:
@@ -208,10 +207,6 @@ class Redrive:
 
     # what the session says
 
-    @property
-    def writable(self) -> bool:
-        return False
-
     def confirm(self, first: int, last: int, multiple: bool, ok: bool) -> None:
         for number in range(first, last + 1):
             self._confirmed(self._in_flight.pop(number), ok)
@@ -234,15 +229,6 @@ class Redrive:
 
     def returned(self, run: Run, code: int, text: str) -> None:
         self._is_unroutable = True
-
-    def deliver(self, consumer: Consumer, first_tag: int, piece: Slice, content: bytes) -> None:
-        raise AssertionError(f"{piece.count} messages delivered to a redrive, which consumes nothing")
-
-    def cancelled(self, consumer_tag: str) -> None:
-        raise AssertionError(f"consumer {consumer_tag!r} cancelled for a redrive, which has none")
-
-    def timed_out(self, consumer_tag: str) -> None:
-        self.cancelled(consumer_tag)
 
     # the end
 

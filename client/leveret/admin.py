@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
+from datetime import datetime
 from typing import Any
 
 from leveret.errors import NotFound
@@ -35,6 +36,7 @@ from leveret.records import (
     Vhost,
     from_stub,
 )
+from leveret.replay_records import ReplayCoverage, ReplayProgress
 from leveret.requests import NodeRequests
 from leveret.v1 import admin_pb2 as pb
 from leveret.values import to_table
@@ -111,6 +113,45 @@ class Admin:
         async with aclosing(self._node.answers("admin", "RedriveQueue", request)) as answers:
             async for answer in answers:
                 yield from_stub(RedriveProgress, answer)
+
+    async def replay(
+        self,
+        queue: str,
+        exchange: str,
+        *,
+        routing_key: str | None = None,
+        ends: Sequence[str] = (),
+        since: datetime | None = None,
+        until: datetime | None = None,
+        after: str = "",
+        published_key: str | None = None,
+        consumer: str = "",
+        limit: int = 0,
+        rate: int | None = None,
+        dry_run: bool = False,
+        vhost: str | None = None,
+    ) -> AsyncGenerator[ReplayProgress, None]:
+        """Publish messages again that have left a queue, as the log of this node has them. The last answer has the result and
+        what that stands on. Leaving the loop earlier cancels it; what was published stays published."""
+        request = pb.ReplayQueueRequest(
+            vhost=self._vhost(vhost),
+            queue=queue,
+            exchange=exchange,
+            routing_key=routing_key,
+            ends=ends,
+            since_ms=_ms(since),
+            until_ms=_ms(until),
+            after=after,
+            published_key=published_key,
+            consumer=consumer,
+            limit=limit,
+            rate=rate,
+            dry_run=dry_run,
+        )
+        async with aclosing(self._node.answers("admin", "ReplayQueue", request)) as answers:
+            async for answer in answers:
+                coverage = from_stub(ReplayCoverage, answer.coverage) if answer.HasField("coverage") else None
+                yield from_stub(ReplayProgress, answer, coverage=coverage)
 
     # ------------------------------------------------------------------ members of quorum queues
 
@@ -450,3 +491,7 @@ class Admin:
 
     def _vhost(self, vhost: str | None) -> str:
         return self._node.vhost if vhost is None else vhost
+
+
+def _ms(at: datetime | None) -> int | None:
+    return None if at is None else int(at.timestamp() * 1_000)

@@ -16,6 +16,7 @@ from leveret.link_records import FederationLinks as FederationLinks
 from leveret.link_records import Shovel as Shovel
 from leveret.link_records import ShovelEnd as ShovelEnd
 from leveret.link_records import Shovels as Shovels
+from leveret.replay_records import REPLAY_RECORDS
 from leveret.v1 import message_pb2
 from leveret.values import from_table
 
@@ -455,6 +456,7 @@ _RECORDS: dict[str, type[Any]] = {
         Shovel,
         ShovelEnd,
         *LIFE_RECORDS,
+        *REPLAY_RECORDS,
     )
 }  # records within records, by the name of their stub
 

@@ -21,10 +21,12 @@ from front.grpc.lives_service import LivesMethods
 from front.grpc.log_service import LogMethods, LogPort
 from front.grpc.members_service import MembersMethods, group_stub
 from front.grpc.redrive_service import RedriveMethods
+from front.grpc.replay_service import ReplayMethods
 from front.grpc.shovels_service import ShovelMethods
 from front.grpc.stubs import stub_of
 from front.message_lives import MessageLives
-from front.node_ports import ClusterPort, MessageLivesPort, QueueMembersPort
+from front.node_ports import ClusterPort, MessageLivesPort, QueueMembersPort, ReplayLogPort
+from front.replaying import Replaying
 from front.slices import made_in_slices
 from leveret.v1 import admin_pb2 as pb
 from leveret.v1 import admin_pb2_grpc
@@ -41,6 +43,7 @@ class AdminPorts:
     shovels: ClusterShovels | None = None
     federation: ClusterFederation | None = None
     lives: MessageLivesPort | None = None  # None: nobody reads the log
+    replay_log: ReplayLogPort | None = None  # the same
 
 
 class AdminService(
@@ -52,6 +55,7 @@ class AdminService(
     ShovelMethods,
     FederationMethods,
     LivesMethods,
+    ReplayMethods,
     admin_pb2_grpc.AdminServicer,
 ):
     """leveret.v1.Admin."""
@@ -66,6 +70,7 @@ class AdminService(
         self.lives = MessageLives(front.broker, ports.lives)
         self.redrives = ports.operations.redrives
         self.conversions = ports.operations.conversions
+        self.replaying = Replaying(front.broker, ports.operations, ports.replay_log, ports.members)
         self._operations = ports.operations
 
     # ------------------------------------------------------------------ the node

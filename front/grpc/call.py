@@ -21,10 +21,11 @@ from google.protobuf.message import DecodeError
 from broker.client_connection import Connection
 from broker.errors import BrokerError, InternalError, InvalidRequest
 from broker.pending import Pending
+from broker.session.silent_sink import SilentSink
 from front.answers import answered
 from front.grpc import convert
 from front.grpc.caller import caller
-from front.visit import SilentSink, connected, visit
+from front.visit import connected, visit
 
 if TYPE_CHECKING:
     from broker.broker import Broker

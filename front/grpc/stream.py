@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import grpc.aio
 
 from broker.errors import InvalidRequest
+from broker.session.silent_sink import SilentSink
 from front.grpc import convert
 from front.grpc.call import Context, Front, next_request
 from front.grpc.caller import caller
-from front.visit import SilentSink
 from leveret.v1 import message_pb2 as pb
 
 if TYPE_CHECKING:

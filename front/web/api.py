@@ -20,7 +20,8 @@ from front.answers import answered
 from front.cluster_federation import ClusterFederation
 from front.cluster_shovels import ClusterShovels
 from front.message_lives import MessageLives
-from front.node_ports import ClusterPort, LogTailPort, MessageLivesPort, MetricsPort, QueueMembersPort
+from front.node_ports import ClusterPort, LogTailPort, MessageLivesPort, MetricsPort, QueueMembersPort, ReplayLogPort
+from front.replaying import Replaying
 from front.web.everywhere import Everywhere
 from front.web.handlers import WebFront
 from front.web.http.compression import compressed
@@ -53,6 +54,7 @@ from front.web.resources.permissions_api import PermissionsApi
 from front.web.resources.policies_api import PoliciesApi
 from front.web.resources.queues_api import QueuesApi
 from front.web.resources.redrive_api import RedriveApi
+from front.web.resources.replay_api import ReplayApi
 from front.web.resources.replicas_api import ReplicasApi
 from front.web.resources.shovels_api import ShovelsApi
 from front.web.resources.stream_clients_api import StreamClientsApi
@@ -95,6 +97,7 @@ class WebPorts:
     login_session_minutes: int = 480
     log_tail: LogTailPort | None = None  # None: nobody keeps the last lines
     lives: MessageLivesPort | None = None  # None: nobody reads the log
+    replay_log: ReplayLogPort | None = None  # the same
 
 
 class Api:
@@ -181,6 +184,9 @@ class Api:
             DelayedApi(front),
             RedriveApi(front, self.everywhere),
             ConversionsApi(front),
+            ReplayApi(
+                front, self.everywhere, Replaying(self._broker, ports.operations, ports.replay_log, ports.members)
+            ),
             ActivityApi(front, self.everywhere, ports.log_tail),
             DecommissionApi(front, self.everywhere, ports.cluster),
             GroupsApi(front, self.everywhere, ports.cluster, ports.members),

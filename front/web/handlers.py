@@ -16,8 +16,9 @@ from broker.operations.operations import Operations
 from broker.operations.operator import Operator
 from broker.pending import Pending
 from broker.records import UserRecord
+from broker.session.silent_sink import SilentSink
 from front.answers import answered
-from front.visit import SilentSink, visit
+from front.visit import visit
 from front.web.http.request import Request, Response
 from front.web.samples.fresh_sums import FreshSums
 from front.web.samples.node_samples import NodeSamples

@@ -90,11 +90,9 @@ class _Reading:
         """Raises LifeUnread."""
         if self._has_ended:
             raise LifeUnread("nobody waits for it any more")
-        # The modules that this process has, wherever it was started: not those of its working directory.
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         command = [sys.executable, "-P", "-m", READER]
         try:
-            self._process = Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment)
+            self._process = Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=reader_environment())
         except OSError as error:
             raise LifeUnread(f"no process could be started that reads the log: {error}") from error
         with self._process as process:
@@ -106,12 +104,18 @@ class _Reading:
                 process.kill()
                 raise LifeUnread(f"the log was not read within {READ_S_MAX} s: {ASK_ELSEWHERE}") from None
         if process.returncode:
-            raise LifeUnread(_why(process.returncode, complaint))
+            raise LifeUnread(failure_of(process.returncode, complaint, READ_S_MAX))
         return said
 
 
-def _why(code: int, complaint: bytes) -> str:
+def reader_environment() -> dict[str, str]:
+    """The modules that this process has, wherever it was started: not those of its working directory."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
+def failure_of(code: int, complaint: bytes, seconds: int) -> str:
+    """Why a process that reads the log has ended, which was given so many seconds."""
     if code == -signal.SIGXCPU or (code == -signal.SIGKILL and not complaint):
-        return f"the log was not read within {READ_S_MAX} s of processor time: {ASK_ELSEWHERE}"
+        return f"the log was not read within {seconds} s of processor time: {ASK_ELSEWHERE}"
     last = complaint.decode(errors="replace").strip().rpartition("\n")[2]
     return last[:ERROR_CHARACTERS_MAX] or f"the process that reads the log ended with {code}"

@@ -10,6 +10,7 @@ from broker.catalog.catalog import Catalog
 from node.background import Threads
 from node.lives.cluster_lives import ClusterLives, LivesCalls
 from node.lives.life_process import LifeProcess
+from node.lives.replay_process import OPEN_MAX, ReplayLog
 from raft.core.messages import NodeId
 
 
@@ -29,3 +30,12 @@ def begin_lives(
     lives = ClusterLives(node, catalog, process, calls, reaches)
     undo.callback(lives.stop)
     return lives
+
+
+def begin_replay_log(data_dir: str, undo: AsyncExitStack) -> ReplayLog:
+    """The log of this node, for replays, until `undo` is carried out."""
+    thread = Threads(asyncio.get_running_loop(), OPEN_MAX, "leveret-replays")
+    undo.callback(thread.close)
+    log = ReplayLog(data_dir, thread)
+    undo.callback(log.stop)
+    return log

@@ -24,7 +24,7 @@ VHOST = "matrix"
 THINGS = {
     "vhost": VHOST, "queue": "q", "stream": "q", "exchange": "x", "source": "x", "destination": "q", "kind": "q",
     "key": "k", "user": "victim", "name": "thing", "component": "matrix", "connection": "none", "channel": "none",
-    "number": "1", "tag": "t", "redrive": "none", "message": "1", "link": "none",
+    "number": "1", "tag": "t", "id_": "none", "message": "1", "link": "none",
     "pattern": "q", "port": "1", "protocols": "amqp", "within": "1", "unit": "days",
 }  # fmt: skip
 ROOT = {"user": "guest", "vhost": VHOST, "configure": ".*", "write": ".*", "read": ".*"}

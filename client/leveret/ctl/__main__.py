@@ -34,6 +34,7 @@ from leveret.ctl import (
     queues,
     redrive,
     render,
+    replay,
     shovels,
     status,
     streams,
@@ -85,6 +86,7 @@ app.command("status")(status.status)
 app.command("publish")(publish.publish)
 app.command("tail")(tail.tail)
 app.command("redrive")(redrive.redrive)
+app.command("replay")(replay.replay)
 app.command("life")(life.life)
 app.command("top")(top.top)
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
 import time
 from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +17,7 @@ import leveret
 from leveret.ctl import render
 from leveret.ctl.exits import UsageError
 from leveret.ctl.export_directory import ExportDirectory
+from leveret.ctl.moments import moment
 from leveret.ctl.run import options, with_node
 from leveret.errors import RETRYABLE, LeveretError
 from leveret.records import LogFile, LogListing
@@ -27,8 +27,6 @@ app = typer.Typer(help="The log of a running node: what happened to messages.", 
 
 WITHOUT_A_BYTE_S = 120.0  # then it gives up: a node with a long log needs a while to start
 RETRY_PAUSE_MAX_S = 2.0
-AGE = re.compile(r"(\d+)([smhd])")
-UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 MEBIBYTE = 1 << 20
 
 Since = Annotated[
@@ -187,19 +185,7 @@ def _time(microseconds: int) -> str:
 
 def _microseconds(option: str, given: str | None) -> int:
     """Raises UsageError."""
-    if given is None:
-        return 0
-    age = AGE.fullmatch(given)
-    try:
-        if age is not None:
-            moment = datetime.now(UTC) - timedelta(**{UNITS[age[2]]: int(age[1])})
-        else:
-            moment = datetime.fromisoformat(given)
-    except (ValueError, OverflowError) as error:
-        raise UsageError(
-            f"{option} {given!r} is neither an age as 2h nor a time as 2026-11-25T08:30:00Z: {error}"
-        ) from error
-    return int((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() * 1_000_000)
+    return 0 if given is None else int(moment(option, given).timestamp() * 1_000_000)
 
 
 def _show(row: dict[str, Any]) -> None:

@@ -424,6 +424,113 @@ class RedriveCause(_message.Message):
     messages: int
     def __init__(self, fate: _Optional[str] = ..., reason: _Optional[str] = ..., died_in: _Optional[str] = ..., exchange: _Optional[str] = ..., routing_key: _Optional[str] = ..., to_exchange: _Optional[str] = ..., to_routing_key: _Optional[str] = ..., messages: _Optional[int] = ...) -> None: ...
 
+class ReplayQueueRequest(_message.Message):
+    __slots__ = ("vhost", "queue", "exchange", "routing_key", "ends", "since_ms", "until_ms", "after", "published_key", "consumer", "limit", "rate", "dry_run")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+    ROUTING_KEY_FIELD_NUMBER: _ClassVar[int]
+    ENDS_FIELD_NUMBER: _ClassVar[int]
+    SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_MS_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    PUBLISHED_KEY_FIELD_NUMBER: _ClassVar[int]
+    CONSUMER_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    RATE_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    queue: str
+    exchange: str
+    routing_key: str
+    ends: _containers.RepeatedScalarFieldContainer[str]
+    since_ms: int
+    until_ms: int
+    after: str
+    published_key: str
+    consumer: str
+    limit: int
+    rate: int
+    dry_run: bool
+    def __init__(self, vhost: _Optional[str] = ..., queue: _Optional[str] = ..., exchange: _Optional[str] = ..., routing_key: _Optional[str] = ..., ends: _Optional[_Iterable[str]] = ..., since_ms: _Optional[int] = ..., until_ms: _Optional[int] = ..., after: _Optional[str] = ..., published_key: _Optional[str] = ..., consumer: _Optional[str] = ..., limit: _Optional[int] = ..., rate: _Optional[int] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class ReplayProgress(_message.Message):
+    __slots__ = ("state", "error", "chosen", "published", "unroutable", "is_replay", "gone", "unreadable", "answered_to", "id", "coverage")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    CHOSEN_FIELD_NUMBER: _ClassVar[int]
+    PUBLISHED_FIELD_NUMBER: _ClassVar[int]
+    UNROUTABLE_FIELD_NUMBER: _ClassVar[int]
+    IS_REPLAY_FIELD_NUMBER: _ClassVar[int]
+    GONE_FIELD_NUMBER: _ClassVar[int]
+    UNREADABLE_FIELD_NUMBER: _ClassVar[int]
+    ANSWERED_TO_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    COVERAGE_FIELD_NUMBER: _ClassVar[int]
+    state: str
+    error: str
+    chosen: int
+    published: int
+    unroutable: int
+    is_replay: int
+    gone: int
+    unreadable: int
+    answered_to: str
+    id: str
+    coverage: ReplayCoverage
+    def __init__(self, state: _Optional[str] = ..., error: _Optional[str] = ..., chosen: _Optional[int] = ..., published: _Optional[int] = ..., unroutable: _Optional[int] = ..., is_replay: _Optional[int] = ..., gone: _Optional[int] = ..., unreadable: _Optional[int] = ..., answered_to: _Optional[str] = ..., id: _Optional[str] = ..., coverage: _Optional[_Union[ReplayCoverage, _Mapping]] = ...) -> None: ...
+
+class ReplayCoverage(_message.Message):
+    __slots__ = ("messages", "first", "last", "causes", "skipped", "uncommitted", "unnamed", "more", "unknown", "files", "files_skipped", "from_time", "to_time", "damaged_bytes")
+    class SkippedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    CAUSES_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_FIELD_NUMBER: _ClassVar[int]
+    UNCOMMITTED_FIELD_NUMBER: _ClassVar[int]
+    UNNAMED_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    FILES_SKIPPED_FIELD_NUMBER: _ClassVar[int]
+    FROM_TIME_FIELD_NUMBER: _ClassVar[int]
+    TO_TIME_FIELD_NUMBER: _ClassVar[int]
+    DAMAGED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    messages: int
+    first: str
+    last: str
+    causes: _containers.RepeatedCompositeFieldContainer[ReplayCause]
+    skipped: _containers.ScalarMap[str, int]
+    uncommitted: int
+    unnamed: int
+    more: bool
+    unknown: str
+    files: int
+    files_skipped: int
+    from_time: str
+    to_time: str
+    damaged_bytes: int
+    def __init__(self, messages: _Optional[int] = ..., first: _Optional[str] = ..., last: _Optional[str] = ..., causes: _Optional[_Iterable[_Union[ReplayCause, _Mapping]]] = ..., skipped: _Optional[_Mapping[str, int]] = ..., uncommitted: _Optional[int] = ..., unnamed: _Optional[int] = ..., more: _Optional[bool] = ..., unknown: _Optional[str] = ..., files: _Optional[int] = ..., files_skipped: _Optional[int] = ..., from_time: _Optional[str] = ..., to_time: _Optional[str] = ..., damaged_bytes: _Optional[int] = ...) -> None: ...
+
+class ReplayCause(_message.Message):
+    __slots__ = ("end", "exchange", "routing_key", "messages")
+    END_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+    ROUTING_KEY_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    end: str
+    exchange: str
+    routing_key: str
+    messages: int
+    def __init__(self, end: _Optional[str] = ..., exchange: _Optional[str] = ..., routing_key: _Optional[str] = ..., messages: _Optional[int] = ...) -> None: ...
+
 class Connection(_message.Message):
     __slots__ = ("id", "name", "user", "vhost", "protocol", "connected_at_ms", "client_properties", "statistics")
     ID_FIELD_NUMBER: _ClassVar[int]

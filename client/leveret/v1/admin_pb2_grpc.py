@@ -114,6 +114,11 @@ class AdminStub:
                 request_serializer=leveret_dot_v1_dot_admin__pb2.CancelQueueConversionRequest.SerializeToString,
                 response_deserializer=leveret_dot_v1_dot_admin__pb2.CancelQueueConversionResponse.FromString,
                 _registered_method=True)
+        self.ReplayQueue = channel.unary_stream(
+                '/leveret.v1.Admin/ReplayQueue',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.ReplayQueueRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.ReplayProgress.FromString,
+                _registered_method=True)
         self.FindMessageLives = channel.unary_unary(
                 '/leveret.v1.Admin/FindMessageLives',
                 request_serializer=leveret_dot_v1_dot_admin__pb2.FindMessageLivesRequest.SerializeToString,
@@ -443,6 +448,14 @@ class AdminServicer:
 
     def CancelQueueConversion(self, request, context):
         """it stays what it was
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReplayQueue(self, request, context):
+        """administrator; read permission on the queue and write permission on the target are needed as well. To a node whose log has
+        the queue. The replay ends with its call; a dry run is one message.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -813,6 +826,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.CancelQueueConversion,
                     request_deserializer=leveret_dot_v1_dot_admin__pb2.CancelQueueConversionRequest.FromString,
                     response_serializer=leveret_dot_v1_dot_admin__pb2.CancelQueueConversionResponse.SerializeToString,
+            ),
+            'ReplayQueue': grpc.unary_stream_rpc_method_handler(
+                    servicer.ReplayQueue,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.ReplayQueueRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.ReplayProgress.SerializeToString,
             ),
             'FindMessageLives': grpc.unary_unary_rpc_method_handler(
                     servicer.FindMessageLives,
@@ -1472,6 +1490,33 @@ class Admin:
             '/leveret.v1.Admin/CancelQueueConversion',
             leveret_dot_v1_dot_admin__pb2.CancelQueueConversionRequest.SerializeToString,
             leveret_dot_v1_dot_admin__pb2.CancelQueueConversionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReplayQueue(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/leveret.v1.Admin/ReplayQueue',
+            leveret_dot_v1_dot_admin__pb2.ReplayQueueRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.ReplayProgress.FromString,
             options,
             channel_credentials,
             insecure,

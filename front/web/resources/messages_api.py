@@ -12,8 +12,8 @@ import msgspec
 
 from broker.messages.message import Run
 from broker.session.session import GotMessage, Session
+from broker.session.silent_sink import SilentSink
 from front.message_shape import Shape
-from front.visit import SilentSink
 from front.web.handlers import WebFront
 from front.web.http import bodies
 from front.web.http.bodies import Body

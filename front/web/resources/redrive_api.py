@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from typing import Any
 
-from broker.errors import NotFound
 from broker.json_values import readable
-from broker.operations.operator import Operator
 from broker.operations.redrives import RedriveView
 from broker.pending import Pending
 from broker.redrive.counts import RedriveCounts
@@ -19,13 +15,11 @@ from front.web.everywhere import Everywhere, Json
 from front.web.handlers import WebFront, operator
 from front.web.http import bodies
 from front.web.http.bodies import Body
-from front.web.http.refusals import missing
 from front.web.http.request import Request, Response, json_response
 from front.web.resources.exchanges_api import exchange_named
+from front.web.resources.message_jobs_api import MessageJobsApi
 from front.web.router import WebRouter
 from front.web.security.access import Right
-
-REDRIVES, CANCEL_REDRIVE = "redrives", "cancel redrive"
 
 
 class RedriveApi:
@@ -33,26 +27,13 @@ class RedriveApi:
 
     def __init__(self, front: WebFront, everywhere: Everywhere) -> None:
         self._front = front
-        self._everywhere = everywhere
         self._redrives = front.operations.redrives
         self._node = front.operations.this_node.name
-        everywhere.add(REDRIVES, self._listed)
-        everywhere.add(CANCEL_REDRIVE, self._cancelled)
+        self._jobs = MessageJobsApi(everywhere, self._redrives, self._node, "redrive", redrive_view)
 
     def add_routes(self, router: WebRouter) -> None:
         router.add("POST", "/api/leveret/queues/{vhost}/{queue}/redrive", self._post, Right.VHOST)
-        router.add("GET", "/api/leveret/redrives", self._get_all)
-        router.add("GET", "/api/leveret/redrives/{redrive}", self._get)
-        router.add("DELETE", "/api/leveret/redrives/{redrive}", self._delete)
-
-    # what this node says
-
-    def _listed(self, who: Operator) -> Iterator[Json]:
-        return (redrive_view(one, self._node) for one in self._redrives.all(who))
-
-    def _cancelled(self, who: Operator, id_: str) -> list[Json]:
-        self._redrives.cancel(who, id_)
-        return [{"cancelled": id_}]
+        self._jobs.add_routes(router)
 
     # beginning
 
@@ -79,36 +60,6 @@ class RedriveApi:
     async def _until_over(self, started: StartedRedrive, over: Pending[None]) -> None:
         with closing(started):
             await self._front.done(over)
-
-    # looking, and cancelling
-
-    async def _get_all(self, request: Request) -> Response:
-        found = await self._everywhere.find(REDRIVES, operator(request))
-        rows = sorted(found.rows, key=lambda row: row["began_at"], reverse=True)
-        return replace(json_response(rows), headers=found.headers())
-
-    async def _get(self, request: Request, redrive: str) -> Response:
-        return json_response(await self._one(request, redrive))
-
-    async def _one(self, request: Request, id_: str) -> Json:
-        found = await self._everywhere.find(REDRIVES, operator(request))
-        for row in found.rows:
-            if row["id"] == id_:
-                return row
-        raise missing(f"no redrive '{id_}' that the user may see")
-
-    async def _delete(self, request: Request, redrive: str) -> Response:
-        """On whichever node it runs."""
-        who = operator(request)
-        try:
-            self._redrives.cancel(who, redrive)
-        except NotFound:
-            row = await self._one(request, redrive)
-            if row["node"] == self._node or not await self._everywhere.find_on(
-                row["node"], CANCEL_REDRIVE, who, redrive
-            ):
-                raise
-        return Response(204)
 
 
 def _order(body: Body, vhost: str, queue: str) -> RedriveOrder:

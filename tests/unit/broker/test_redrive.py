@@ -8,8 +8,9 @@ import pytest
 
 from broker.errors import AccessRefused, InvalidRequest, NotFound, NotSupported, PreconditionFailed, ResourceExhausted
 from broker.messages.confirms import Receipt
+from broker.operations.message_jobs import RUNNING_MAX
 from broker.operations.operator import Operator
-from broker.operations.redrives import RUNNING_MAX, Redrives
+from broker.operations.redrives import Redrives
 from broker.records import ExchangeRecord
 from broker.redrive.counts import CAUSES_MAX, RedriveCause, RedriveCounts
 from broker.redrive.forecast import Forecast
@@ -345,7 +346,7 @@ def test_one_queue_is_redriven_once_at_a_time_and_a_node_has_a_few() -> None:
     letters = DeadLetters()
     redrives = Redrives(letters.world.broker)
     view = redrives.admit(GUEST, order(), 1)
-    with pytest.raises(PreconditionFailed, match="is being redriven already"):
+    with pytest.raises(PreconditionFailed, match=r"a redrive of queue 'dead' runs already"):
         redrives.admit(GUEST, order(), 1)
     for number in range(RUNNING_MAX - 1):
         redrives.admit(GUEST, RedriveOrder("/", f"q{number}"), 1)

@@ -223,6 +223,9 @@ class FakeSession:
         self.taken += run.count
         return self.broker.under_way
 
+    def queues_of(self, run: Run) -> list[str]:
+        return [run.routing_key]
+
     def publish_numbered(self, run: Run, reference: str, first_number: int, now: int) -> None:
         found = self.broker.queue(self.vhost, run.routing_key)
         if not found.is_stream:

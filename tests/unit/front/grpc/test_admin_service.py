@@ -82,7 +82,13 @@ CALLS: dict[str, tuple[tuple[Any, ...], set[str]]] = {
     "delete_vhost": (("v2",), ADMINISTRATOR),
     "delete_user": (("other",), ADMINISTRATOR),
 }
-NOT_IN_THE_TABLE = {"close_connection", "add_user", "redrive", "message_lives"}  # each has a test of its own below
+NOT_IN_THE_TABLE = {
+    "close_connection",
+    "add_user",
+    "redrive",
+    "replay",
+    "message_lives",
+}  # each has a test of its own below
 OF_THE_LOG = ("ListLog", "ExportLog", "DumpLog")  # test_log_service.py
 
 
@@ -109,7 +115,7 @@ def test_the_table_is_complete() -> None:
     public = {name for name in vars(leveret.connect("x").admin.__class__) if not name.startswith("_")}
     assert public == CALLS.keys() | NOT_IN_THE_TABLE
     methods = admin_pb2.DESCRIPTOR.services_by_name["Admin"].methods
-    assert len(methods) == 55 + len(OF_THE_LOG), "a new method needs a row in the table, and this number"
+    assert len(methods) == 56 + len(OF_THE_LOG), "a new method needs a row in the table, and this number"
 
 
 @pytest.mark.parametrize("tag", TAGS)
@@ -355,5 +361,20 @@ def test_lives_of_messages_are_for_who_sees_the_clients_of_others() -> None:
         async with as_user(server, "caller") as other:
             with pytest.raises(errors.AccessRefused, match="needs the tag 'monitoring'"):
                 await other.admin.message_lives("orders", message_id="4711")
+
+    with_server(work)
+
+
+def test_replays_are_for_administrators_and_say_where_the_log_is_not_read() -> None:
+    async def work(server: Running, node: leveret.Node) -> None:
+        await node.topology.declare_queue("orders")
+        with pytest.raises(errors.LeveretError, match="does not read its log for replays"):
+            [_ async for _ in node.admin.replay("orders", "", routing_key="orders", dry_run=True)]
+        with pytest.raises(errors.InvalidRequest, match="has one number, and 3 are given"):
+            [_ async for _ in node.admin.replay("orders", "", routing_key="orders", after="1/2/3", dry_run=True)]
+        add_user(server, "caller", "monitoring", "policymaker")
+        async with as_user(server, "caller") as other:
+            with pytest.raises(errors.AccessRefused, match="needs the tag 'administrator'"):
+                [_ async for _ in other.admin.replay("orders", "", dry_run=True)]
 
     with_server(work)

@@ -59,7 +59,9 @@ PATHS: dict[Right, tuple[str, ...]] = {
         "GET /api/leveret/events",
         "GET /api/leveret/blocked-connections",
         "DELETE /api/leveret/connections/{connection}/channels/{number}/consumers/{tag}",
-        "GET DELETE /api/leveret/redrives/{redrive}",
+        "GET DELETE /api/leveret/redrives/{id_}",
+        "GET /api/leveret/replays",
+        "GET DELETE /api/leveret/replays/{id_}",
         "GET DELETE /api/connections/username/{user}",
         "GET DELETE /api/connections/{connection}",
         "GET /api/connections/{connection}/channels",
@@ -75,6 +77,7 @@ PATHS: dict[Right, tuple[str, ...]] = {
         "GET /api/bindings",
     ),
     Right.ADMINISTRATOR: (
+        "POST /api/leveret/queues/{vhost}/{queue}/replay",
         "PUT /api/cluster-name",
         "DELETE /api/auth/attempts/{node}",
         "PUT /api/feature-flags/{name}/enable",

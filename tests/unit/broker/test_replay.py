@@ -1,0 +1,165 @@
+"""Replays: how messages are marked, and up to which place all of them are done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.errors import AccessRefused, InvalidRequest, PreconditionFailed
+from broker.messages.confirms import Receipt
+from broker.operations.operator import Operator
+from broker.operations.replays import Replays
+from broker.redrive.redrive import RedriveState
+from broker.replay.logged import LoggedMessage, marked
+from broker.replay.message_replay import IN_FLIGHT_MAX, MessageReplay, ReplayFate
+from broker.replay.replay_order import ReplayOrder, read_place
+from native.content import encode, one
+from tests.unit.broker.broker_world import World
+from wire.amqp.tables import decode_properties, encode_properties
+
+ADMIN = Operator("guest", ("administrator",))
+
+
+def order(**given: Any) -> ReplayOrder:
+    return ReplayOrder(**{"vhost": "/", "queue": "orders", "exchange": "", **given})
+
+
+def logged(sequence: int, key: str = "target", **properties: Any) -> LoggedMessage:
+    content = encode(encode_properties(properties), b"body %d" % sequence)
+    return LoggedMessage((sequence,), "shop", key, True, 0, "acked", content)
+
+
+class ReplayWorld:
+    """A broker with a queue `target`, and a replay that was begun."""
+
+    def __init__(self, **given: Any) -> None:
+        self.world = World()
+        self.client = self.world.client()
+        self.client.declare("target")
+        self.job = MessageReplay(order(**given), self.world.broker, "replay-1")
+        session = self.world.broker.open_session(self.world.connect(), self.job, self.world.now)
+        self.job.begin(session)
+
+    def publish(self, *messages: LoggedMessage) -> None:
+        for message in messages:
+            self.job.publish(message, self.world.now)
+
+    def hold_confirms(self) -> list[Receipt]:
+        """What the queues owe from now on."""
+        owed: list[Receipt] = []
+        kind = self.world.kind
+
+        def publish(queues: list[object], run: object, receipt: Receipt | None, now: int) -> None:
+            type(kind).publish(kind, queues, run, None, now)  # type: ignore[arg-type]
+            if receipt is not None:
+                owed.append(receipt)
+
+        kind.publish = publish  # type: ignore[method-assign, assignment]
+        return owed
+
+
+def test_a_replayed_message_is_the_same_and_says_what_it_is_of() -> None:
+    replay = ReplayWorld()
+    replay.publish(logged(17, message_id="m", headers={"colour": "red"}))
+    replay.world.end_turn()
+    found = replay.client.properties_of("target")
+    assert found["message_id"] == "m"
+    assert found["headers"] == {
+        "colour": "red", "x-replay-of": "orders", "x-replay-place": "17", "x-replay-end": "acked", "x-replay-id": "replay-1",
+    }  # fmt: skip
+    assert (replay.job.moved, replay.job.answered_to) == (1, (17,))
+
+
+def test_what_a_replay_published_is_not_published_again() -> None:
+    replay = ReplayWorld()
+    replay.publish(logged(1, headers={"x-replay-of": "orders"}), logged(2))
+    replay.world.end_turn()
+    assert replay.client.bodies_of("target") == [b"body 2"]
+    assert (replay.job.fates[ReplayFate.IS_REPLAY], replay.job.answered_to) == (1, (2,))
+
+
+def test_further_keys_of_the_first_publish_are_no_targets_of_the_replay() -> None:
+    made = marked(order(), "1", logged(1, headers={"CC": ["other"], "BCC": ["secret"]})).run
+    assert made is not None
+    assert set(decode_properties(one(made.content, 0)[0])["headers"]) == {
+        "x-replay-of", "x-replay-place", "x-replay-end", "x-replay-id",
+    }  # fmt: skip
+
+
+def test_a_key_of_the_order_goes_before_the_one_of_the_message() -> None:
+    replay = ReplayWorld(routing_key="target")
+    replay.publish(logged(1, key="elsewhere"))
+    replay.world.end_turn()
+    assert replay.world.ready("target") == 1
+
+
+def test_what_no_queue_gets_or_the_log_has_no_more_is_counted_and_passed() -> None:
+    replay = ReplayWorld()
+    replay.publish(logged(1, key="nowhere"), logged(2)._replace(content=b""), logged(3))
+    replay.world.end_turn()
+    fates = replay.job.fates
+    assert (fates[ReplayFate.UNROUTABLE], fates[ReplayFate.GONE], replay.job.moved) == (1, 1, 1)
+    assert replay.job.answered_to == (3,)
+
+
+def test_it_tells_the_place_before_the_first_that_is_not_confirmed() -> None:
+    replay = ReplayWorld(after=(9,))
+    owed = replay.hold_confirms()
+    replay.publish(logged(10), logged(11), logged(12))
+    for receipt in (owed[2], owed[0]):
+        receipt.accepted()
+        replay.world.end_turn()
+    assert (replay.job.moved, replay.job.answered_to, replay.job.under_way) == (2, (10,), 1)
+    owed[1].accepted()
+    replay.world.end_turn()
+    assert replay.job.answered_to == (12,)
+
+
+def test_what_is_refused_stops_it_before_its_place() -> None:
+    replay = ReplayWorld()
+    replay.client.declare("full", max_length=1, overflow="reject-publish")
+    replay.publish(logged(1, key="full"), logged(2, key="full"))
+    replay.world.end_turn()
+    assert (replay.job.state, replay.job.answered_to) == (RedriveState.FAILED, (1,))
+    assert replay.job.error == "a queue refused a message: exchange '' with their own keys"
+
+
+def test_an_alarm_stops_it() -> None:
+    replay = ReplayWorld()
+    replay.world.broker.alarms.raise_alarm("memory", "low on memory", replay.world.now)
+    replay.publish(logged(1))
+    assert (replay.job.state, replay.job.answered_to, replay.world.ready("target")) == (RedriveState.FAILED, (), 0)
+
+
+def test_only_so_many_are_under_way() -> None:
+    replay = ReplayWorld()
+    replay.hold_confirms()
+    replay.publish(*map(logged, range(IN_FLIGHT_MAX)))
+    assert (replay.job.under_way, replay.job.may_go_on) == (IN_FLIGHT_MAX, False)
+
+
+@pytest.mark.parametrize(
+    "given", [{"ends": ("lost",)}, {"ends": ()}, {"limit": -1}, {"rate": -1}, {"since": 5, "until": 5}]
+)
+def test_orders_that_mean_nothing_are_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest):
+        order(**given).check()
+
+
+def test_places_are_those_that_a_replay_tells() -> None:
+    assert [read_place(text) for text in ("", "17", "5/31/0")] == [(), (17,), (5, 31, 0)]
+    for text in ("5/31", "-1", "x", "٣"):
+        with pytest.raises(InvalidRequest):
+            read_place(text)
+
+
+def test_only_administrators_are_told_what_the_log_has_and_a_queue_has_one_replay() -> None:
+    replays = Replays(World().broker)
+    with pytest.raises(AccessRefused):
+        replays.admit(Operator("m", ("monitoring",)), order(), 0)
+    view = replays.admit(ADMIN, order(), 0)
+    with pytest.raises(PreconditionFailed, match="a replay of queue 'orders' runs already"):
+        replays.admit(ADMIN, order(), 0)
+    replays.ended(view, 5)
+    assert (view.job.state, view.job.error) == (RedriveState.FAILED, "it was given up")
