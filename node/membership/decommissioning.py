@@ -102,4 +102,12 @@ class Decommissioning:
             await self._leave(self._report)
         except BrokerError as error:
             logger.warning("node '%s' stays in its cluster: %s", self._node, error.text)
-            self.progress = replace(self.progress, phase="failed", error=error.text)
+            self._failed(error.text)
+        except Exception as fault:
+            logger.exception("a bug while node '%s' was decommissioned: it stays in its cluster", self._node)
+            self._failed(
+                f"the node failed ({type(fault).__name__}); its log says how. Told again, it goes on with what is left"
+            )
+
+    def _failed(self, why: str) -> None:
+        self.progress = replace(self.progress, phase="failed", error=why)

@@ -34,7 +34,7 @@ def test_those_queues_are_missed_that_live_here_and_go_with_no_connection() -> N
 class Leaving:
     """A node that leaves as the test says."""
 
-    def __init__(self, *reports: DecommissionProgress, error: ResourceExhausted | None = None) -> None:
+    def __init__(self, *reports: DecommissionProgress, error: Exception | None = None) -> None:
         self.moves = [MOVE]
         self.obstacles: list[str] = []
         self.seen: list[tuple[str, int, int]] = []
@@ -76,6 +76,19 @@ def test_an_attempt_after_one_that_failed_begins_with_a_count_of_its_own() -> No
         leaving.moves = [MOVE, MOVE]
         leaving.node.begin(lose_queues=False)
         assert leaving.node.progress == DecommissionProgress("n1", "draining", 0, 2)
+
+    asyncio.run(story())
+
+
+def test_a_fault_of_the_node_ends_it_and_it_may_be_told_again() -> None:
+    async def story() -> None:
+        leaving = Leaving(DecommissionProgress("n1", "moving", 1, 1), error=KeyError("q"))
+        await leaving.told()
+        progress = leaving.node.progress
+        assert (progress.phase, progress.moved) == ("failed", 1)
+        assert progress.error.startswith("the node failed (KeyError); its log says how")
+        await leaving.told()
+        assert leaving.times_left == 2
 
     asyncio.run(story())
 
