@@ -19,14 +19,15 @@ from broker.names import is_holding
 from broker.queues.queue_type import Arrival, DeadMessage, Queue, QueueHost
 from native.content import skip
 from quorum.bodies import counted
-from quorum.fifo.commands import DeadSettled, Op, Piece
+from quorum.fifo.commands import FIRST_ID, DeadSettled, Op, Piece
 from quorum.fifo.effects import Dead
 from quorum.member import QueueMember
 from raft.core.errors import Damaged
 from replicated.ports import QueuePorts
 
 IN_FLIGHT_MAX = 32
-RELEASED_MAX = 256
+RELEASED_MAX = 1_024
+IN_FLIGHT_BYTES_MAX = 16 << 20  # of contents; one message goes whatever its size
 RETRY_MS = 3_000
 NOWHERE_RETRY_MS_MAX = 60_000
 NOWHERE_MAX = 1_000  # messages that are gone past; when there are more, all wait
@@ -54,7 +55,10 @@ class DeadLetterWorker:
         self._host = host
         self._member = member
         self._propose = propose
-        self._in_flight: set[int] = set()  # ids that were published, or whose settling was proposed
+        # Ids that were published, or whose settling was proposed, with the bytes of their contents.
+        self._in_flight: dict[int, int] = {}
+        self._bytes = 0  # of these
+        self._next = FIRST_ID  # all that are held and before it are in flight, or wait to be tried again
         self._reached: dict[int, set[int]] = {}  # by id of one that was published: numbers of queues that have it
         # Ids of those with nowhere to go, or that wait alone: when to try again, after how long. All are held, or were at the
         # last look: what an earlier leader settled may leave now.
@@ -83,20 +87,35 @@ class DeadLetterWorker:
             return
         self._retry_at = None
         self._settle()
+        if any(at <= now for at, _ in self._nowhere.values()):
+            self._next = FIRST_ID
+        for dead in self._found():
+            for offset in range(dead.piece.length):
+                number = dead.first_id + offset
+                if self._is_full or (len(self._nowhere) >= NOWHERE_MAX and self._is_new(number)):
+                    return
+                if self._may_go(number, now):
+                    self._publish(dead, offset, now)
+                if self._retry_at is not None:
+                    return
+                self._next = number + 1
+
+    def _found(self) -> Sequence[Dead]:
+        """What may have to go. Behind those in flight as many as there is room for, so that each is looked at once."""
+        if self._next > FIRST_ID:
+            room = self._in_flight_max - len(self._in_flight)
+            return self._member.machine.dead_letters(self._next, room) if room > 0 else ()
         limit = 2 * self._in_flight_max + len(self._nowhere)
         found = self._member.machine.dead_letters(limit=limit)
         self._forget_gone(found, limit)
-        for dead in found:
-            for offset in range(dead.piece.length):
-                if len(self._in_flight) >= self._in_flight_max:
-                    return
-                if not self._may_go(dead.first_id + offset, now):
-                    continue
-                if len(self._nowhere) >= NOWHERE_MAX and dead.first_id + offset not in self._nowhere:
-                    return
-                self._publish(dead, offset, now)
-                if self._retry_at is not None:
-                    return
+        return found
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._in_flight) >= self._in_flight_max or self._bytes >= IN_FLIGHT_BYTES_MAX
+
+    def _is_new(self, number: int) -> bool:
+        return number not in self._in_flight and number not in self._nowhere
 
     def _now_ms(self) -> int:
         return int(self._ports.monotonic() * 1000)
@@ -125,7 +144,8 @@ class DeadLetterWorker:
         start = skip(body.content, body.position, offset)
         content = counted(body.content[start : skip(body.content, start, 1)], dead.delivery_count, dead.acquired_count)
         number = dead.first_id + offset
-        self._in_flight.add(number)
+        self._in_flight[number] = len(content)
+        self._bytes += len(content)
         self._host.dead_letter_confirmed(
             self._queue,
             dead.reason,
@@ -149,13 +169,17 @@ class DeadLetterWorker:
             self._arrived.append(number)
             self._settle()
         elif arrived is Arrival.REFUSED:
-            self._in_flight.discard(number)
+            self._landed(number)
+            self._next = FIRST_ID
             self._retry_at = now + RETRY_MS
         else:
-            self._in_flight.discard(number)
+            self._landed(number)
             _, waited = self._nowhere.get(number, (0, RETRY_MS // 2))
             wait = min(2 * waited, NOWHERE_RETRY_MS_MAX)
             self._nowhere[number] = (now + wait, wait)
+
+    def _landed(self, number: int) -> None:
+        self._bytes -= self._in_flight.pop(number, 0)
 
     def _settle(self) -> None:
         if self._settling or not self._arrived or self._ended:
@@ -169,7 +193,8 @@ class DeadLetterWorker:
         if not done:
             self._arrived += numbers  # the next look proposes it again
             return
-        self._in_flight.difference_update(numbers)
+        for number in numbers:
+            self._landed(number)
         self._settle()
         self.look()
 

@@ -9,13 +9,22 @@ from typing import Any
 import pytest
 
 from broker.queues.queue_type import Arrival, DeadMessage, DeathReason, Outcome, Queue
-from native.content import encode, messages
-from quorum.dead_letters import IN_FLIGHT_MAX, NOWHERE_MAX, NOWHERE_RETRY_MS_MAX, RETRY_MS, DeadLetterWorker
+from native.content import encode, messages, skip
+from quorum.dead_letters import (
+    IN_FLIGHT_BYTES_MAX,
+    IN_FLIGHT_MAX,
+    NOWHERE_MAX,
+    NOWHERE_RETRY_MS_MAX,
+    RELEASED_MAX,
+    RETRY_MS,
+    DeadLetterWorker,
+)
 from quorum.fifo.commands import FIRST_ID, DeadSettled, Op, Piece
 from raft.core.errors import Damaged
 from raft.core.messages import NodeId
 from tests.unit.quorum.clients import Clients, Publisher, Taker
 
+HOLDING = "amq.delayed.x"  # the queue of a delayed exchange
 AT_LEAST_ONCE = {
     "x-dead-letter-exchange": "dlx",
     "x-dead-letter-strategy": "at-least-once",
@@ -223,30 +232,46 @@ def test_what_has_arrived_is_forgotten_though_the_first_word_of_it_was_lost(worl
 class Worker:
     """One leadership's, alone: dead letters from 1 on; what becomes of them, and of what is proposed, the test says."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, name: str = "q") -> None:
         self.now_s = 0.0
         self.damaged: list[Damaged] = []
         self.unreadable = False
         self.published: list[Callable[[Arrival], None]] = []
         self.proposed: list[tuple[list[tuple[int, int]], Callable[[bool], None]]] = []
-        dead = SimpleNamespace(
-            first_id=1, piece=Piece(1, 0, 0, count), reason=DeathReason.REJECTED, delivery_count=0, acquired_count=0
-        )
+        self.looked_at = 0  # messages that were asked for
         state = SimpleNamespace(dead=SimpleNamespace(count=count))
-        machine = SimpleNamespace(state=state, dead_letters=lambda limit: [dead])
+        machine = SimpleNamespace(state=state, dead_letters=self.held)
         content = b"".join([encode(b"\0\0", b"%d" % number) for number in range(count)])
+        self.count = count
         self.body = SimpleNamespace(content=content, position=0, exchange="", routing_key="q", persistent=True)
         member: Any = SimpleNamespace(machine=machine, bodies=SimpleNamespace(get=self.read))
         groups = SimpleNamespace(damaged=lambda group, damage: self.damaged.append(damage))
         ports: Any = SimpleNamespace(monotonic=lambda: self.now_s, wall_ms=lambda: 0, groups=groups)
         host: Any = SimpleNamespace(dead_letter_confirmed=lambda *arguments: self.published.append(arguments[-1]))
-        queue: Any = SimpleNamespace(record=SimpleNamespace(name="q"))
+        queue: Any = SimpleNamespace(record=SimpleNamespace(name=name))
         self.worker = DeadLetterWorker(queue, 1, member, ports, host, self.propose)
 
     def read(self, piece: Piece) -> Any:
         if self.unreadable:
             raise Damaged("entry 1 cannot be read")
-        return self.body
+        return SimpleNamespace(**{**vars(self.body), "position": skip(self.body.content, 0, piece.first)})
+
+    def held(self, from_id: int = FIRST_ID, limit: int = 32) -> list[Any]:
+        """None of them is settled before the test ends."""
+        length = min(limit, self.count + FIRST_ID - from_id)
+        if length <= 0:
+            return []
+        self.looked_at += length
+        piece = Piece(1, 0, from_id - FIRST_ID, length)
+        return [
+            SimpleNamespace(
+                first_id=from_id, piece=piece, reason=DeathReason.REJECTED, delivery_count=0, acquired_count=0
+            )
+        ]
+
+    def settle_all(self) -> None:
+        while self.proposed:
+            self.proposed.pop()[1](True)
 
     def propose(self, ops: Sequence[Op], on_done: Callable[[bool], None]) -> None:
         ((settled,),) = ops
@@ -292,3 +317,40 @@ def test_a_message_that_cannot_be_read_is_tried_again_after_a_while_and_those_be
     world.unreadable = False
     world.pass_ms(1)
     assert (len(world.damaged), len(world.published)) == (1, 3)
+
+
+def test_each_is_looked_at_once_however_many_are_on_their_way() -> None:
+    world = Worker(10 * RELEASED_MAX, HOLDING)
+    world.worker.look()
+    for at in range(9 * RELEASED_MAX):
+        world.published[at](Arrival.ARRIVED)
+        if at % 100 == 0:
+            world.settle_all()
+    world.settle_all()
+    assert len(world.published) == 10 * RELEASED_MAX
+    assert world.looked_at <= 12 * RELEASED_MAX  # the first look asks for twice as many as it takes
+
+
+def test_one_that_is_refused_is_looked_for_when_its_time_has_come_and_no_other_twice() -> None:
+    world = Worker(100, HOLDING)
+    world.worker.look()
+    world.published[5](Arrival.REFUSED)
+    world.pass_ms(RETRY_MS - 1)
+    assert (len(world.published), world.looked_at) == (100, 100)
+    world.pass_ms(1)
+    assert (len(world.published), world.looked_at) == (101, 200)
+    world.published[-1](Arrival.ARRIVED)
+    world.settle_all()
+    world.pass_ms(RETRY_MS)
+    assert (len(world.published), world.looked_at) == (101, 200)
+
+
+def test_large_ones_go_a_few_at_a_time_and_one_that_is_larger_alone() -> None:
+    world = Worker(3, HOLDING)
+    large = encode(b"\0\0", bytes(IN_FLIGHT_BYTES_MAX))
+    world.body.content = large * 3
+    world.worker.look()
+    assert len(world.published) == 1
+    world.published[0](Arrival.ARRIVED)
+    world.settle_all()
+    assert len(world.published) == 2
