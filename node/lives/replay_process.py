@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -31,6 +32,7 @@ READ_S_MAX = 600  # of processor time: half a minute reads some GB, and folds so
 MEMORY_BYTES_MAX = 1 << 30
 COMPLAINT_BYTES_MAX = 4_096
 OPEN_MAX = 4  # with dry runs
+ENDED = "reading the log was ended"
 
 T = TypeVar("T")
 
@@ -91,6 +93,7 @@ class LogReading:
         self._open = open_
         self._open.add(self)
         self._process: Popen[bytes] | None = None
+        self._end_waiting: Callable[[], None] = lambda: None  # for who waits for a frame
         self._is_closed = False
 
     async def begin(self) -> None:
@@ -111,12 +114,15 @@ class LogReading:
         if not self._is_closed:
             self._is_closed = True
             self._open.discard(self)
+            self._end_waiting()
             if self._process is not None:
                 self._process.kill()
                 self._thread.run(self._process.wait, lambda code, error: None)
 
     async def _done(self, work: Callable[[], T]) -> T:
         """In the thread, for it waits for the process."""
+        if self._is_closed:
+            raise ResourceExhausted(ENDED)
         answered: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
         def done(value: T | None, error: Exception | None) -> None:
@@ -127,6 +133,7 @@ class LogReading:
             else:
                 answered.set_result(value)
 
+        self._end_waiting = partial(done, None, ResourceExhausted(ENDED))
         self._thread.run(work, done)
         return await answered
 
@@ -159,7 +166,7 @@ class LogReading:
 
     def _why(self, process: Popen[bytes]) -> str:
         if self._is_closed:
-            return "it was ended"
+            return ENDED
         assert process.stderr is not None, "a process without a pipe"
         complaint = process.stderr.read(COMPLAINT_BYTES_MAX)
         return failure_of(process.wait(), complaint, READ_S_MAX)
