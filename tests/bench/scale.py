@@ -1,6 +1,6 @@
-"""How a node carries much: a long backlog, a low memory watermark, many idle connections, many queues.
+"""How a node carries much: a long backlog, a long stream, a low memory watermark, many idle connections, many queues.
 
-    python -m tests.bench.scale backlog|scattered|watermark|connections|queues [--count N]
+    python -m tests.bench.scale backlog|scattered|stream-backlog|watermark|connections|queues [--count N]
     python -m tests.bench.scale quorum-backlog|quorum-scattered|quorum-queues|streams [--count N]    of a cluster of three nodes
 
 Each starts what it measures itself, prints one JSON object with its figures, and ends with 1 when a bar is missed.
@@ -21,6 +21,7 @@ from pamqp import commands
 
 from tests.bench.client import Client
 from tests.bench.quorum_scale import Figures, quorum_backlog, quorum_queues, quorum_scattered, streams
+from tests.bench.stream_scale import stream_backlog
 from tests.bench.weighing import idle_cpu_share, settled_resident_bytes
 from tests.running_node import RunningNode, start_node
 
@@ -169,6 +170,7 @@ def queues(scratch: Path, count: int) -> Figures:
 MEASUREMENTS: dict[str, tuple[Callable[[Path, int], Figures], int]] = {
     "backlog": (backlog, 1_000_000),
     "scattered": (scattered, 1_000_000),
+    "stream-backlog": (stream_backlog, 10_000_000),
     "watermark": (watermark, 5_000_000),
     "connections": (connections, 2_000),
     "queues": (queues, 10_000),

@@ -36,6 +36,7 @@ class StreamSocket:
 
     def __init__(self, address: Address) -> None:
         self._socket = socket.create_connection(address, timeout=TIMEOUT_S)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._received = b""
         self.call(commands.PeerPropertiesRequest(1, {}))
         self.call(commands.SaslHandshakeRequest(2))
@@ -56,12 +57,23 @@ class StreamSocket:
                         raise Refused(f"{type(request).__name__}: {command.code!r}")
                     return command
 
-    def receive(self) -> list[Any]:
-        """At least one byte more, and the commands that are whole then."""
-        data = self._socket.recv(1 << 16)
+    def fileno(self) -> int:
+        """For a selector."""
+        return self._socket.fileno()
+
+    def send_bytes(self, frames: bytes | memoryview) -> None:
+        self._socket.sendall(frames)
+
+    def receive_bytes(self, count: int) -> bytes:
+        """What has come, for those who cut it into frames themselves. Raises Refused."""
+        data = self._socket.recv(count)
         if not data:
             raise Refused("the node has closed the connection")
-        self._received += data
+        return data
+
+    def receive(self) -> list[Any]:
+        """At least one byte more, and the commands that are whole then."""
+        self._received += self.receive_bytes(1 << 16)
         found, at = [], 0
         while (end := frame_end(self._received, at, 0)) is not None:
             found.append(decode_frame(self._received[at + 4 : end]))
