@@ -64,7 +64,7 @@ class StreamQueues:
         self._reports = node.reports
         self._reader_progress = node.reader_progress
         self._caches = ReadingCaches(chunk_bytes_kept_max)
-        self._share = ReadingShare(ports.loop.call_soon, ports.monotonic)
+        self._share = ReadingShare(ports.loop, ports.monotonic)
         self._host: QueueHost
         self._checks = Interval(CHECK_MS)
         self._reclaiming = Reclaiming(self.queues.values)

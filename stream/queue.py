@@ -395,7 +395,7 @@ class StreamQueue:
             if receipt is not None:
                 receipt.accepted()
             return
-        self._share.published()
+        self._share.published(member_here=self.member is not None)
         try:
             self.publishing.publish(parts, receipt, self.record.label)
         except ResourceExhausted:
@@ -429,7 +429,7 @@ class StreamQueue:
         if self.deleted:
             receipt.accepted()
             return
-        self._share.published()
+        self._share.published(member_here=self.member is not None)
         self.publishing.publish(parts_of_items(reference, run), receipt, self.record.label)
         self._host.wake(self)
 
@@ -502,3 +502,4 @@ class StreamQueue:
             self._ports.loop.call_soon(self._beginnings.go_on)
         if self.serving:
             self._ports.loop.call_soon(self.serving.go_on)
+        self._share.committed()

@@ -16,11 +16,14 @@ from stream.reading.reader_figures import TURN_BYTES_MAX, ReaderFigures
 from stream.reading.readers import StreamReaders, WaitsFor
 from stream.reading.reading_share import (
     BYTES_BESIDE_PUBLISHERS,
+    BYTES_BESIDE_SLOW_COMMITS,
     LOOKED_AT_BYTES,
     OLD_BYTES_BESIDE_PUBLISHERS,
+    PAUSE_S,
     PUBLISHED_S,
     ROUND_BYTES_MAX,
     SERVED_BYTES,
+    SLOW_COMMITS_S,
     ReadingShare,
 )
 from tests.unit.stream.chunk_clients import ChunkClient
@@ -30,17 +33,42 @@ from tests.unit.stream.test_stream_queue import consume, published, world
 
 
 class Rounds:
-    """Of an event loop."""
+    """Of an event loop. Fulfils QueueLoop, with one timer at most."""
 
     def __init__(self) -> None:
         self.soon: list[Callable[[], None]] = []
+        self.timer: Callable[[], None] | None = None
         self.now = 0.0
-        self.share = ReadingShare(self.soon.append, lambda: self.now)
+        self.share = ReadingShare(cast(Any, self), lambda: self.now)
+
+    def call_soon(self, call: Callable[[], None]) -> None:
+        self.soon.append(call)
+
+    def call_later(self, delay: float, call: Callable[[], None]) -> Rounds:
+        assert self.timer is None and delay == PAUSE_S
+        self.timer = call
+        return self
+
+    def cancel(self) -> None:
+        assert self.timer is not None
+        self.timer = None
 
     def next(self) -> None:
         calls, self.soon[:] = list(self.soon), []
         for call in calls:
             call()
+
+    def pause_ends(self) -> None:
+        call, self.timer = self.timer, None
+        assert call is not None, "there is no pause"
+        call()
+
+    def publish(self) -> None:
+        self.share.published(member_here=True)
+
+    def publish_and_commit(self) -> None:
+        self.publish()
+        self.share.committed()
 
 
 def test_a_round_has_so_many_bytes_and_the_next_one_again() -> None:
@@ -57,7 +85,7 @@ def test_a_round_has_so_many_bytes_and_the_next_one_again() -> None:
 
 def test_beside_publishers_a_round_has_less_for_what_is_old_and_large_chunks_are_paid_for_by_several() -> None:
     rounds = Rounds()
-    rounds.share.published()
+    rounds.publish_and_commit()
     rounds.share.served(10, old=True)
     rounds.next()
     assert rounds.share.left(old=True) == OLD_BYTES_BESIDE_PUBLISHERS
@@ -74,7 +102,7 @@ def test_beside_publishers_a_round_has_less_for_what_is_old_and_large_chunks_are
 
 def test_beside_publishers_few_readers_are_served_in_a_round() -> None:
     rounds, served = Rounds(), []
-    rounds.share.published()
+    rounds.publish_and_commit()
     for _ in range(30):
         rounds.share.wait(lambda: None, first=True)
         rounds.next()
@@ -87,11 +115,94 @@ def test_beside_publishers_few_readers_are_served_in_a_round() -> None:
 
 def test_some_time_after_something_was_published_a_round_has_all_again() -> None:
     rounds = Rounds()
-    rounds.share.published()
+    rounds.publish_and_commit()
     rounds.share.served(5 * ROUND_BYTES_MAX, old=True)
     rounds.now += PUBLISHED_S
     rounds.next()
     assert rounds.share.left(old=True) == ROUND_BYTES_MAX
+
+
+def use_up(rounds: Rounds) -> None:
+    """Readers have all of their share, and wait for another."""
+    while not rounds.share.is_used_up:
+        rounds.share.served(0, old=False)
+    rounds.share.wait(lambda: None, first=True)
+
+
+def used_up() -> Rounds:
+    """A round in which something was published and not committed, and readers had their share."""
+    rounds = Rounds()
+    rounds.publish()
+    rounds.share.wait(lambda: None, first=True)
+    rounds.next()
+    use_up(rounds)
+    return rounds
+
+
+def test_while_a_commit_takes_rounds_those_in_which_nothing_is_published_or_committed_serve_no_reader() -> None:
+    rounds = used_up()
+    for _ in range(5):
+        rounds.next()
+        assert rounds.share.is_used_up
+    assert not rounds.soon, "the loop sleeps"
+
+
+@pytest.mark.parametrize("progress", [Rounds.publish, lambda rounds: rounds.share.committed()])
+def test_progress_ends_the_pause_of_readers(progress: Callable[[Rounds], None]) -> None:
+    rounds = used_up()
+    rounds.next()
+    progress(rounds)
+    assert rounds.timer is None and rounds.share.is_used_up
+    rounds.next()
+    assert rounds.share.left(old=False) == BYTES_BESIDE_SLOW_COMMITS
+
+
+def test_without_progress_readers_have_a_share_after_a_pause_and_twice_as_much_after_each_further_one() -> None:
+    rounds, shares = used_up(), list[int]()
+    for _ in range(6):
+        rounds.next()
+        rounds.pause_ends()
+        assert rounds.share.left(old=False) == rounds.share.left(old=True)
+        shares.append(rounds.share.left(old=True))
+        use_up(rounds)
+    first = BYTES_BESIDE_SLOW_COMMITS
+    assert shares == [first, 2 * first, 4 * first, 8 * first, ROUND_BYTES_MAX, ROUND_BYTES_MAX]
+    rounds.publish()
+    rounds.next()
+    use_up(rounds)
+    rounds.next()
+    rounds.pause_ends()
+    assert rounds.share.left(old=False) == first, "after progress pauses begin anew"
+
+
+def test_a_reader_that_waits_is_called_at_the_end_of_a_pause() -> None:
+    rounds, called = used_up(), list[int]()
+    rounds.share.wait(lambda: called.append(1), first=True)
+    rounds.next()
+    assert not called
+    rounds.pause_ends()
+    assert called
+
+
+def test_when_commits_take_no_rounds_any_more_a_round_has_as_much_as_before() -> None:
+    rounds = used_up()
+    rounds.next()
+    rounds.now += SLOW_COMMITS_S
+    rounds.publish_and_commit()
+    rounds.next()
+    assert rounds.share.left(old=False) == BYTES_BESIDE_PUBLISHERS
+
+
+@pytest.mark.parametrize("member_here", [False, True])
+def test_rounds_are_not_waited_for_where_nothing_waits_for_a_commit_of_this_node(member_here: bool) -> None:
+    rounds = Rounds()
+    rounds.share.published(member_here=member_here)
+    if member_here:
+        rounds.share.committed()
+    for _ in range(5):
+        rounds.share.served(BYTES_BESIDE_PUBLISHERS - SERVED_BYTES, old=False)
+        rounds.next()
+        assert not rounds.share.is_used_up and rounds.timer is None
 
 
 def test_readers_cost_something_when_there_is_nothing_for_them() -> None:
@@ -218,7 +329,7 @@ def readers_at(places: dict[str, int], took: list[str]) -> StreamReaders:
 def with_nothing_for_what_is_old() -> Rounds:
     """In this round and the next; the third has all that a round has beside publishers."""
     rounds = Rounds()
-    rounds.share.published()
+    rounds.publish_and_commit()
     rounds.share.wait(lambda: None, first=True)
     rounds.next()
     rounds.share.served(5 * OLD_BYTES_BESIDE_PUBLISHERS, old=True)
