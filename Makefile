@@ -14,7 +14,7 @@ BUILD_TOOLS := pip setuptools wheel 'Cython>=3.1'
 EXTRAS := test,bench
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup lock run cluster format unit unit-times test test-containers analytics test-spark test-spark-containers test-page check fuzz instants mutants sim sim-long chaos crash crash-shovels crash-federation bench bench-check proto docs clean
+.PHONY: setup lock run cluster format unit unit-times test test-containers analytics test-spark test-spark-containers test-page check fuzz instants mutants sim sim-long chaos crash crash-shovels crash-federation migration bench bench-check proto docs clean
 
 setup: $(STAMP)
 
@@ -147,6 +147,10 @@ crash-shovels: setup
 crash-federation: setup
 	$(BIN)/python -m tests.crash.federation_between --url '$(PEER_URL)' --management '$(PEER_MANAGEMENT)' \
 		--pid '$(PEER_PID)' --start '$(PEER_START)'
+
+# A genuine RabbitMQ is left for a node while clients work, as docs/migrating.md says; PEER_STOP stops it for good.
+migration: setup
+	PEER_URL='$(PEER_URL)' PEER_MANAGEMENT='$(PEER_MANAGEMENT)' PEER_STOP='$(PEER_STOP)' $(BIN)/python -m pytest -rs tests/migration
 
 bench: setup
 	$(BIN)/python -m tests.bench
