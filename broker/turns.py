@@ -117,7 +117,8 @@ class Turns:
                 self._write(now, again)
         finally:
             self._is_near = False
-            self._writing.update(again)
+            if again:
+                self._writing.update(again)
             if self._woken or self._confirming or self._writing:  # other sockets come first
                 self.request()
 

@@ -222,7 +222,8 @@ class QueueSession(Pipeline):
         return not (self.portions or self._gathering or self._settles)
 
     def _gather(self) -> None:
-        self._say_settles()
+        if self._settles:
+            self._say_settles()
 
     def _may_cut(self) -> bool:
         if not self._gathering:

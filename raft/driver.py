@@ -16,7 +16,7 @@ snapshot and does not lead. The next start begins with what is stored, and goes 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -98,6 +98,7 @@ class Driver:
         "commit_latency_s",
         "core",
         "durability",
+        "gone",
         "group",
         "halted",
         "heap_deadline",
@@ -128,6 +129,7 @@ class Driver:
         self.standing = Standing(Role.FOLLOWER, 0, 0)
         self.applied = store.snapshot().index  # highest index that the machine has applied
         self.waking = False  # the host has it on its list for this round
+        self.gone = False  # the host has taken it out
         self.in_turn = False  # the host looks at the end of the turn what is left to do
         self.heap_deadline: float | None = None  # the host's: the earliest entry for it in the heap of deadlines
         self.installing: SnapshotMeta | None = None
@@ -256,10 +258,10 @@ class Driver:
         for message in ready.messages_after:
             self._host.send(self.group, message)
 
-    def take_time(self, now: float) -> None:
+    def take_time(self, monotonic: Callable[[], float]) -> None:
         """Of the entry that is timed, once it is applied."""
         if self.timed is not None and self.applied >= self.timed[0]:
-            self.commit_latency_s = now - self.timed[1]
+            self.commit_latency_s = monotonic() - self.timed[1]
             self.timed = None
 
     def halt(self, reason: str, now: float) -> None:
@@ -336,7 +338,7 @@ class Driver:
             self._asked.tell(entries, results)
         if self._readers.confirmed:
             self._readers.answer(self.applied)
-        self._growth.entry_bytes += sum(len(entry.data) for entry in commands)
+        self._growth.entry_bytes += sum([len(entry.data) for entry in commands])
         if self._snapshot_is_due:
             self.take_snapshot()
 

@@ -21,6 +21,8 @@ class StopOnFault:
         pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> bool:
+        if error is None:
+            return False
         if isinstance(error, StorageError):
             self._fail(str(error))
             return True

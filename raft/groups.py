@@ -152,6 +152,7 @@ class Groups:
         """No longer take part. What the store keeps is not touched."""
         driver = self.driver(group)
         driver.close()
+        driver.gone = True
         del self._drivers[group]
         self._deadlines.forget(driver)
         self._stopped.removed(group)
@@ -254,7 +255,7 @@ class Groups:
                         raise BadBytes(f"node {node} sends what member {message.sender} says to {message.to}")
                     if driver is None:
                         continue
-                    if message.to == driver.me or isinstance(message, Replaced):
+                    if message.to == driver.me or type(message) is Replaced:
                         driver.core.step(message, now)
                     elif message.to < driver.me:
                         self._answer_for_another(driver, message)
@@ -315,7 +316,7 @@ class Groups:
             self._ask_for_round()
         self._in_round = True
         try:
-            self._serve([driver for driver in due if self._drivers.get(driver.group) is driver], now)
+            self._serve([driver for driver in due if not driver.gone], now)
         except StorageError as error:
             self.fail(str(error))
         except Exception as error:
@@ -323,7 +324,8 @@ class Groups:
             raise
         finally:
             self._in_round = False
-        self._set_timer()
+        if self._timer is None or (self._deadlines.heap and self._deadlines.heap[0][0] < self._timer_at):
+            self._set_timer()
 
     def _serve(self, drivers: Sequence[Driver], now: float) -> None:
         work: list[tuple[Driver, Ready]] = []
@@ -336,7 +338,8 @@ class Groups:
             else:
                 if ready is not None:
                     work.append((driver, ready))
-        self._send_letters()
+        if self._outgoing:
+            self._send_letters()
         for driver, ready in work:
             driver.persist(ready)
         if not self._round:  # else others have a turn soon, and are to share the commit
@@ -344,13 +347,14 @@ class Groups:
                 durability.commit_at_once()
                 if self.failed is not None:
                     return
-            self._send_letters()  # what `_durable` has added
+            if self._outgoing:  # what `_durable` has added
+                self._send_letters()
         for driver, ready in work:
-            if self._drivers.get(driver.group) is driver:
+            if not driver.gone:
                 try:
                     driver.perform(ready)
                     if driver.timed is not None:
-                        driver.take_time(self._clock.monotonic())
+                        driver.take_time(self._clock.monotonic)
                 except Damaged as error:
                     self._give_up(driver, error)
                 except CannotApply as error:
@@ -358,15 +362,17 @@ class Groups:
         for driver in drivers:
             driver.in_turn = False
             self._go_on(driver)
-        self._send_letters()
+        if self._outgoing:
+            self._send_letters()
 
     def _go_on(self, driver: Driver) -> None:
         """Its core was told something: there may be more to do, now or later."""
-        if self._drivers.get(driver.group) is driver:
-            if driver.core.has_ready():
-                self.wake(driver)  # and its deadline is looked at behind that round
-            else:
-                self._deadlines.watch(driver)
+        if driver.gone or driver.waking:
+            return
+        if driver.core.has_ready():
+            self.wake(driver)  # and its deadline is looked at behind that round
+        else:
+            self._deadlines.watch(driver)
 
     def _durable(self, durability: Durability, ticket: int) -> None:
         """A commit is fsynced. What waited for that, and the next round, run at once: what they send should leave before the
@@ -378,7 +384,7 @@ class Groups:
         with self._stop_on_fault:
             for due in [one for one in unfsynced if one <= ticket]:
                 for driver, ready in unfsynced.pop(due):
-                    if self._drivers.get(driver.group) is driver:
+                    if not driver.gone:
                         driver.persisted(ready, now)
                         if not driver.in_turn:
                             self._go_on(driver)
@@ -387,8 +393,6 @@ class Groups:
             self._run_round()
 
     def _send_letters(self) -> None:
-        if not self._outgoing:
-            return
         outgoing, self._outgoing = self._outgoing, {}
         for node, groups in outgoing.items():
             for letter in encode_batches(groups.items()):
@@ -401,7 +405,7 @@ class Groups:
             return  # all of them have stopped
         if self._on_damaged is None:
             raise error
-        if self._drivers.get(driver.group) is driver:
+        if not driver.gone:
             self.remove(driver.group)
             self._stopped.give_up(driver)
             self.forgetful_members += isinstance(error, Forgotten)

@@ -29,7 +29,8 @@ class LogGrowth:
 
     def dead_bytes(self, held_bytes: int) -> int:
         """What nobody refers to any more."""
-        return max(0, self.entry_bytes + self._held_bytes - held_bytes)
+        dead = self.entry_bytes + self._held_bytes - held_bytes
+        return dead if dead > 0 else 0
 
     def room_bytes(self, held_bytes: int) -> int:
         """What a snapshot would free that keeps nothing for slow followers."""

@@ -74,8 +74,7 @@ def encode_batches(groups: Iterable[tuple[int, list[Message]]]) -> Iterator[byte
     parts: list[Buffer] = [_BATCHES_HEAD]
     size = 1
     for group, messages in groups:
-        batch = codec.batch_parts(group, messages)
-        batch_size = sum(map(len, batch))
+        batch, batch_size = codec.batch_parts(group, messages)
         if size + batch_size > LETTER_BYTES and len(parts) > 1:
             yield b"".join(parts)
             parts, size = [_BATCHES_HEAD], 1

@@ -117,13 +117,17 @@ class FrameReader:
         """Where the next bytes go. It is never empty."""
         if self._long is not None:
             return self._long[self._long_end :]
+        if len(self._buffer) < READ_BYTES:
+            self._make_room()
+        head = CHECKED.size if self.checked else SIZE.size
+        return self._buffer[self._end : head + self.frame_bytes_max]
+
+    def _make_room(self) -> None:
         wanted = min(CHECKED.size + self.frame_bytes_max, READ_BYTES)
         if len(self._buffer) < wanted:
             grown = memoryview(bytearray(wanted))
             grown[: self._end] = self._buffer[: self._end]
             self._buffer = grown
-        head = CHECKED.size if self.checked else SIZE.size
-        return self._buffer[self._end : head + self.frame_bytes_max]
 
     def payloads(self, count: int) -> Iterator[bytes]:
         """Those that so many more bytes complete. Raises BadBytes; nothing can be read any more then."""

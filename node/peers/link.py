@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from logging import Logger
 from typing import Protocol
 
@@ -128,7 +129,7 @@ class PeerLink:
             self._calls_end()
         socket.accept_frames(self._limits.message_bytes_max)
         socket.check_frames()
-        socket.on_frame = lambda letter: self._receive(line, letter)
+        socket.on_frame = partial(self._receive, line)
         socket.on_writable = line.write_waiting
         socket.on_end = lambda: self._ended(line)
         self._ears.connected(self.node)
@@ -220,8 +221,14 @@ class _Line:
         self._looking = asyncio.get_running_loop().call_later(self._look_s, self._look)
 
     def send(self, queue: _LetterQueue, letter: bytes) -> None:
+        socket = self.socket
+        if socket.writable and not self.letters.letters and not self.calls.letters:
+            socket.send((letter,))  # as nearly always: nothing waits
+            if queue is self.calls:
+                self._on_drained()
+            return
         queue.add(letter)
-        if self.socket.writable:
+        if socket.writable:
             self.write_waiting()
 
     def write_waiting(self) -> None:

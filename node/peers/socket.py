@@ -69,13 +69,14 @@ class PeerSocket(asyncio.BufferedProtocol, Guest):
 
     def send(self, payloads: Sequence[Buffer]) -> None:
         """With one write. It is up to the caller to wait until `writable`: whatever is given is kept."""
-        if self._transport is None or self.ending:
+        transport = self._transport
+        if transport is None or transport.is_closing():
             return
         pieces = framed(payloads, checked=self._checked)
-        if sum([len(piece) for piece in pieces]) <= JOINED_BYTES_MAX:
-            self._transport.write(b"".join(pieces))
+        if sum(map(len, pieces)) <= JOINED_BYTES_MAX:
+            transport.write(b"".join(pieces))
         else:
-            self._transport.writelines(pieces)
+            transport.writelines(pieces)
 
     def close(self) -> None:
         """As soon as what was sent has left, or the other side does not take it."""

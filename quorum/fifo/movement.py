@@ -67,8 +67,11 @@ class Movement:
                 self._deliver(consumer, stored)
             consumers.served(consumer)
         if ready.count:
-            self._expire_ready()
-            if not s.rules.reject_publish:
+            if ready.soonest <= s.now:
+                self._expire_ready()
+            rules = s.rules
+            is_limited = rules.max_length is not None or rules.max_length_bytes is not None
+            if is_limited and not rules.reject_publish:
                 self._drop_head()
             if self._rows <= 0:
                 self._due(s.now)

@@ -167,11 +167,11 @@ class Core:
     def step(self, message: Message, now: float) -> None:
         """A message arrived. What is stale or makes no sense is ignored."""
         s = self._s
-        if message.to != s.me and not isinstance(message, Replaced):
-            return
-        if isinstance(message, Replaced):
+        if type(message) is Replaced:
             self._step_replaced(message, now)
-        elif isinstance(message, LeaderLookup):
+        elif message.to != s.me:
+            return
+        elif type(message) is LeaderLookup:
             self._step_lookup(message, now)
         elif message.term > s.term and not self._enter_term(message, now):
             return
@@ -325,7 +325,7 @@ class Core:
             or s.reads
             or s.lost_reads
             or s.forgotten is not None
-            or s.standing_changed()
+            or s.shown != (s.role, s.term, s.leader)
         )
 
     def ready(self, now: float) -> Ready | None:
@@ -341,9 +341,9 @@ class Core:
         if facts is not None:
             s.facts_changed = False
             s.facts_number = self._number
-        standing = s.standing() if s.standing_changed() else None
-        if standing is not None:
-            s.shown = standing
+        standing = None
+        if s.shown != (s.role, s.term, s.leader):
+            standing = s.shown = s.standing()
         # By place, in the order of the class: names would cost 0.8 us for every turn of every group.
         ready = Ready(
             self._number,
@@ -371,8 +371,7 @@ class Core:
     def take_committed(self) -> Sequence[Entry]:
         """What may be applied now, as the next Ready would say: a commit may be known by the time that a Ready is performed."""
         s = self._s
-        high = self._may_apply()
-        if high <= s.applying:
+        if s.applying == s.commit or (high := self._may_apply()) <= s.applying:
             return ()
         entries = s.log.between(s.applying + 1, high, s.settings.apply_bytes_max)
         assert entries[0].index == s.applying + 1, f"entry {entries[0].index} follows {s.applying} to be applied"

@@ -26,25 +26,25 @@ def feed_all(s: State, lead: Leadership, now: float) -> None:
 
 
 def _feed(s: State, lead: Leadership, one: Progress, news_due: bool, now: float) -> None:
-    settings = s.settings
-    while one.next <= s.log.last and one.may_send(settings.window_bytes_max, settings.window_messages_max):
-        if one.next < s.log.first_index():
+    settings, log = s.settings, s.log
+    while one.next <= log.last and one.may_send(settings.window_bytes_max, settings.window_messages_max):
+        if one.next < log.first_index():
             one.send_snapshot(s.store.snapshot())
             break
         bytes_max = settings.append_bytes_max
-        if one.next <= s.log.durable:
+        if one.next <= log.durable:
             if len(one.in_flight) >= settings.catch_up_messages_max:
                 break
             bytes_max = min(bytes_max, settings.catch_up_bytes_max)
-        entries, size = s.log.entries(one.next, bytes_max)
-        _append(s, lead, one, entries, now)
+        entries, size = log.entries(one.next, bytes_max)
+        _append(s, lead, one, one.next - 1, entries, now)
         one.sent(entries[-1].index, size)
     if one.sending is Sending.SNAPSHOT:
         _send_chunks(s, one, now)
     elif one.next > s.log.last and one.sending is Sending.STREAM:
         one.installed_bytes = None
     if _wants_empty(s, lead, one, news_due):
-        _append(s, lead, one, (), now)
+        _append(s, lead, one, max(one.next, log.first_index()) - 1, (), now)
 
 
 def _wants_empty(s: State, lead: Leadership, one: Progress, news_due: bool) -> bool:
@@ -55,23 +55,12 @@ def _wants_empty(s: State, lead: Leadership, one: Progress, news_due: bool) -> b
     return one.sending is Sending.STREAM and news_due and one.commit_sent < s.commit
 
 
-def _append(s: State, lead: Leadership, one: Progress, entries: tuple[Entry, ...], now: float) -> None:
-    prev_index = max(one.next, s.log.first_index()) - 1
-    read_round = lead.reads.wanted
-    s.messages.append(
-        Append(
-            one.member,
-            s.me,
-            s.term,
-            prev_index,
-            s.log.term(prev_index),
-            s.commit,
-            entries,
-            read_round=read_round,
-        )
-    )
-    one.commit_sent = s.commit
-    one.round_sent = max(one.round_sent, read_round)
+def _append(s: State, lead: Leadership, one: Progress, prev_index: int, entries: tuple[Entry, ...], now: float) -> None:
+    commit, read_round = s.commit, lead.reads.wanted
+    s.messages.append(Append(one.member, s.me, s.term, prev_index, s.log.term(prev_index), commit, entries, read_round))
+    one.commit_sent = commit
+    if read_round > one.round_sent:
+        one.round_sent = read_round
     one.probed = one.sending is Sending.PROBE
     expect_answer(s, one, now)
 

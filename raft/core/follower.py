@@ -48,9 +48,9 @@ def step_append(s: State, message: Append, now: float) -> None:
         _refuse(s, message, s.commit, s.term)
         return
     entries, prev_index, prev_term = message.entries, message.prev_index, message.prev_term
-    if entries and (entries[0].index != prev_index + 1 or entries[-1].index != prev_index + len(entries)):
-        return  # no leader of ours makes such a message
     verified = prev_index + len(entries)
+    if entries and (entries[0].index != prev_index + 1 or entries[-1].index != verified):
+        return  # no leader of ours makes such a message
     if verified <= s.commit:
         # Whatever is committed here is in every later leader's log.
         _look_for_removed_leader(s, now)
@@ -90,7 +90,7 @@ def _write(s: State, entries: tuple[Entry, ...], now: float) -> None:
     """Append what is not there yet. Entries are never truncated unless one of them differs: this message may be an old one,
     and the log longer by what came since."""
     conflict = s.log.first_conflict(entries)
-    membership = s.membership
+    membership = s.members.current
     if conflict is not None:
         assert conflict > s.commit, f"entry {conflict} differs from the leader's, but {s.commit} are committed"
         s.log.truncate(conflict - 1)
@@ -99,14 +99,14 @@ def _write(s: State, entries: tuple[Entry, ...], now: float) -> None:
     new = entries[known:] if known else entries
     if new:
         s.append(new)
-    if s.membership is not membership:
+    if s.members.current is not membership:
         s.role = s.resting_role()
         s.arm(now)
 
 
 def _look_for_removed_leader(s: State, now: float) -> None:
     """A leader that removed itself leaves once that is known; it may have no time to say so, so it is not believed in."""
-    voters = s.membership.voters
+    voters = s.members.current.voters
     if voters and s.leader not in voters and s.members.index <= s.commit:
         forget_leader(s, now)
 

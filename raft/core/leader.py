@@ -49,7 +49,6 @@ def propose(s: State, lead: Leadership, commands: Sequence[bytes]) -> range:
     if commands:
         s.log.append([Entry(index, term, 0, data) for index, data in enumerate(commands, first)])
         lead.took(s.log.last, size)
-        lead.has_news()
     return range(first, first + len(commands))
 
 
@@ -63,13 +62,21 @@ def count(s: State, lead: Leadership, now: float) -> None:
         return
     s.commit_to(index)
     lead.committed(index)
-    lead.has_news()
-    if lead.news_at is None and lead.must_send:
-        lead.news_at = now + s.settings.commit_news_s
+    if lead.progress:
+        _have_news(s, lead, now)
     succession.go_on(s, lead, now)
     if s.leadership is lead:
         confirm_round(s, lead)  # who had not said it back may have been removed
         ask_round(s, lead)
+
+
+def _have_news(s: State, lead: Leadership, now: float) -> None:
+    """Of a commit, for followers: with the next entries, or alone after a while."""
+    wait_s = s.settings.commit_news_s
+    if lead.news_at is None:
+        lead.news_at = now + wait_s
+    if not wait_s:
+        lead.must_send = True
 
 
 def read(s: State, lead: Leadership, token: int) -> None:
@@ -89,7 +96,7 @@ def ask_round(s: State, lead: Leadership) -> None:
 def confirm_round(s: State, lead: Leadership) -> None:
     """Answer the reads whose round a majority has said back."""
     progress, me, reads = lead.progress, s.me, lead.reads
-    if reads.under_way:
+    if reads.wanted:
         said = [reads.round if one == me else progress[one].round for one in s.membership.voters]
         points = reads.confirmed(reached_by_majority(said))
         if points:
@@ -102,8 +109,10 @@ def step_append_reply(s: State, lead: Leadership, reply: AppendReply, now: float
     one = lead.progress.get(reply.sender)
     if one is None or not one.trusted or reply.index > s.log.last:
         return
-    one.round = max(one.round, min(reply.read_round, lead.reads.round))
-    one.commit = max(one.commit, min(reply.commit, s.commit))
+    if reply.read_round > one.round:
+        one.round = min(reply.read_round, lead.reads.round)
+    if reply.commit > one.commit:
+        one.commit = min(reply.commit, s.commit)
     advanced = False
     if reply.accepted:
         advanced = one.accepted(reply.index)
@@ -113,8 +122,9 @@ def step_append_reply(s: State, lead: Leadership, reply: AppendReply, now: float
     elif one.rejected(reply.rejected, _agrees(s, reply)):
         lead.must_send = True
     _heard(s, lead, one, now)
-    confirm_round(s, lead)
-    if advanced:
+    if lead.reads.wanted:
+        confirm_round(s, lead)
+    if advanced and one.match > s.commit:
         count(s, lead, now)
     if s.leadership is lead:
         succession.go_on(s, lead, now)

@@ -71,12 +71,10 @@ class Leadership:
         self.uncommitted: deque[tuple[int, int]] = deque()  # (last index, bytes) of each proposal that waits
         self.uncommitted_bytes = 0
 
-    def has_news(self) -> None:
-        """For followers, if there are any."""
+    def took(self, last: int, size: int) -> None:
+        """A proposal, which followers are to have, if there are any."""
         if self.progress:
             self.must_send = True
-
-    def took(self, last: int, size: int) -> None:
         self.uncommitted.append((last, size))
         self.uncommitted_bytes += size
 
@@ -86,9 +84,11 @@ class Leadership:
 
     def deadline(self) -> float | None:
         """The earliest time at which something is to be done even if nothing happens."""
-        times = [one.resend_at for one in self.progress.values() if one.resend_at is not None]
-        if self.news_at is not None:
-            times.append(self.news_at)
-        if self.transfer is not None:
-            times.append(self.transfer.until)
-        return min(times, default=None)
+        earliest = self.news_at
+        for one in self.progress.values():
+            at = one.resend_at
+            if at is not None and (earliest is None or at < earliest):
+                earliest = at
+        if self.transfer is not None and (earliest is None or self.transfer.until < earliest):
+            earliest = self.transfer.until
+        return earliest

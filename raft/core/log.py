@@ -55,7 +55,9 @@ class Log:
 
     def matches(self, index: int, term: int) -> bool:
         """Whether the log has this entry. Index 0 is before every log. What was compacted is not known to match."""
-        return self.first_index() - 1 <= index <= self.last and self.term(index) == term
+        if index == self.last:
+            return term == self.last_term
+        return self.first_index() - 1 <= index < self.last and self.term(index) == term
 
     def append(self, entries: Sequence[Entry]) -> None:
         """Behind the last one."""
@@ -105,7 +107,9 @@ class Log:
         """Claims up to this number hold now."""
         durable = self.durable
         while self._claims and self._claims[0][0] <= number:
-            durable = max(durable, self._claims.popleft()[1])
+            claimed = self._claims.popleft()[1]
+            if claimed > durable:
+                durable = claimed
         assert durable <= self.handed, f"{durable} became durable, but only {self.handed} was handed out"
         self._drop(durable - self.durable)
         self.durable = durable
@@ -156,8 +160,10 @@ class Log:
     def first_conflict(self, entries: Sequence[Entry]) -> int | None:
         """The lowest index at which these and the log have different terms, or None. Two logs that agree on one entry's
         term agree on all before, so the entries that agree come first and a binary search finds where they end."""
+        if entries[0].index > self.last:
+            return None
         overlap = min(len(entries), self.last - entries[0].index + 1)
-        if overlap <= 0 or self.term(entries[overlap - 1].index) == entries[overlap - 1].term:
+        if self.term(entries[overlap - 1].index) == entries[overlap - 1].term:
             return None
         low, high = 0, overlap - 1  # entries before low agree; the one at high does not
         while low < high:

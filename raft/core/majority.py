@@ -28,9 +28,7 @@ def is_needed(voter: int, voters: Collection[int], reaches: Callable[[int], bool
 def reached_by_majority(positions: Iterable[int]) -> int:
     """The highest position that more than half have reached; 0 when there are no members."""
     ascending = sorted(positions)
-    if not ascending:
-        return 0
-    return ascending[len(ascending) - majority_of(len(ascending))]
+    return ascending[(len(ascending) - 1) // 2] if ascending else 0
 
 
 def outcome(voters: int, granted: int, refused: int) -> VoteOutcome:

@@ -43,11 +43,16 @@ def packed(
                 break
             stop += 1
         if stop == start + 1:
-            parts: Sequence[Buffer] = (_ONE.pack(1, len(first.data)), first.data)
+            yield of_one(first.index, term, kind, first.data)
         else:
-            parts = (encode([entry.data for entry in entries[start:stop]]),)
-        yield Pack(first.index, term, kind, stop - start, parts, sum(map(len, parts)))
+            data = encode([entry.data for entry in entries[start:stop]])
+            yield Pack(first.index, term, kind, stop - start, (data,), len(data))
         start = stop
+
+
+def of_one(index: int, term: int, kind: int, data: bytes) -> Pack:
+    size = len(data)
+    return Pack(index, term, kind, 1, (_ONE.pack(1, size), data), ONE_HEAD_BYTES + size)
 
 
 def packs_of(entries: Sequence[Entry]) -> Sequence[Pack]:
@@ -56,7 +61,11 @@ def packs_of(entries: Sequence[Entry]) -> Sequence[Pack]:
     if not isinstance(entries, EntryRun):
         return list(packed(entries))
     if entries.packs is None:
-        entries.packs = list(packed(entries))
+        if len(entries) == 1:
+            (entry,) = entries
+            entries.packs = (of_one(entry.index, entry.term, entry.kind, entry.data),)
+        else:
+            entries.packs = list(packed(entries))
     return entries.packs
 
 

@@ -177,7 +177,8 @@ class Progress:
             self.sending = Sending.STREAM
             self.probed = False
             self.next = index + 1
-        self.next = max(self.next, index + 1)
+        if self.next <= index:
+            self.next = index + 1
         return True
 
     def rejected(self, prev_index: int, agrees: int) -> bool:

@@ -16,12 +16,13 @@ from raft.core.ready import ReadPoint
 class Reads:
     """The rounds of one leadership. Numbers begin at 1; 0 is no round."""
 
-    __slots__ = ("_asked", "_index", "_waiting", "round")
+    __slots__ = ("_asked", "_index", "_waiting", "round", "wanted")
 
     round: int  # on its way, or the last one that was
+    wanted: int  # the round that followers are to say back; 0: none is on its way
 
     def __init__(self) -> None:
-        self.round = 0
+        self.round = self.wanted = 0
         self._index = 0
         self._asked: list[int] = []  # tokens of the round on its way
         self._waiting: list[int] = []
@@ -29,20 +30,12 @@ class Reads:
     def wait(self, token: int) -> None:
         self._waiting.append(token)
 
-    @property
-    def under_way(self) -> bool:
-        return bool(self._asked)
-
-    @property
-    def wanted(self) -> int:
-        """The round that followers are to say back; 0: none."""
-        return self.round if self._asked else 0
-
     def begin(self, commit: int) -> bool:
         """Start a round if somebody waits and none is on its way. Whether it was started."""
         if self._asked or not self._waiting:
             return False
         self.round += 1
+        self.wanted = self.round
         self._index = commit
         self._asked, self._waiting = self._waiting, []
         return True
@@ -52,11 +45,11 @@ class Reads:
         assert read_round <= self.round, f"read round {read_round} said back, only {self.round} were asked"
         if not self._asked or read_round < self.round:
             return ()
-        asked, self._asked = self._asked, []
+        asked, self._asked, self.wanted = self._asked, [], 0
         return [ReadPoint(token, self._index) for token in asked]
 
     def lost(self) -> Sequence[int]:
         """No leader will answer these here any more."""
         lost = self._asked + self._waiting
-        self._asked, self._waiting = [], []
+        self._asked, self._waiting, self.wanted = [], [], 0
         return lost

@@ -111,11 +111,6 @@ class State:
     def standing(self) -> Standing:
         return Standing(self.role, self.term, self.leader)
 
-    def standing_changed(self) -> bool:
-        """Than the last Ready showed."""
-        role, term, leader = self.shown
-        return self.role is not role or self.term != term or self.leader != leader
-
     def trusts(self, member: MemberId) -> bool:
         return node_of(member) in self.trusted
 

@@ -63,13 +63,15 @@ def step_replaced(s: State, lead: Leadership, message: Replaced, now: float) -> 
 
 def go_on(s: State, lead: Leadership, now: float) -> None:
     """Whatever waited for something to be committed or acknowledged."""
-    if s.me not in s.membership.voters and s.members.index <= s.commit:
+    membership = s.members.current
+    if s.me not in membership.voters and s.members.index <= s.commit:
         _leave_when_known(s, lead, now)
         return
     if lead.transfer is not None:
         _tell_successor(s, lead, lead.transfer)
         return
-    if s.commit >= lead.first_index and s.members.index <= s.commit:
+    waits = lead.replaced or membership.promotable
+    if waits and s.commit >= lead.first_index and s.members.index <= s.commit:
         wanted = _waiting_change(s, lead)
         if wanted is not None:
             change(s, lead, wanted, now)

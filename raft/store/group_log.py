@@ -234,6 +234,8 @@ class GroupLog:
     def term(self, index: int) -> int:
         """Raises Compacted."""
         assert index <= self.last, f"term of entry {index}, and the last is {self.last}"
+        if index >= self._term_firsts[-1] and index >= self.first:
+            return self._terms[-1]
         if index == self.snapshot.meta.index:
             return self.snapshot.meta.term
         if index < self.first - 1:

@@ -142,6 +142,26 @@ def test_changed_bytes_are_messages_or_one_error(messages: list[Message], random
             assert decode_batch(encode_batch(group, decoded)) == (group, decoded)
 
 
+def first_of(data: bytes) -> tuple[int, list[Message]] | None:
+    """None: it cannot be read."""
+    try:
+        return next(decode_batches(data))
+    except BadBytes:
+        return None
+
+
+@given(MESSAGES, st.randoms(use_true_random=False))
+@settings(max_examples=300)
+def test_a_batch_alone_is_read_as_before_another(message: Message, random: Random) -> None:
+    """Two kinds of message are read by other steps where nothing follows them."""
+    data, behind = bytearray(encode_batch(7, [message])), encode_batch(8, [TransferNow(1, 2, 3)])
+    for _ in range(20):
+        alone = first_of(bytes(data))
+        assert alone == first_of(bytes(data) + behind)
+        at = random.randrange(5, len(data))  # behind the length: the other batch is to begin where this one ends
+        data[at] = random.choice((0, 1, 255, random.randrange(256)))
+
+
 @given(st.binary(max_size=200))
 def test_arbitrary_bytes_are_refused_politely(data: bytes) -> None:
     try:

@@ -33,7 +33,7 @@ def test_an_answer_to_an_earlier_round_confirms_nothing() -> None:
     reads.wait(2)
     reads.begin(6)
     assert reads.confirmed(1) == ()
-    assert reads.under_way
+    assert reads.wanted == 2
 
 
 def test_nobody_says_back_what_was_not_asked() -> None:
