@@ -67,7 +67,7 @@ class Log:
         ends = accumulate(sizes, initial=self._ends.pop())
         self._tail += entries
         self._ends += ends
-        self._newest = entries if isinstance(entries, EntryRun) else None
+        self._newest = entries if type(entries) is EntryRun else None
         self.last = entries[-1].index
         self.last_term = entries[-1].term
 

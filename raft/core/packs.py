@@ -58,7 +58,7 @@ def of_one(index: int, term: int, kind: int, data: bytes) -> Pack:
 def packs_of(entries: Sequence[Entry]) -> Sequence[Pack]:
     """The entries, which must be consecutive, as packs; those of a run are made once. Measured: a command alone takes 5 %
     less time, and each follower 9 % less processor, than where every log and every letter packs for itself."""
-    if not isinstance(entries, EntryRun):
+    if type(entries) is not EntryRun:
         return list(packed(entries))
     if entries.packs is None:
         if len(entries) == 1:
