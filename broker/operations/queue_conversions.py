@@ -9,7 +9,7 @@ from broker import names
 from broker.catalog import permissions
 from broker.catalog.commands.catalog_commands import DeleteQueue
 from broker.catalog.mirrored_queues import as_converted
-from broker.errors import PreconditionFailed
+from broker.errors import NotFound, PreconditionFailed
 from broker.operations.operator import MANAGEMENT, Operator
 from broker.pending import Pending
 from broker.records import QueueRecord
@@ -80,8 +80,8 @@ class QueueConversions:
         return ConversionView(record.vhost, record.name, state, self._count(record), copied, arguments)
 
     def _count(self, record: QueueRecord) -> int:
-        found = self._broker.find_queue(record.vhost, record.name)
-        if found is None:
+        try:
+            figures = self._broker.queue(record.vhost, record.name).statistics()
+        except NotFound:  # it is being opened or deleted
             return 0
-        figures = found.queue.statistics()
         return figures.ready + figures.unacknowledged

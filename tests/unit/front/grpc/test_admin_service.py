@@ -37,9 +37,7 @@ CALLS: dict[str, tuple[tuple[Any, ...], set[str]]] = {
     "drain_node": ((), ADMINISTRATOR),
     "revive_node": ((), ADMINISTRATOR),
     "queue_status": (("q",), MANAGEMENT),
-    "convert_queue": (("q",), MANAGEMENT),
     "queue_conversion": (("q",), MANAGEMENT),
-    "cancel_queue_conversion": (("q",), MANAGEMENT),
     "add_queue_member": (("q", "n3"), ADMINISTRATOR),
     "delete_queue_member": (("q", "n3"), ADMINISTRATOR),
     "transfer_queue_leader": (("q", "n3"), ADMINISTRATOR),
@@ -83,6 +81,8 @@ CALLS: dict[str, tuple[tuple[Any, ...], set[str]]] = {
     "delete_user": (("other",), ADMINISTRATOR),
 }
 NOT_IN_THE_TABLE = {
+    "convert_queue",
+    "cancel_queue_conversion",
     "close_connection",
     "add_user",
     "redrive",
@@ -115,7 +115,7 @@ def test_the_table_is_complete() -> None:
     public = {name for name in vars(leveret.connect("x").admin.__class__) if not name.startswith("_")}
     assert public == CALLS.keys() | NOT_IN_THE_TABLE
     methods = admin_pb2.DESCRIPTOR.services_by_name["Admin"].methods
-    assert len(methods) == 56 + len(OF_THE_LOG), "a new method needs a row in the table, and this number"
+    assert len(methods) == 59 + len(OF_THE_LOG), "a new method needs a row in the table, and this number"
 
 
 @pytest.mark.parametrize("tag", TAGS)
@@ -130,6 +130,24 @@ def test_each_tag_may_call_just_what_the_table_says(tag: str) -> None:
                 else:
                     with pytest.raises(errors.AccessRefused, match="needs the tag"):
                         await getattr(node.admin, name)(*arguments)
+
+    with_server(work)
+
+
+def test_to_convert_a_queue_needs_the_tag_and_tells_why_it_cannot_be() -> None:
+    """The queue of this world has no home that a cluster knows."""
+
+    async def work(server: Running, admin: leveret.Node) -> None:
+        add_user(server, "caller")
+        async with as_user(server, "caller") as node:
+            for call in (node.admin.convert_queue("q"), node.admin.cancel_queue_conversion("q")):
+                with pytest.raises(errors.AccessRefused, match="needs the tag"):
+                    await call
+        with pytest.raises(errors.PreconditionFailed, match="cannot be converted: its home"):
+            await admin.admin.convert_queue("q", dry_run=True)
+        with pytest.raises(errors.PreconditionFailed, match="is not being converted"):
+            await admin.admin.cancel_queue_conversion("q")
+        assert (await admin.admin.queue_conversion("q")).state == "classic"
 
     with_server(work)
 
