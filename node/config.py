@@ -178,6 +178,7 @@ class LimitsSection(Section, frozen=True):
 class MemorySection(Section, frozen=True):
     high_watermark: float = 0.4  # share of the machine's (or cgroup's) memory above which publishers are held
     high_watermark_bytes: int = 0  # absolute; wins over the share when not 0
+    nodes_on_machine: int = 1  # how many nodes have this machine's memory together; the share is divided by it
     paging_ratio: float = 0.5  # of the watermark, from where on queues keep only what they need in memory
     check_interval_ms: int = 250  # a publisher can send a lot in a second
 
@@ -312,6 +313,8 @@ def check(config: Config) -> None:
     """Refuse values that are well-formed but cannot work. Raises ConfigError."""
     if not 0 < config.memory.high_watermark <= 1:
         raise ConfigError(f"memory.high_watermark is {config.memory.high_watermark}: give a share above 0 and up to 1")
+    if config.memory.nodes_on_machine < 1:
+        raise ConfigError(f"memory.nodes_on_machine is {config.memory.nodes_on_machine}: give 1 or more")
     if not 0 < config.memory.paging_ratio <= 1:
         raise ConfigError(f"memory.paging_ratio is {config.memory.paging_ratio}: give a share above 0 and up to 1")
     if config.amqp.frame_max < config.amqp.initial_frame_max:

@@ -88,6 +88,9 @@ def serve(
     ram: Annotated[bool, typer.Option("--ram", help="Keep what is declared in memory only.")] = False,
     secret_file: Annotated[Path | None, typer.Option(help="A file with the secret that all nodes know.")] = None,
     zone: Annotated[str | None, typer.Option(help="What fails together, such as a machine or a rack.")] = None,
+    nodes_on_machine: Annotated[
+        int | None, typer.Option(min=1, help="How many nodes share this machine's memory; each takes its part.")
+    ] = None,
     definitions: Annotated[
         Path | None, typer.Option(help="Import them at each start: a file, or a folder with *.json files.")
     ] = None,
@@ -103,8 +106,10 @@ def serve(
         listens["https"] = https
         config = with_options(config, name, data_dir, log_level, **listens)
         config = with_cluster_options(config, peer, advertise, join, peers, ram, secret_file, zone)
+        replace = msgspec.structs.replace
+        if nodes_on_machine is not None:
+            config = replace(config, memory=replace(config.memory, nodes_on_machine=nodes_on_machine))
         if definitions is not None:
-            replace = msgspec.structs.replace
             config = replace(config, definitions=replace(config.definitions, path=str(definitions)))
         configuration.check(config)
     except ConfigError as error:
@@ -159,13 +164,31 @@ def cluster(
     base_port: Annotated[
         int, typer.Option(min=1024, max=64_000, help="Of the first node's AMQP; see the table for the others.")
     ] = 5672,
+    host: Annotated[str, typer.Option(help="Where they listen, and others reach them.")] = "127.0.0.1",
+    name: Annotated[str, typer.Option(metavar="PREFIX", help="Of the nodes' names: PREFIX1, PREFIX2, ...")] = "n",
+    zone: Annotated[
+        str, typer.Option(help="Of all of them, as of one machine of several; else each has one of its own.")
+    ] = "",
+    peers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--peers", metavar="HOST:PORT", help="One node of each machine of a larger cluster, the same everywhere."
+        ),
+    ] = None,
+    secret_file: Annotated[
+        Path | None, typer.Option(help="A file with the secret that all nodes know; else one is made.")
+    ] = None,
     config_file: Annotated[Path | None, typer.Option("--config", help="TOML file for all of them.")] = None,
 ) -> None:
-    """Run a cluster on this machine until it is told to stop (SIGTERM or Ctrl-C). A later start goes on with its data."""
-    from node.commands.local_cluster import CannotStart, run_cluster
+    """Run several nodes on this machine until they are told to stop (SIGTERM or Ctrl-C): a cluster to try, or what a machine
+    with many cores adds to one. A later start goes on with their data."""
+    from node.commands.local_cluster import run_cluster
+    from node.commands.planned_nodes import CannotStart, Machine
 
+    founders = tuple(peers or ())
+    machine = Machine(nodes, ram_nodes, data_dir, base_port, host, name, zone, founders, secret_file, config_file)
     try:
-        raise typer.Exit(run_cluster(nodes, ram_nodes, data_dir, base_port, config_file))
+        raise typer.Exit(run_cluster(machine))
     except CannotStart as error:
         typer.echo(f"leveret: {error}", err=True)
         raise typer.Exit(EXIT_UNAVAILABLE) from error

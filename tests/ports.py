@@ -10,7 +10,7 @@ import contextlib
 import functools
 import socket
 
-from node.commands.local_cluster import PORTS, PORTS_APART, address
+from node.commands.planned_nodes import PORTS, PORTS_APART, address
 
 HOST = "127.0.0.1"
 BLOCK = PORTS_APART * PORTS

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from node.commands.local_cluster import address
+from node.commands.planned_nodes import LOOPBACK, address
 from tests.ports import free_base_port
 from tests.process_lines import SAID_WITHIN_S, ProcessLines
 from tests.running_node import ROOT, imports_of
@@ -18,35 +18,39 @@ from tests.running_node import ROOT, imports_of
 class RunningCluster(ProcessLines):
     """`leveret cluster` as a process."""
 
-    def __init__(self, data_dir: Path, base_port: int, *options: str, tree: Path = ROOT) -> None:
+    def __init__(self, data_dir: Path, base_port: int, *options: str, host: str = LOOPBACK, tree: Path = ROOT) -> None:
         self.data_dir = data_dir
         self.base_port = base_port
+        self._host = host
         command = [sys.executable, "-m", "node.main", "cluster", "--data-dir", str(data_dir)]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("LEVERET_")}
         environment |= imports_of(tree)
         super().__init__([*command, "--base-port", str(base_port), *options], environment, tree)
 
     def amqp(self, number: int) -> tuple[str, int]:
-        host, _, port = address(self.base_port, number - 1, 0).rpartition(":")
+        host, _, port = self._at(number, 0).rpartition(":")
         return host, int(port)
 
     def grpc(self, number: int) -> str:
-        return address(self.base_port, number - 1, 1)
+        return self._at(number, 1)
 
     def http(self, number: int) -> tuple[str, int]:
-        host, _, port = address(self.base_port, number - 1, 2).rpartition(":")
+        host, _, port = self._at(number, 2).rpartition(":")
         return host, int(port)
 
     def peer(self, number: int) -> str:
-        return address(self.base_port, number - 1, 3)
+        return self._at(number, 3)
 
     def stream(self, number: int) -> tuple[str, int]:
-        host, _, port = address(self.base_port, number - 1, 4).rpartition(":")
+        host, _, port = self._at(number, 4).rpartition(":")
         return host, int(port)
+
+    def _at(self, number: int, part: int) -> str:
+        return address(self.base_port, number - 1, part, self._host)
 
     def ready(self, count: int, after: int = 0) -> None:
         for number in range(1, count + 1):
-            self.said(rf"^n{number} +\| ready: ", after)
+            self.said(rf"^\S*{number} +\| ready: ", after)
 
     def stop(self) -> int:
         if self.process.poll() is None:

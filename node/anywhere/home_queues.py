@@ -8,16 +8,17 @@ The node of a client may hear of a new queue before this one does: what it says 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 
 from broker.errors import BrokerError, ResourceExhausted
 from broker.messages.confirms import Receipt
 from broker.messages.message import Run
 from broker.queues.queue_deletion import counted
-from broker.queues.queue_type import Got, Outcome, Queue, QueueStatistics, QueueType, Slice
+from broker.queues.queue_type import Got, Outcome, Queue, QueueType, Slice
 from node.anywhere import wire as words
 from node.anywhere.away_node import AwayNode, HomeHost, PublishedAway, Subscriber, Taker, messages_of
+from node.anywhere.told_figures import ToldFigures
 from node.anywhere.wire import Op
 from node.peers.calls import CLASSIC, Answer, CallsLoop, PeerCalls
 from raft.core.errors import BadBytes
@@ -53,7 +54,7 @@ class HomeQueues:
         self._closed = False
         self._peers: dict[NodeId, AwayNode] = {}
         self._waiting: dict[int, list[_WaitingLetter]] = {}  # by queue, for those that are not here yet
-        self._told: dict[int, QueueStatistics] = {}  # figures as others know them
+        self._figures = ToldFigures()
         self._told_at = 0
         self._to_tell: list[int] = []
         self._became: dict[int, _Became] = {}  # queues that lived here, by their ids of old
@@ -73,7 +74,7 @@ class HomeQueues:
     def deleted(self, queue: Queue) -> None:
         queue_id = queue.record.id
         del self.queues[queue_id]
-        self._told.pop(queue_id, None)
+        self._figures.forget(queue_id)
         for peer in self._peers.values():
             peer.forget(queue)
 
@@ -116,19 +117,15 @@ class HomeQueues:
             self._catch_up(queue_id)
         if not self._to_tell and now >= self._told_at + FIGURES_INTERVAL_MS:
             self._told_at = now
+            self._figures.next_round()
             self._to_tell = list(self.queues)
         if self._to_tell:
             part, self._to_tell = self._to_tell[:FIGURES_PER_TICK], self._to_tell[FIGURES_PER_TICK:]
             self.tell_figures(part)
 
     def tell_figures(self, queue_ids: Sequence[int]) -> None:
-        changed = []
-        for queue_id in queue_ids:
-            queue = self.queues.get(queue_id)
-            if queue is not None and (figures := replace(queue.statistics())) != self._told.get(queue_id):
-                self._told[queue_id] = figures
-                changed.append((queue_id, figures))
-        if changed:
+        queues = [self.queues[queue_id] for queue_id in queue_ids if queue_id in self.queues]
+        if changed := self._figures.changed(queues):
             said = words.encode_figures(changed)
             for node in self._peers:
                 self.calls.tell(node, CLASSIC, said)
@@ -151,7 +148,7 @@ class HomeQueues:
         self._peers[node] = AwayNode(node, self.host, self.calls)
         if self._held:
             self._tell_hold(node)
-        told = iter(self._told.items())
+        told = self._figures.all()
         while some := list(islice(told, FIGURES_PER_TICK)):
             self.calls.tell(node, CLASSIC, words.encode_figures(some))
 

@@ -1,9 +1,4 @@
-"""`leveret cluster`: several nodes of one cluster on this machine, each a process, with their logs on one screen.
-
-    DIR/secret       made at the first start, for this cluster alone; readable by its owner
-    DIR/n1, DIR/n2   what the nodes keep
-    ports            AMQP from BASE on, gRPC from BASE + 100, HTTP from BASE + 200, for other nodes from BASE + 300, for the
-                     stream protocol from BASE + 400
+"""`leveret cluster`: several nodes on this machine, each a process, with their logs on one screen. planned_nodes.py says which.
 
 A node that ends by itself is started again, after a pause, unless it says that it cannot run as it is. The first signal stops
 all nodes, each in its order; a second one kills them. When this process is killed, the nodes are told to stop.
@@ -14,17 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
-import os
-import secrets
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 
-SECRET_BYTES = 32
-PORTS = 5  # of a node
-PORTS_APART = 100
+from node.commands.planned_nodes import Machine, PlannedNode, plan, prepared, table
+
 PR_SET_PDEATHSIG = 1  # of prctl(2)
 SAME_SIGNAL_S = 1.0
 PAUSE_S_MIN = 0.5
@@ -35,88 +25,11 @@ FINAL_CODES = (0, 64, 65, 78)  # stopped as asked, or will say the same again: u
 _COLOURS = (36, 33, 32, 35, 34, 31)
 
 
-class CannotStart(Exception):
-    """The text says what an operator has to change."""
-
-
-@dataclass(slots=True)
-class Planned:
-    """One node: its name, where it listens, and how its process is started."""
-
-    name: str
-    amqp: str
-    grpc: str
-    http: str
-    peer: str
-    stream: str
-    command: list[str]
-    process: asyncio.subprocess.Process | None = field(default=None, repr=False)
-
-
-def run_cluster(disk_nodes: int, ram_nodes: int, directory: Path, base_port: int, config_file: Path | None) -> int:
+def run_cluster(machine: Machine) -> int:
     """The exit code: 0 when all nodes stopped as asked, else that of the first that did not. Raises CannotStart."""
-    secret_file = prepared(directory)
-    nodes = plan(disk_nodes, ram_nodes, directory, base_port, secret_file, config_file)
-    print(table(nodes, directory), flush=True)
-    return asyncio.run(Running(nodes).run())
-
-
-def prepared(directory: Path) -> Path:
-    """The file with the cluster's secret, made if there is none yet. Raises CannotStart."""
-    path = directory / "secret"
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
-            made = path.with_suffix(".new")
-            with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-                file.write(secrets.token_hex(SECRET_BYTES) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            made.rename(path)
-    except OSError as error:
-        raise CannotStart(f"{error.filename}: {error.strerror}") from error
-    return path
-
-
-def plan(
-    disk_nodes: int, ram_nodes: int, directory: Path, base_port: int, secret_file: Path, config_file: Path | None
-) -> list[Planned]:
-    """The disk nodes found the cluster together, and RAM nodes join them. Raises CannotStart."""
-    count = disk_nodes + ram_nodes
-    last = base_port + PORTS_APART * (PORTS - 1) + count - 1
-    if last > 65_535:
-        raise CannotStart(f"--base-port {base_port} is too high: {count} nodes need ports up to {last}")
-    nodes = []
-    peers = [address(base_port, number, 3) for number in range(disk_nodes)]
-    for number in range(count):
-        name = f"n{number + 1}"
-        amqp, grpc, http, peer, stream = (address(base_port, number, part) for part in range(PORTS))
-        command = [sys.executable, "-m", "node.main", "serve", "--name", name, "--data-dir", str(directory / name)]
-        if config_file is not None:
-            command += ["--config", str(config_file)]
-        command += ["--amqp", amqp, "--grpc", grpc, "--http", http, "--peer", peer, "--zone", name]
-        command += ["--stream", stream]
-        command += ["--secret-file", str(secret_file)]
-        command += [part for one in peers for part in ("--peers", one)]
-        if number >= disk_nodes:
-            command.append("--ram")
-        nodes.append(Planned(name, amqp, grpc, http, peer, stream, command))
-    return nodes
-
-
-def address(base_port: int, number: int, part: int) -> str:
-    return f"127.0.0.1:{base_port + PORTS_APART * part + number}"
-
-
-def table(nodes: Sequence[Planned], directory: Path) -> str:
-    rows = [("node", "AMQP", "gRPC", "HTTP", "nodes", "streams")]
-    rows += [(node.name, node.amqp, node.grpc, node.http, node.peer, node.stream) for node in nodes]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    lines.append(
-        f"data in {directory}; Ctrl-C stops all of them. See `leveretctl --node {nodes[0].grpc} cluster status`"
-    )
-    return "\n".join(lines)
+    nodes = plan(machine, machine.secret_file or prepared(machine.directory))
+    print(table(nodes, machine.directory), flush=True)
+    return asyncio.run(RunningNodes(nodes).run())
 
 
 def in_words(code: int) -> str:
@@ -129,10 +42,10 @@ def in_words(code: int) -> str:
         return f"was ended by signal {-code}"
 
 
-class Running:
+class RunningNodes:
     """The processes while they run."""
 
-    def __init__(self, nodes: Sequence[Planned]) -> None:
+    def __init__(self, nodes: Sequence[PlannedNode]) -> None:
         self._nodes = nodes
         self._width = max(len(node.name) for node in nodes)
         self._stopping = False
@@ -159,7 +72,7 @@ class Running:
                 with contextlib.suppress(ProcessLookupError):
                     node.process.kill() if kill else node.process.terminate()
 
-    async def _keep(self, node: Planned, index: int) -> int:
+    async def _keep(self, node: PlannedNode, index: int) -> int:
         """Run one node, again and again until it is to stop. Returns its last exit code."""
         pause = PAUSE_S_MIN
         while True:
@@ -177,7 +90,7 @@ class Running:
                 return code
             pause = min(2 * pause, PAUSE_S_MAX)
 
-    async def _run_once(self, node: Planned, index: int) -> int:
+    async def _run_once(self, node: PlannedNode, index: int) -> int:
         process = node.process = await asyncio.create_subprocess_exec(
             *node.command,
             stdin=asyncio.subprocess.DEVNULL,
@@ -193,7 +106,7 @@ class Running:
             self._say(node, index, line.decode("utf-8", "replace").rstrip("\n"))
         return await process.wait()
 
-    def _say(self, node: Planned, index: int, text: str) -> None:
+    def _say(self, node: PlannedNode, index: int, text: str) -> None:
         name = node.name.ljust(self._width)
         if sys.stdout.isatty():
             name = f"\x1b[{_COLOURS[index % len(_COLOURS)]}m{name}\x1b[0m"

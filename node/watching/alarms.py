@@ -58,7 +58,7 @@ def give_back_memory() -> None:
 
 
 def memory_limit_bytes(section: MemorySection, available: int) -> int:
-    return section.high_watermark_bytes or int(available * section.high_watermark)
+    return section.high_watermark_bytes or int(available * section.high_watermark / section.nodes_on_machine)
 
 
 def memory_pressure(used: int, limit: int, paging_ratio: float) -> float:

@@ -26,17 +26,22 @@ def _own_seconds(process: int) -> float:
         return 0.0
 
 
-def resident_bytes() -> int:
+def resident_bytes(root: int | None = None) -> int:
     """What several share, as Pythons do that were forked from one, counts once."""
-    return sum(_proportional_kib(process) for process, _ in _tree(os.getpid())) << 10
+    return sum(_kib(process, "Pss:") for process, _ in _tree(root or os.getpid())) << 10
 
 
-def _proportional_kib(process: int) -> int:
+def private_bytes(root: int | None = None) -> int:
+    """Without what several share, of which each has less the more there are."""
+    return sum(_kib(process, "Private_Clean:", "Private_Dirty:") for process, _ in _tree(root or os.getpid())) << 10
+
+
+def _kib(process: int, *names: str) -> int:
     try:
         said = Path(f"/proc/{process}/smaps_rollup").read_text()
     except OSError:  # it has ended meanwhile
         return 0
-    return next((int(line.split()[1]) for line in said.splitlines() if line.startswith("Pss:")), 0)
+    return sum(int(line.split()[1]) for line in said.splitlines() if line.startswith(names))
 
 
 def _tree(root: int) -> Iterator[tuple[int, list[str]]]:

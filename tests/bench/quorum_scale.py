@@ -19,9 +19,10 @@ from typing import Any
 
 from pamqp import commands
 
-from node.commands.local_cluster import address
+from node.commands.planned_nodes import address
 from tests.bench.client import Client
 from tests.bench.weighing import idle_cpu_share, settled_resident_bytes
+from tests.bench.workloads import Address
 from tests.ports import free_base_port
 from tests.running_node import RunningNode, start_node
 
@@ -231,7 +232,7 @@ def import_bindings(node: RunningNode, queues: int) -> None:
         }
         for number in range(BINDINGS)
     ]
-    ask(node, "/api/definitions", {"exchanges": [{**exchange, "arguments": {}}], "bindings": bindings})
+    ask(node.http, "/api/definitions", {"exchanges": [{**exchange, "arguments": {}}], "bindings": bindings})
 
 
 def await_bindings(cluster: ProcessCluster) -> None:
@@ -242,8 +243,8 @@ def await_bindings(cluster: ProcessCluster) -> None:
         client.close()
 
 
-def ask(node: RunningNode, path: str, document: Any = None) -> Any:
-    host, port = node.http
+def ask(http: Address, path: str, document: Any = None) -> Any:
+    host, port = http
     request = urllib.request.Request(f"http://{host}:{port}{path}")
     request.add_header("Authorization", "Basic " + base64.b64encode(b"guest:guest").decode())
     if document is not None:

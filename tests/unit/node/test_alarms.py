@@ -117,6 +117,11 @@ def test_an_absolute_watermark_wins_over_the_share() -> None:
     assert memory_limit_bytes(MemorySection(high_watermark=0.5, high_watermark_bytes=7), 1000) == 7
 
 
+def test_nodes_of_one_machine_divide_the_share_of_its_memory() -> None:
+    assert memory_limit_bytes(MemorySection(high_watermark=0.5, nodes_on_machine=4), 1000) == 125
+    assert memory_limit_bytes(MemorySection(high_watermark_bytes=7, nodes_on_machine=4), 1000) == 7
+
+
 def test_the_disk_is_looked_at_more_often_the_fuller_it_is() -> None:
     section = DiskSection(check_interval_min_ms=100, check_interval_max_ms=10_000)
     assert disk_check_delay_ms(0, 50_000_000, section) == 100

@@ -11,8 +11,8 @@ from broker.catalog.catalog import Catalog, default_commands
 from broker.catalog.catalog_state import Position, encode_head
 from broker.catalog.commands.catalog_commands import encode_record
 from node.catalog import catalog_store
-from node.config import Config
-from node.main import run, with_options
+from node.config import ClusterSection, Config, check
+from node.main import run, with_cluster_options, with_options
 from storage import names
 from storage.lmdb_store import DATA_FILE, LmdbStore
 from storage.os_disk import OsDisk
@@ -192,3 +192,14 @@ def test_what_a_client_named_cannot_colour_the_terminal(data: Path, capsys: pyte
     code, said, _ = doctor(capsys, named)
     assert code == 65
     assert "\x1b" not in said
+
+
+def test_options_of_the_command_line_win_over_the_file(tmp_path: Path) -> None:
+    before = Config(cluster=ClusterSection(secret="x" * 16, peers=("a:1",), zone="old"))
+    config = with_cluster_options(before, "0.0.0.0:7", "me:7", None, ["b:1", "c:1"], True, tmp_path / "secret", None)
+    config = with_options(config, "n9", None, None)
+    check(config)
+    assert config.cluster == ClusterSection(
+        secret_file=str(tmp_path / "secret"), peers=("b:1", "c:1"), zone="old", ram=True, advertise="me:7"
+    )
+    assert (config.listen.peer, config.node.name) == ("0.0.0.0:7", "n9")

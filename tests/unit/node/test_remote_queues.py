@@ -841,9 +841,9 @@ def test_figures_of_deleted_queues_are_told_to_nobody(far: Far) -> None:
     home = far.far.home.home
     home.tick(far.now)
     far.turn()
-    assert list(home._told) == [queue.record.id]
+    assert [queue_id for queue_id, _ in home._figures.all()] == [queue.record.id]
     far.far.home.delete(far.far.at_home(queue), far.now)
-    assert not home._told
+    assert not list(home._figures.all())
 
 
 # ------------------------------------------------------------------------- letters that are none
