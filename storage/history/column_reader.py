@@ -111,7 +111,7 @@ class ColumnReader:
         waiting: deque[tuple[ColumnPiece, FilePlace, int]] = deque()
         for piece in self._pieces():
             waiting.append((piece, self.place, len(self.damage)))
-            mark = _last_mark(piece)
+            mark = last_mark(piece)
             if mark is not None and mark.durable_file == self.place.file:
                 end = mark.durable_offset
             while waiting and waiting[0][1].base <= end:
