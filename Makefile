@@ -14,7 +14,7 @@ BUILD_TOOLS := pip setuptools wheel 'Cython>=3.1'
 EXTRAS := test,bench
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup lock run cluster format unit unit-times test test-containers analytics test-spark test-spark-containers test-page check fuzz instants mutants sim sim-long chaos crash crash-shovels crash-federation migration bench bench-check proto docs clean
+.PHONY: setup lock run cluster format unit unit-times test test-containers analytics test-spark test-spark-containers test-page test-rabbitmqadmin check fuzz instants mutants sim sim-long chaos crash crash-shovels crash-federation migration bench bench-check proto docs clean
 
 setup: $(STAMP)
 
@@ -90,6 +90,13 @@ test-page: setup
 	mkdir -p build
 	[ -e build/$(AXE).tgz ] || (cd build && npm pack --silent $(subst core-,core@,$(AXE)))
 	$(BIN)/python -m pytest tests/page -q -m page
+
+# Every command of rabbitmqadmin 2.29, said to a node of its own and to a genuine RabbitMQ: make test-rabbitmqadmin RABBITMQ=127.0.0.1:15672
+ADMIN ?= rabbitmqadmin
+test-rabbitmqadmin: setup
+	@command -v $(firstword $(ADMIN)) >/dev/null || { echo "make test-rabbitmqadmin needs rabbitmqadmin 2.29; where it is not in PATH: ADMIN='how it is called'"; exit 69; }
+	@[ -n "$(RABBITMQ)" ] || { echo "make test-rabbitmqadmin needs RABBITMQ=HOST:PORT, the HTTP of a RabbitMQ 4.3 whose data may go"; exit 69; }
+	$(BIN)/python -m tests.compat.rabbitmqadmin --admin "$(ADMIN)" --rabbitmq $(RABBITMQ)
 
 format: setup
 	$(BIN)/ruff check --fix .

@@ -12,6 +12,7 @@ import contextlib
 import logging
 import platform
 import socket
+import ssl
 from functools import partial
 from typing import Any
 
@@ -467,6 +468,7 @@ class Node:
             "rabbitmq_version": announced,
             "erlang_version": platform.python_version(),
             "erlang_full_version": f"Python {platform.python_version()}",
+            "crypto_lib_version": ssl.OPENSSL_VERSION,
         }
 
     # what happens by itself

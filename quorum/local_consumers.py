@@ -101,6 +101,7 @@ class LocalConsumers:
         subscription = Subscription(consumer, number, self._host)
         self.subscriptions[number] = self._by_consumer[consumer] = subscription
         consumer.active = not queue.rules.single_active
+        consumer.timeout_ms = self._timeout_of(consumer)
         timeout = consumer.arguments.get("x-consumer-timeout")
         op = Consume(
             session.consumer_key(number), consumer.tag, consumer.window, consumer.no_ack, consumer.exclusive,
@@ -112,6 +113,15 @@ class LocalConsumers:
         queue.attend()
         session.flush()
         return answer
+
+    def keep_rules(self) -> None:
+        """The queue's have changed."""
+        for subscription in self.subscriptions.values():
+            subscription.consumer.timeout_ms = self._timeout_of(subscription.consumer)
+
+    def _timeout_of(self, consumer: Consumer) -> int | None:
+        own: int | None = consumer.arguments.get("x-consumer-timeout")
+        return self._queue.rules.consumer_timeout_ms if own is None else own
 
     def _check_access(self, consumer: Consumer) -> None:
         """As far as is known here; what other nodes say at the same time the machine puts in order."""

@@ -309,6 +309,7 @@ class QuorumQueue(Owner):
 
     def policy_changed(self, effective: EffectiveArguments, now: int) -> None:
         self._keep_to(effective)
+        self.consumers.keep_rules()
         if self.leading is not None:
             self.leading.keep_rules()
 

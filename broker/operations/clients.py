@@ -34,6 +34,7 @@ class ConsumerView:
     outstanding: int
     priority: int
     active: bool
+    timeout_ms: int  # within which it has to settle what it is given; 0: for ever
     arguments: Mapping[str, Any]
     user: str
     peer_host: str
@@ -138,6 +139,7 @@ def _consumer_view(one: Consumer) -> ConsumerView:
         outstanding=one.outstanding,
         priority=one.priority,
         active=one.active,
+        timeout_ms=one.timeout_ms or 0,
         arguments=one.arguments,
         user=connection.user if connection is not None else "",
         peer_host=figures.get("peer_host", ""),

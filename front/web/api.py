@@ -158,7 +158,7 @@ class Api:
             MetricsApi(ports.metrics, with_login=ports.metrics_login),
             LoginApi(self._browser_logins, self._log_browser_in),
             OverviewApi(front, self.everywhere, ports.versions),
-            NodesApi(front, self.everywhere, ports.cluster),
+            NodesApi(front, self.everywhere, ports.cluster, ports.versions),
             HealthApi(front, ports.cluster),
             FeaturesApi(front),
             DefinitionsApi(front),

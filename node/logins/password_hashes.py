@@ -27,6 +27,7 @@ HASHINGS = (ARGON2, "sha256", "sha512")  # that new passwords may be kept with
 RABBITMQ_NAME = "rabbit_password_hashing_"
 SALT_BYTES = 4
 DIGEST_BYTES = {"sha256": 32, "sha512": 64, "md5": 16}
+BASE64_LENGTH_OF_SHA512 = 92  # with the salt
 # Of a hash that is imported: a verification must not cost more than this, whoever made it.
 IMPORTED_MEMORY_KIB_MAX = 262_144
 IMPORTED_PASSES_MAX = 16
@@ -60,6 +61,7 @@ class Hashes(PasswordHashes):
     def imported(self, algorithm: str, password_hash: str) -> str:
         if algorithm == ARGON2:
             return _checked_argon2(password_hash)
+        algorithm = algorithm or _algorithm_by_length(password_hash)
         digest = algorithm.removeprefix(RABBITMQ_NAME)
         if digest == algorithm or digest not in DIGEST_BYTES:
             known = ", ".join([*(RABBITMQ_NAME + one for one in DIGEST_BYTES), ARGON2])
@@ -92,6 +94,12 @@ def _decoded(digest: str, encoded: str) -> tuple[bytes, bytes]:
     if len(raw) != expected:
         raise PreconditionFailed(f"a salted {digest} hash of RabbitMQ has {expected} bytes, not {len(raw)}")
     return raw[:SALT_BYTES], raw[SALT_BYTES:]
+
+
+def _algorithm_by_length(encoded: str) -> str:
+    """rabbitmqadmin does not tell that it was told to use SHA-512. RabbitMQ then keeps a hash that lets nobody in."""
+    is_long = len(encoded) == BASE64_LENGTH_OF_SHA512
+    return RABBITMQ_NAME + ("sha512" if is_long else "sha256")
 
 
 def _checked_argon2(password_hash: str) -> str:

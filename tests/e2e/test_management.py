@@ -150,6 +150,55 @@ def test_clients_are_shown_from_connection_to_consumer_and_closed(node: RunningN
     assert closed.value.reply_code == 320
 
 
+def test_consumers_are_shown_with_the_time_that_they_have_to_settle(node: RunningNode, vhost: str) -> None:
+    """Strict tools drop the whole list where one has none."""
+    open_channel = channel(node)
+    open_channel.queue_declare("classic")
+    open_channel.queue_declare("quorum", durable=True, arguments={"x-queue-type": "quorum"})
+    own = {"x-consumer-timeout": 90_000}
+    open_channel.basic_consume("classic", lambda *_: None, consumer_tag="classic")
+    open_channel.basic_consume("quorum", lambda *_: None, consumer_tag="of its queue")
+    open_channel.basic_consume("quorum", lambda *_: None, consumer_tag="its own", arguments=own)
+
+    def timeouts() -> dict[str, int]:
+        return {one["consumer_tag"]: one["consumer_timeout"] for one in get(node, f"/api/consumers{V}")}
+
+    assert timeouts() == {"classic": 0, "of its queue": 1_800_000, "its own": 90_000}
+    policy = {"pattern": "^quorum$", "definition": {"consumer-timeout": 120_000}}
+    done(node, "PUT", f"/api/policies{V}/p", policy, status=201)
+    assert timeouts() == {"classic": 0, "of its queue": 120_000, "its own": 90_000}
+    open_channel.connection.close()
+
+
+def test_what_there_is_of_a_connection_a_node_and_a_user_that_rabbitmq_has_paths_for(
+    node: RunningNode, vhost: str
+) -> None:
+    open_channel = channel(node)
+    (connection,) = get(node, f"/api/vhosts{V}/connections")
+    done(node, "GET", f"/api/connections/{quote(connection['name'])}/sessions", status=400)
+    done(node, "GET", "/api/connections/nothing/sessions", status=404)
+    open_channel.connection.close()
+    (shown,) = get(node, "/api/nodes")
+    overview = get(node, "/api/overview")
+    for name in ("rabbitmq_version", "erlang_version", "erlang_full_version", "contexts"):
+        assert shown[name] == overview[name] != ""
+    shares = get(node, f"/api/nodes/{shown['name']}/memory/relative")["memory"]
+    assert shares.pop("total") == sum(shares.values()) == 100
+    assert get(node, f"/api/auth/attempts/{shown['name']}/source") == []
+    done(node, "PUT", "/api/user-limits/nobody/max-channels", {"value": 1}, status=400)
+
+
+def test_bindings_come_by_their_destinations_whatever_these_are(node: RunningNode, vhost: str) -> None:
+    done(node, "PUT", f"/api/exchanges{V}/source", {}, status=201)
+    done(node, "PUT", f"/api/exchanges{V}/b", {}, status=201)
+    for queue in ("a", "c"):
+        done(node, "PUT", f"/api/queues{V}/{queue}", {}, status=201)
+        done(node, "POST", f"/api/bindings{V}/e/source/q/{queue}", {}, status=201)
+    done(node, "POST", f"/api/bindings{V}/e/source/e/b", {}, status=201)
+    found = [one["destination"] for one in get(node, f"/api/bindings{V}") if one["source"] == "source"]
+    assert found == ["a", "b", "c"]
+
+
 def test_policies_parameters_and_limits_from_put_to_delete(node: RunningNode, vhost: str) -> None:
     policy = {"pattern": "^q", "definition": {"max-length": 5}, "priority": 2, "apply-to": "queues"}
     done(node, "PUT", f"/api/queues{V}/q", {"durable": True}, status=201)

@@ -43,7 +43,7 @@ class PasswordHashes(Protocol):
         """The algorithm's name and the hash."""
 
     def imported(self, algorithm: str, password_hash: str) -> str:
-        """What to keep. Raises PreconditionFailed."""
+        """What to keep; an empty name means the algorithm that fits. Raises PreconditionFailed."""
 
 
 def exported(catalog: Catalog, hashes: PasswordHashes | None) -> Parts:

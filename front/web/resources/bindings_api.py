@@ -28,7 +28,7 @@ KINDS = {"q": "queue", "e": "exchange"}
 
 
 def _order(one: BindingRecord) -> tuple[str, ...]:
-    return one.vhost, one.source, one.destination_kind, one.destination, one.routing_key, properties_key(one)
+    return one.vhost, one.source, one.destination, one.routing_key, properties_key(one), one.destination_kind
 
 
 BINDINGS = ListOf(binding_view, order=_order, name=lambda one: one.source)

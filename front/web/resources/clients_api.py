@@ -76,6 +76,7 @@ class ClientsApi:
         router.add("GET", one, self._get_connection)
         router.add("DELETE", one, self._delete_connection)
         router.add("GET", f"{one}/channels", self._get_channels_of)
+        router.add("GET", f"{one}/sessions", self._get_sessions_of)
         router.add("GET", "/api/channels", self._get_channels)
         router.add("GET", "/api/vhosts/{vhost}/channels", self._get_channels, Right.VHOST)
         router.add("GET", "/api/channels/{channel}", self._get_channel)
@@ -187,6 +188,11 @@ class ClientsApi:
         found = await self._everywhere.find(CHANNELS, operator(request), None)
         rows = [row for row in found.rows if row["connection_details"]["name"] == connection]
         return await listed(request, rows, NAMED)
+
+    async def _get_sessions_of(self, request: Request, connection: str) -> Response:
+        """Of AMQP 1.0, which nobody speaks here."""
+        await self._one(request, CONNECTION, connection)
+        raise bad_request(f"connection '{connection}' does not use AMQP 1.0")
 
     async def _get_channel(self, request: Request, channel: str) -> Response:
         row = await self._one(request, CHANNEL, channel)

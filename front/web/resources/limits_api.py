@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from broker.errors import NotFound
 from front.web.handlers import WebFront, operator
 from front.web.http import bodies
+from front.web.http.refusals import bad_request
 from front.web.http.request import Request, Response
 from front.web.lists.listing import ListOf, listed
 from front.web.router import WebRouter
@@ -75,7 +77,10 @@ class LimitsApi:
 
     async def _put_user(self, request: Request, user: str, name: str) -> Response:
         value = _value(request)
-        await self._front.done(self._users.set_limit(operator(request), user, name, value))
+        try:
+            await self._front.done(self._users.set_limit(operator(request), user, name, value))
+        except NotFound as error:
+            raise bad_request(error.text) from error  # as RabbitMQ does
         return Response(204)
 
     async def _delete_user(self, request: Request, user: str, name: str) -> Response:

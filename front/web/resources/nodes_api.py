@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from broker.operations.operator import Operator
@@ -22,6 +22,7 @@ from front.web.views.node_views import facts_view, node_view
 
 FACTS, LOGINS, FORGET_LOGINS = "facts", "logins", "forget logins"
 NODES: ListOf[Json] = ListOf(lambda row: row, order=lambda row: row["name"], name=lambda row: row["name"])
+SOURCES: ListOf[Json] = ListOf(lambda row: row, order=lambda row: row["protocol"], name=lambda row: row["protocol"])
 PROTOCOLS_OF_LOGINS = {"AMQP 0-9-1": "amqp091"}
 # What RabbitMQ divides memory into. Here it is one process, of which these are known.
 MEMORY_PARTS = (
@@ -57,7 +58,11 @@ MEMORY_PARTS = (
 class NodesApi:
     """See the module."""
 
-    def __init__(self, front: WebFront, everywhere: Everywhere, cluster: ClusterPort | None) -> None:
+    def __init__(
+        self, front: WebFront, everywhere: Everywhere, cluster: ClusterPort | None, versions: Mapping[str, str]
+    ) -> None:
+        """`versions`: of the product, as clients know them."""
+        self._versions = versions
         self._samples = front.samples
         self._this_node = front.operations.this_node
         self._wall_ms = front.wall_ms
@@ -71,15 +76,17 @@ class NodesApi:
         router.add("GET", "/api/nodes", self._get_all, Right.MONITORING)
         router.add("GET", "/api/nodes/{node}", self._get, Right.MONITORING)
         router.add("GET", "/api/nodes/{node}/memory", self._get_memory, Right.MONITORING)
-
+        router.add("GET", "/api/nodes/{node}/memory/relative", self._get_memory_shares, Right.MONITORING)
         router.add("GET", "/api/auth/attempts/{node}", self._get_logins, Right.MONITORING)
         router.add("DELETE", "/api/auth/attempts/{node}", self._delete_logins, Right.ADMINISTRATOR)
+        router.add("GET", "/api/auth/attempts/{node}/source", self._get_logins_by_source, Right.MONITORING)
 
     def _facts(self, who: Operator, asked: Ranges | None = None) -> list[Json]:
         status, now = self._this_node.status(who), self._wall_ms()
         figures = self._samples.node.figures(THE_NODE, node_row(status.facts, status.connections), now, asked or {})
         details = {f"{name}_details": figures.details(name) for name in NODE.names}
-        return [{**facts_view(status, now), "exchange_types": exchange_types(), **details}]
+        told = facts_view(status, now, self._versions)
+        return [{**told, "exchange_types": exchange_types(), **details}]
 
     def _logins(self, who: Operator) -> list[Json]:
         found = self._this_node.logins(who)
@@ -121,6 +128,11 @@ class NodesApi:
     async def _get_logins(self, request: Request, node: str) -> Response:
         return json_response(await self._ask(request, node, LOGINS, self._logins))
 
+    async def _get_logins_by_source(self, request: Request, node: str) -> Response:
+        """None: addresses are not counted, as RabbitMQ's are not where nobody wants them to be."""
+        await self._one(request, node)
+        return await listed(request, [], SOURCES)
+
     async def _delete_logins(self, request: Request, node: str) -> Response:
         await self._ask(request, node, FORGET_LOGINS, self._forget_logins)
         return Response(204)
@@ -139,9 +151,17 @@ class NodesApi:
     async def _get_memory(self, request: Request, node: str) -> Response:
         """The parts together are the whole."""
         used = (await self._one(request, node))["mem_used"]
-        parts = {**dict.fromkeys(MEMORY_PARTS, 0), "other_system": used}
         total = {"erlang": used, "rss": used, "allocated": used}
-        return json_response({"memory": {**parts, "strategy": "rss", "total": total}})
+        return json_response({"memory": {**_parts(used), "strategy": "rss", "total": total}})
+
+    async def _get_memory_shares(self, request: Request, node: str) -> Response:
+        """In percent."""
+        await self._one(request, node)
+        return json_response({"memory": {**_parts(100), "total": 100}})
+
+
+def _parts(whole: int) -> Json:
+    return {**dict.fromkeys(MEMORY_PARTS, 0), "other_system": whole}
 
 
 def _alone(name: str) -> NodeView:

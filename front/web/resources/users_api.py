@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from broker.catalog.definitions.definitions_writer import DEFAULT_HASHING
 from broker.operations.users import UserChange, UserView
 from front.web.handlers import WebFront, login, operator, put
 from front.web.http import bodies
@@ -61,7 +60,7 @@ class UsersApi:
             user,
             tags=bodies.tags(body),
             password=password,
-            password_hash=(bodies.text(body, "hashing_algorithm", DEFAULT_HASHING), given_hash) if given_hash else None,
+            password_hash=(bodies.text(body, "hashing_algorithm", ""), given_hash) if given_hash else None,
             clear_password=True,
         )
         return put(await self._front.done(self._users.put(operator(request), change)))

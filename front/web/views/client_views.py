@@ -133,6 +133,7 @@ def consumer_view(node: str, view: ConsumerView) -> Json:
         "active": view.active,
         "activity_status": _CONSUMER_STATES[view.active],
         "consumer_tag": readable(view.consumer_tag),
+        "consumer_timeout": view.timeout_ms,
         "exclusive": view.exclusive,
         "prefetch_count": view.prefetch,
         "queue": {"name": view.queue, "vhost": view.vhost},

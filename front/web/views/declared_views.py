@@ -21,6 +21,7 @@ from front.web.samples.shapes import DATA, HANDED_OUT, MESSAGE_RATES, MESSAGES, 
 from front.web.views.binding_keys import properties_key
 
 Json = dict[str, Any]
+WAITING = {"delayed": "messages_delayed", "dead": "messages_dlx", "dead_bytes": "message_bytes_dlx"}
 # A queue counts what was got together, and no get of nothing.
 TRAFFIC = (*QUEUE.parts[MESSAGE_RATES], "get_no_ack", "get_empty", *HANDED_OUT)
 
@@ -172,4 +173,9 @@ def _details(kind: str, figures: QueueStatistics) -> Json:
     found: Json = to_json(figures.details)
     if kind == "classic":
         return {"backing_queue_status": found, "storage_version": 2}
-    return found if kind == "stream" else {"backing_queue_status": found}
+    return found if kind == "stream" else {"backing_queue_status": found, **_waiting(found)}
+
+
+def _waiting(details: Json) -> Json:
+    """Of a quorum queue: what is neither ready nor delivered."""
+    return {name: details[ours] for ours, name in WAITING.items() if ours in details}

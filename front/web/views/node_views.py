@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from broker.operations.node_facts import ListenerFacts
@@ -40,11 +40,17 @@ UNKNOWN_FACTS: Json = {
     "exchange_types": [],
     "enabled_plugins": [],
     "net_ticktime": 0,
+    "mem_calculation_strategy": "rss",
+    "contexts": [],
+    "rabbitmq_version": "",
+    "erlang_version": "",
+    "erlang_full_version": "",
+    "crypto_lib_version": "",
 }
 MECHANISMS = ("AMQPLAIN", "EXTERNAL", "PLAIN")
 
 
-def facts_view(status: NodeStatus, now_ms: int) -> Json:
+def facts_view(status: NodeStatus, now_ms: int, versions: Mapping[str, str]) -> Json:
     """What only the node itself knows."""
     facts, alarms = status.facts, {one.kind for one in status.alarms}
     return {
@@ -64,6 +70,8 @@ def facts_view(status: NodeStatus, now_ms: int) -> Json:
         "disk_free_limit": facts.disk_free_limit_bytes,
         "disk_free_alarm": "disk" in alarms,
         "db_dir": facts.data_dir,
+        "contexts": context_views(status.name, facts.listeners),
+        **{name: text for name, text in versions.items() if name in UNKNOWN_FACTS},
         "applications": [{"name": "leveret", "description": "Leveret message broker", "version": facts.version}],
         "auth_mechanisms": [
             {"name": name, "description": f"SASL {name} authentication mechanism", "enabled": True}

@@ -140,6 +140,13 @@ def test_hashes_of_rabbitmq_let_their_users_in_and_go_out_as_they_came(
     assert auth.argon2_hashes, "each costs as much as any other"
 
 
+@pytest.mark.parametrize(("digest", "encoded", "_password"), OF_RABBITMQ[:3])
+def test_a_hash_that_comes_without_its_algorithm_is_known_by_its_length(
+    digest: str, encoded: str, _password: bytes
+) -> None:
+    assert Hashes().imported("", encoded) == Hashes().imported(f"rabbit_password_hashing_{digest}", encoded)
+
+
 @pytest.mark.parametrize("digest", ["sha256", "sha512", "md5"])
 def test_what_is_no_hash_of_rabbitmq_is_refused(digest: str) -> None:
     for wrong in ("no base64!", base64.b64encode(b"short").decode(), base64.b64encode(bytes(100)).decode()):

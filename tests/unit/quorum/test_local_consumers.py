@@ -55,7 +55,7 @@ class World:
         )
         self.queue: Any = SimpleNamespace(
             session=self.session,
-            rules=SimpleNamespace(single_active=False),
+            rules=SimpleNamespace(single_active=False, consumer_timeout_ms=None),
             member=self.member,
             readable_member=self.member,
             leading=None,

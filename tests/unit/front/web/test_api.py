@@ -203,7 +203,7 @@ class Hashes:
         return "rabbit_kept", kept
 
     def imported(self, algorithm: str, password_hash: str) -> str:
-        if algorithm not in ("rabbit_kept", "rabbit_password_hashing_sha256"):
+        if algorithm not in ("", "rabbit_kept", "rabbit_password_hashing_sha256"):
             raise PreconditionFailed(f"hashing_algorithm {algorithm!r} is not known: rabbit_password_hashing_sha256")
         if password_hash == "x":
             raise PreconditionFailed("'x' is no hash")
