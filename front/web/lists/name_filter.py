@@ -23,6 +23,7 @@ COMPILED_BYTES_MAX = 262_144  # of RE2: larger ones take long to compile, and fo
 UNROLLED_MAX = 20_000
 MATCH_S_MAX = 0.005  # of one name
 MATCHES_S_MAX = 0.25  # of all names of one request
+LINEAR_S_MAX = 2.0  # the same of RE2, which needs 0.15 s for 100,000 names; others that are at work count, too
 _COUNTS = re.compile(r"\{(\d*),?(\d*)\}")
 _VERBOSE = re.compile(r"\(\?[a-zA-Z0-9]*x")  # spaces and comments may be anywhere then, in a count, too
 
@@ -47,7 +48,7 @@ def _linear(pattern: str) -> Matcher | None:
         compiled = re2.compile(pattern, options)
     except re2.error:
         return None
-    return _within_time(pattern, lambda name, _: compiled.search(_as_utf8(name)) is not None)
+    return _within_time(pattern, lambda name, _: compiled.search(_as_utf8(name)) is not None, LINEAR_S_MAX)
 
 
 def _as_utf8(name: str) -> str:
@@ -60,7 +61,7 @@ def _backtracking(pattern: str) -> Matcher:
         compiled = regex.compile(pattern, regex.IGNORECASE)
     except (regex.error, OverflowError, RecursionError) as error:
         raise bad_request(f"invalid regular expression '{pattern}': {error}") from None
-    return _within_time(pattern, lambda name, left_s: compiled.search(name, timeout=left_s) is not None)
+    return _within_time(pattern, lambda name, left_s: compiled.search(name, timeout=left_s) is not None, MATCHES_S_MAX)
 
 
 def _check_unrolled(pattern: str) -> None:
@@ -79,9 +80,8 @@ def _most(least: str, most: str) -> int:
     return 1 + max(int(number or 0) for number in (least, most))
 
 
-def _within_time(pattern: str, matches: Callable[[str, float], bool]) -> Matcher:
+def _within_time(pattern: str, matches: Callable[[str, float], bool], left_s: float) -> Matcher:
     """`matches` is told how long it may take, and raises TimeoutError; or takes longer, and is not asked again."""
-    left_s = MATCHES_S_MAX
 
     def timed(name: str) -> bool:
         nonlocal left_s
