@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import re
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -85,14 +86,41 @@ def declare(api: NodeApi, name: str, kind: str) -> None:
     api.put(f"user-limits/{parts(name, 'max-channels')}", value=10)
     api.put(f"global-parameters/{parts(name)}", value={name: name})
     api.put(f"parameters/shovel/{parts('/', name)}", value=nowhere(name))
+    api.put(f"parameters/federation-upstream/{parts('/', name)}", value=far_away(name))
     api.put(f"exchanges/{parts('/', name)}", type="topic", durable=True, arguments={"alternate-exchange": name})
     api.put(f"queues/{parts('/', name)}", durable=True, arguments={"x-queue-type": kind})
     api.post(f"bindings/{parts('/', 'e', name, 'q', name)}", routing_key=name, arguments={name: name})
     for policies in ("policies", "operator-policies"):
         api.put(f"{policies}/{parts('/', name)}", pattern="^none$", definition={"max-length": 7}, priority=1)
     api.put(f"policies/{parts(name, name)}", pattern="^none$", definition={"dead-letter-exchange": name})
+    federated = {"pattern": f"^{re.escape(name)}$", "apply-to": "queues", "definition": {"federation-upstream": name}}
+    api.put(f"policies/{parts('/', f'federate {name}'[:100])}", **federated)
+    declare_delayed(api, delayed(name))
     for _ in range(2):  # a consumer holds one of them
         publish(api, name)
+
+
+def far_away(name: str) -> dict[str, Any]:
+    """An upstream that there is not."""
+    return {"uri": "amqp://u:p@127.0.0.1:1", "queue": name, "consumer-tag": name, "reconnect-delay": 60}
+
+
+def delayed(name: str) -> str:
+    """A name of an exchange of delayed messages, which is to be shorter than others."""
+    return f"later {name}"[:100]
+
+
+def declare_delayed(api: NodeApi, name: str) -> None:
+    """With a message that waits an hour."""
+    arguments = {"x-delayed-type": "topic"}
+    api.put(f"exchanges/{parts('/', name)}", type="x-delayed-message", durable=True, arguments=arguments)
+    publish_delayed(api, name, name, 3_600_000)
+
+
+def publish_delayed(api: NodeApi, exchange: str, text: str, delay_ms: int) -> None:
+    properties = {"headers": {text: text, "x-delay": delay_ms}, "message_id": text}
+    body = {"routing_key": text, "properties": properties, "payload": text, "payload_encoding": "string"}
+    api.call("POST", f"exchanges/{parts('/', exchange)}/publish", body)
 
 
 def publish(api: NodeApi, name: str) -> None:

@@ -10,6 +10,7 @@ const SHAPES = {
   channels: "M4 7c5 0 5 10 10 10h6M4 17c5 0 5-10 10-10h6",
   consumers: "M12 3v11M7 10l5 5 5-5M4 20h16",
   links: "M10 14a4 4 0 0 0 6 0l3-3a4 4 0 0 0-6-6l-1 1M14 10a4 4 0 0 0-6 0l-3 3a4 4 0 0 0 6 6l1-1",
+  federation: "M4 6h5v5H4zM4 14h5v5H4zM9 8.500h4l3 3.500h4M9 16.500h4l3-4.500M17 9l3 3-3 3",
   alarms: "M12 4l9 16H3zM12 10v4M12 17v.5",
   nodes: "M4 5h16v6H4zM4 13h16v6H4zM8 8h.5M8 16h.5",
   cluster: "M12 4v6M12 10l-7 8M12 10l7 8M12 4h.1M5 18h.1M19 18h.1M5 18h14",

@@ -7,29 +7,30 @@ import { badge, emptyState, facts, pairsOf } from "./pieces.js";
 const SHOWN_BYTES = 4096;
 
 // `lifeOf(message)` is where the life of a message is told, if there is such a place.
-export function messageList(messages, filter = "", lifeOf = () => null) {
+// `shown` may say of a message where it stands, more facts of it, and what can be done with it.
+export function messageList(messages, filter = "", lifeOf = () => null, shown = {}) {
   const wanted = filter.toLowerCase();
-  const shown = messages
+  const matching = messages
     .map((message, at) => ({ message, at }))
     .filter(({ message }) => wanted === "" || textOf(message).includes(wanted));
   if (messages.length === 0) return emptyState("No messages", "There are no messages at this position.");
-  if (shown.length === 0)
+  if (matching.length === 0)
     return emptyState("No message contains that", `None of the ${plural(messages.length, "fetched message")} matches.`);
   return el(
     "ol",
     { class: "messages" },
-    shown.map(({ message, at }) => oneMessage(message, at, lifeOf(message))),
+    matching.map(({ message, at }) => oneMessage(message, at, lifeOf(message), shown)),
   );
 }
 
 const textOf = (message) =>
   `${message.exchange} ${message.routing_key} ${JSON.stringify(message.properties)} ${message.payload}`.toLowerCase();
 
-function oneMessage(message, at, life) {
+function oneMessage(message, at, life, { place = (one) => placeOf(one, at), facts: told = () => [], more = () => null }) {
   const { headers = {}, ...properties } = message.properties;
   return el(
     "li",
-    { "data-key": `message ${message.offset ?? at}` },
+    { "data-key": `message ${message.id ?? message.offset ?? at}` },
     el(
       "details",
       {},
@@ -39,7 +40,7 @@ function oneMessage(message, at, life) {
         el(
           "span",
           { class: "place" },
-          message.offset === null || message.offset === undefined ? `#${at + 1}` : `offset ${count(message.offset)}`,
+          place(message),
         ),
         el("code", { class: "preview" }, preview(message)),
         el(
@@ -54,7 +55,9 @@ function oneMessage(message, at, life) {
       el(
         "div",
         { class: "message" },
+        more(message),
         facts([
+          ...told(message),
           ["Exchange", message.exchange || "(default)"],
           ["Routing key", el("code", {}, message.routing_key)],
           ["Failed deliveries", message.delivery_count || null],
@@ -72,6 +75,8 @@ function oneMessage(message, at, life) {
     ),
   );
 }
+
+const placeOf = ({ offset }, at) => (offset === null || offset === undefined ? `#${at + 1}` : `offset ${count(offset)}`);
 
 function preview(message) {
   if (message.payload_encoding === "base64") return "(binary)";

@@ -113,6 +113,7 @@ const STATES = {
   blocked: "warn",
   minority: "bad",
   down: "bad",
+  error: "bad",
   stalled: "bad",
   terminated: "bad",
   stopped: "bad",

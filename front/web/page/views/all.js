@@ -10,6 +10,7 @@ import { deadLetters } from "./dead-letters.js";
 import { definitions } from "./definitions.js";
 import { exchange, exchanges } from "./exchanges.js";
 import { features } from "./features.js";
+import { federation } from "./federation.js";
 import { groups } from "./groups.js";
 import { limits } from "./limits.js";
 import { links } from "./links.js";
@@ -44,6 +45,7 @@ const VIEWS = {
   policies: { list: policies },
   limits: { list: limits },
   links: { list: links },
+  federation: { list: federation },
   parameters: { list: parameters },
   definitions: { list: definitions },
   features: { list: features },
@@ -60,6 +62,7 @@ export const MENU = [
       { name: "channels", label: "Channels", icon: "channels" },
       { name: "consumers", label: "Consumers", icon: "consumers" },
       { name: "links", label: "Shovels", icon: "links" },
+      { name: "federation", label: "Federation", icon: "federation" },
     ],
   },
   {

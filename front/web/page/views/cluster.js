@@ -4,6 +4,7 @@ import { path, post, remove } from "../core/api.js";
 import { el, svg } from "../core/dom.js";
 import { ago, bytes, count, duration, names } from "../core/format.js";
 import { may } from "../core/login.js";
+import { link } from "../core/routes.js";
 import { confirm, openDialog } from "../parts/dialog.js";
 import { badge, button, emptyState, facts, heading, meter, needs, nodeLink, panel, stat, stateBadge } from "../parts/pieces.js";
 
@@ -45,7 +46,7 @@ export const cluster = {
         el(
           "div",
           { class: "cards" },
-          nodes.map((one) => card(one, told, screen)),
+          nodes.map((one) => card(one, { told, nodes }, screen)),
         ),
       ),
     ];
@@ -104,7 +105,7 @@ function mark(one, [x, y], told) {
 
 const short = (name) => (name.length > 18 ? `${name.slice(0, 17)}…` : name);
 
-function card(one, told, screen) {
+function card(one, { told, nodes }, screen) {
   const { facts: known, load } = one;
   const since = one.since_ms > 0 ? ago(one.since_ms) : null;
   return panel(
@@ -156,6 +157,9 @@ function card(one, told, screen) {
       ["Up for", known?.running ? duration(known.uptime) : null],
     ]),
     one.up && one.name !== told.seen_by && serviceButton(one, () => screen.refresh()),
+    one.up &&
+      nodes.length > 1 &&
+      el("a", { href: link(["nodes", one.name], { tab: "decommission" }) }, `Plan to decommission ${one.name}`),
     !one.up &&
       button(`Forget ${one.name}`, () => forget(one.name, () => screen.refresh()), {
         kind: "danger-quiet",

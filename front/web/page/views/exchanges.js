@@ -6,6 +6,7 @@ import { el } from "../core/dom.js";
 import { plural } from "../core/format.js";
 import { changed, go, link } from "../core/routes.js";
 import { bindingTable } from "../parts/bindings.js";
+import { delayedTab } from "../parts/delayed.js";
 import { confirm, openDialog, pairsIn } from "../parts/dialog.js";
 import { icon } from "../parts/icons.js";
 import { badge, button, emptyState, exchangeLink, facts, heading, pairsOf, panel, queueLink, tabs } from "../parts/pieces.js";
@@ -20,6 +21,7 @@ const TYPES = [
   ["headers", "headers: match of message headers"],
 ];
 const SHOWN_MAX = 500;
+const DELAYED = "x-delayed-message";
 
 export const exchanges = {
   title: () => "Exchanges",
@@ -140,12 +142,14 @@ export const exchange = {
           { name: "overview", label: "Overview" },
           { name: "from", label: "Outgoing", number: from.total_count },
           { name: "to", label: "Incoming", number: to.total_count },
-        ],
+          told.type === DELAYED && { name: "delayed", label: "Delayed messages" },
+        ].filter(Boolean),
         tab,
         (one) => changed({ tab: one === "overview" ? "" : one }),
       ),
       tab === "overview" && [panel("Routes", routes(told, from, to)), panel("Details", details(told))],
       tab === "from" && [cut(from), bindingTable(from.items, "Outgoing bindings", then)],
+      tab === "delayed" && delayedTab({ told }, screen),
       tab === "to" && [cut(to), bindingTable(to.items, "Incoming bindings", then)],
     ];
   },

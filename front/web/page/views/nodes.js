@@ -3,10 +3,11 @@
 import { path } from "../core/api.js";
 import { el } from "../core/dom.js";
 import { bytes, count, duration } from "../core/format.js";
-import { link } from "../core/routes.js";
+import { changed, link } from "../core/routes.js";
 import { chart } from "../parts/chart.js";
+import { decommissionPath, decommissionTab } from "../parts/decommission.js";
 import { levels, samplesOf } from "../parts/history.js";
-import { badge, emptyState, facts, heading, meter, nodeLink, panel, stat, stateBadge } from "../parts/pieces.js";
+import { badge, emptyState, facts, heading, meter, nodeLink, panel, stat, stateBadge, tabs } from "../parts/pieces.js";
 import { table } from "../parts/table.js";
 
 export const nodes = {
@@ -60,49 +61,70 @@ export const node = {
   async load(ask, place) {
     const where = path`nodes/${place.parts[1]}`;
     const told = await ask(where, samplesOf());
-    const logins = told.running ? await ask(path`auth/attempts/${place.parts[1]}`) : [];
-    return { told, logins };
+    const isLeaving = told.running && place.query.tab === "decommission";
+    const [logins, leaving] = await Promise.all([
+      told.running ? ask(path`auth/attempts/${place.parts[1]}`) : [],
+      isLeaving ? ask(decommissionPath(place.parts[1])) : null,
+    ]);
+    return { told, logins, leaving };
   },
 
-  render({ told, logins }) {
+  render(data, place, screen) {
+    const { told } = data;
+    const tab = told.running ? (place.query.tab ?? "overview") : "overview";
     return [
       heading(told.name, { above: [el("a", { href: link(["nodes"]) }, "Nodes")], badges: [badges(told)] }),
-      el(
-        "div",
-        { class: "stats" },
-        stat("Memory", bytes(told.mem_used), { note: `alarm at ${bytes(told.mem_limit)}` }),
-        stat("Disk free", bytes(told.disk_free), { note: `alarm below ${bytes(told.disk_free_limit)}` }),
-        stat("Open files", count(told.fd_used), { note: `of ${count(told.fd_total)}` }),
-        stat("Connections", count(told.sockets_used)),
-        stat("Up for", told.running ? duration(told.uptime) : "–"),
-      ),
-      el(
-        "div",
-        { class: "columns" },
-        panel("", chart(levels("Memory", told, [["mem_used", "Memory", "series-blue"]], bytes))),
-        panel("", chart(levels("Connections", told, [["sockets_used", "Connections", "series-teal"]], count))),
-      ),
-      panel(
-        "Details",
-        facts([
-          ["Kind", told.type === "ram" ? "RAM: metadata in memory only" : "disk"],
-          ["Version", told.applications.map((one) => one.version).join(", ")],
-          ["Process", told.os_pid],
-          ["Processors", count(told.processors)],
-          ["Data directory", el("code", {}, told.db_dir)],
-          ["Auth mechanisms", told.auth_mechanisms.map((one) => one.name).join(", ")],
-          ["Exchange types", told.exchange_types.map((one) => one.name).join(", ")],
-        ]),
-      ),
-      panel(
-        "Authentication attempts",
-        logins.length === 0
-          ? emptyState("No attempts", "Accepted and refused logins by protocol, since the node started.")
-          : loginTable(logins),
-      ),
+      told.running &&
+        tabs(
+          [
+            { name: "overview", label: "Overview" },
+            { name: "decommission", label: "Decommission" },
+          ],
+          tab,
+          (one) => changed({ tab: one === "overview" ? "" : one }),
+        ),
+      tab === "decommission" ? decommissionTab(data, screen) : overviewTab(data),
     ];
   },
 };
+
+function overviewTab({ told, logins }) {
+  return [
+    el(
+      "div",
+      { class: "stats" },
+      stat("Memory", bytes(told.mem_used), { note: `alarm at ${bytes(told.mem_limit)}` }),
+      stat("Disk free", bytes(told.disk_free), { note: `alarm below ${bytes(told.disk_free_limit)}` }),
+      stat("Open files", count(told.fd_used), { note: `of ${count(told.fd_total)}` }),
+      stat("Connections", count(told.sockets_used)),
+      stat("Up for", told.running ? duration(told.uptime) : "–"),
+    ),
+    el(
+      "div",
+      { class: "columns" },
+      panel("", chart(levels("Memory", told, [["mem_used", "Memory", "series-blue"]], bytes))),
+      panel("", chart(levels("Connections", told, [["sockets_used", "Connections", "series-teal"]], count))),
+    ),
+    panel(
+      "Details",
+      facts([
+        ["Kind", told.type === "ram" ? "RAM: metadata in memory only" : "disk"],
+        ["Version", told.applications.map((one) => one.version).join(", ")],
+        ["Process", told.os_pid],
+        ["Processors", count(told.processors)],
+        ["Data directory", el("code", {}, told.db_dir)],
+        ["Auth mechanisms", told.auth_mechanisms.map((one) => one.name).join(", ")],
+        ["Exchange types", told.exchange_types.map((one) => one.name).join(", ")],
+      ]),
+    ),
+    panel(
+      "Authentication attempts",
+      logins.length === 0
+        ? emptyState("No attempts", "Accepted and refused logins by protocol, since the node started.")
+        : loginTable(logins),
+    ),
+  ];
+}
 
 function loginTable(logins) {
   const columns = [

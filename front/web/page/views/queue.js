@@ -118,6 +118,7 @@ const LENGTHS = [
 
 function overviewTab({ told }) {
   return [
+    mirroringNotice(told.mirroring),
     el(
       "div",
       { class: "stats" },
@@ -136,6 +137,18 @@ function overviewTab({ told }) {
     el("div", { class: "columns" }, panel("Details", details(told)), panel("Arguments and policy", argumentsOf(told))),
     kindPanel(told),
   ];
+}
+
+// Where a policy for mirrored queues of RabbitMQ 3.x wants copies of it.
+function mirroringNotice(mirroring) {
+  if (!mirroring) return null;
+  const { mode, active, notice } = mirroring;
+  return el(
+    "p",
+    { class: `notice ${active ? "good" : "warn"}` },
+    active ? `Mirrored (ha-mode ${mode}), as a quorum queue. ` : "",
+    notice,
+  );
 }
 
 function details(told) {

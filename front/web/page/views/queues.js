@@ -12,6 +12,7 @@ import { listing, listQuery } from "../parts/table.js";
 const FIELDS = [
   "name",
   "vhost",
+  "mirroring",
   "type",
   "durable",
   "auto_delete",
@@ -86,6 +87,7 @@ function columns(withVhost) {
           "span",
           { class: "badges" },
           features(one).map(([word, title]) => badge(word, "plain", title)),
+          one.mirroring && !one.mirroring.active && badge("not mirrored", "warn", one.mirroring.notice),
         ),
     },
     { id: "policy", title: "Policy", sort: "policy", rank: 3, off: true, cell: (one) => one.policy ?? "" },
