@@ -20,7 +20,7 @@ from broker.errors import BrokerError
 from broker.login.client_address import ClientAddress
 from broker.messages.expiration import expiration_ms
 from broker.messages.message import Run
-from broker.pending import Pending, ignore
+from broker.pending import Pending
 from broker.queues.added_headers import with_added
 from broker.queues.consumer import Consumer
 from broker.queues.queue_type import Slice
@@ -58,6 +58,7 @@ class LocalConversation:
         steps: Steps,
         clock: LinkClock,
         user: ConversationUser,
+        on_closed: Callable[[LocalConversation], None] = lambda one: None,
     ) -> None:
         """`connection_id`: unique in this process."""
         self._broker = broker
@@ -66,11 +67,15 @@ class LocalConversation:
         self._steps = steps
         self._clock = clock
         self._user = user
+        self._on_closed = on_closed
         self._connection: Connection | None = None
         self._session: Session | None = None
         self._said: list[Said] = []
         self._untold_bytes = 0
-        self._under_way: Pending[None] | None = None  # publishes for which the broker wants to be waited for
+        self._under_way: Pending[None] | None = None  # the last publishes for which the broker wants to be waited for
+        self._waits = 0  # for so many of them; each run that comes too fast has an answer of its own
+        self._is_held = False  # with all who publish
+        self._may_publish = True  # as the user was told last
         self._is_ready = self._is_paused = self._is_over = False
         self._ended_because: str | None = None
 
@@ -108,6 +113,7 @@ class LocalConversation:
     def close(self) -> None:
         """The user is told nothing any more."""
         self._is_over = True
+        self._on_closed(self)
         self._steps.close()
         self._said.clear()
         if self._connection is not None:
@@ -190,8 +196,24 @@ class LocalConversation:
         under_way = self._session.publisher.publish(run, self._clock.wall_ms())
         if under_way is not None and under_way is not self._under_way:
             self._under_way = under_way
-            self._say(Flow(CHANNEL, False))
-            under_way.then(lambda _: self._say(Flow(CHANNEL, True)), ignore)
+            self._waits += 1
+            under_way.then(self._waited, self._refused)
+            self._say_flow()
+
+    def _waited(self, _: None) -> None:
+        self._waits -= 1
+        self._say_flow()
+
+    def hold(self, *, held: bool) -> None:
+        """Too much waits for this node's disk, or for other nodes; or no more."""
+        self._is_held = held
+        self._say_flow()
+
+    def _say_flow(self) -> None:
+        may_publish = not (self._waits or self._is_held)
+        if may_publish is not self._may_publish:
+            self._may_publish = may_publish
+            self._say(Flow(CHANNEL, may_publish))
 
     def acknowledge(self, first: int, last: int, *, multiple: bool) -> None:
         if self._session is not None and not self._is_over:

@@ -71,7 +71,7 @@ from node.membership.decommissioning import queues_at_home
 from node.membership.first_boot import NoPlace, check_name, configured_places, take_place
 from node.membership.greetings import removed_text
 from node.membership.news import ToldListener
-from node.own_links import CHECKS, own_links
+from node.own_links import CHECKS, OwnLinks, own_links
 from node.peers.calls import PeerCalls
 from node.peers.handshake import PeerIdentity
 from node.peers.side import PeerSide
@@ -146,9 +146,10 @@ class Node:
         broker = kernel.broker
         input_share = InputShare(loop.call_soon)
         amqp, streams = self._amqp_server(broker, input_share), self._stream_server(broker, input_share)
+        publishing: list[ClientServer | OwnLinks] = [amqp, streams]
 
         def hold_publishers(held: bool) -> None:
-            for one in (amqp, streams):
+            for one in publishing:
                 one.hold_publishers(held)
 
         kernel.hold_publishers = hold_publishers
@@ -181,6 +182,7 @@ class Node:
             boot = BootDefinitions(config.definitions.path, len(config.cluster.peers), operations.documents, broker)
             await boot.bring_in(partial(verifier.hash, GUEST_PASSWORD))
         links = own_links(config, broker, metadata, cluster, lambda: self.listeners, self._clock, self._random)
+        publishing.append(links)
         operations.parameters.checks |= CHECKS
         exports = self._log_exports(kernel)
         metrics = Metrics(

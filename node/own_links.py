@@ -45,6 +45,11 @@ class OwnLinks:
 
     shovels: NodeShovels
     federation: NodeFederation
+    ports: PortMaker
+
+    def hold_publishers(self, held: bool) -> None:
+        """Of shovels that publish here; they are no clients of a listener."""
+        self.ports.hold_publishers(held)
 
     def start(self) -> None:
         self.shovels.start()
@@ -75,12 +80,13 @@ def own_links(
         return LinkClaims(kind, broker.node, metadata.catalog, candidates, broker.metadata.submit, time)
 
     net, time = LinkSockets(lambda: own_amqp_listener(listeners())), LinkLoopClock(clock.monotonic, clock.wall_ms)
+    ports = PortMaker(broker, net, time)
     shovels = NodeShovels(
         broker.node,
         metadata.catalog,
         claims_on(SHOVEL),
         metadata.submit,
-        PortMaker(broker, net, time),
+        ports,
         time,
         random.fraction,
         logging.getLogger("leveret.shovel"),
@@ -93,7 +99,7 @@ def own_links(
     )
     metadata.subscribe(shovels.applied)
     metadata.subscribe(federation.applied)
-    return OwnLinks(shovels, federation)
+    return OwnLinks(shovels, federation, ports)
 
 
 def own_amqp_listener(listeners: Sequence[ListenerFacts]) -> tuple[str, int, bool] | None:

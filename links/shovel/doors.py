@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from links.amqp.conversation import Conversation, ConversationUser, Steps, login_terms
 from links.amqp.events import Confirmed, Delivered, PublishReturned
+from links.amqp.opening import ClientTerms
 from links.amqp.uri import AmqpUri, parse_uri
 from links.local_conversation import LocalConversation
 from links.shovel.definition import ShovelDefinition
@@ -52,12 +53,27 @@ class PortMaker:
         self._net = net
         self._clock = clock
         self._ids = count(1)
+        self._local: set[LocalConversation] = set()  # that are not closed
+        self._is_held = False
+
+    def hold_publishers(self, held: bool) -> None:
+        """As clients of this node that publish, who are not read from meanwhile. Other brokers see to that themselves."""
+        self._is_held = held
+        for one in self._local:
+            one.hold(held=held)
 
     def port(self, uri: AmqpUri, properties: dict[str, Any], steps: Steps, user: ConversationUser) -> Port:
         terms = login_terms(uri, properties)
         if uri.host or terms.mechanism == "EXTERNAL":  # whose certificate only a listener can see
             return AmqpPort(Conversation(uri, terms, steps, self._net, self._clock, user))
-        return LocalConversation(self._broker, terms, f"shovel-{next(self._ids)}", steps, self._clock, user)
+        return self._local_port(terms, steps, user)
+
+    def _local_port(self, terms: ClientTerms, steps: Steps, user: ConversationUser) -> LocalConversation:
+        id_ = f"shovel-{next(self._ids)}"
+        made = LocalConversation(self._broker, terms, id_, steps, self._clock, user, self._local.discard)
+        made.hold(held=self._is_held)
+        self._local.add(made)
+        return made
 
 
 class AmqpPort:

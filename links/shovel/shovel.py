@@ -217,8 +217,9 @@ class Shovel:
             self.restart(f"stalled: {waiting} messages waited, and none moved for {int(idle_s)} s")
 
     def _waits(self) -> bool:
-        """Whether there is work that should move. Not while the destination has said why it does not."""
-        return self._blocked is None and bool(self._pending_count or self._transit.unanswered)
+        """Whether there is work that should move. Not while the destination has said that it takes nothing."""
+        said_so = self._blocked is not None or not self._writable
+        return not said_so and bool(self._pending_count or self._transit.unanswered)
 
     def _moved(self) -> None:
         self._moved_at = self._clock.monotonic()

@@ -7,14 +7,16 @@ from typing import Any, cast
 import pytest
 
 from broker.catalog.commands.catalog_commands import DeletePermission, DeleteQueue, PutPermission, SetUserLimits
+from broker.errors import ResourceExhausted
 from broker.records import PermissionRecord
 from links.local_conversation import PROTOCOL, UNTOLD_BYTES_MAX
 from links.shovel.definition import read_definition
 from links.shovel.doors import AmqpPort, Doors, PortMaker
-from links.shovel.shovel import Shovel
+from links.shovel.shovel import STALL_S, Shovel
 from links.shovel.shovel_status import ShovelState
 from links.world import LinkNet
 from tests.unit.broker.broker_world import SECRET, Client, World
+from tests.unit.broker.later_turns import LaterTurns
 from tests.unit.links.hand_clock import HandClock
 
 HERE = f"amqp://guest:{SECRET.decode()}@/%2f"
@@ -41,9 +43,9 @@ class Bench:
         given = {"src-uri": uri, "src-queue": "from", "dest-uri": uri, "dest-queue": "to", "reconnect-delay": 1}
         given |= {key.replace("_", "-"): one for key, one in value.items()}
         definition = read_definition("s", {key: one for key, one in given.items() if one is not None})
-        ports = PortMaker(self.world.broker, cast("LinkNet", NoNet()), self.clock)
+        self.ports = PortMaker(self.world.broker, cast("LinkNet", NoNet()), self.clock)
         self.finished = 0
-        doors = Doors("s", definition, ports, self.clock, lambda: 0.0)
+        doors = Doors("s", definition, self.ports, self.clock, lambda: 0.0)
         self.shovel = Shovel(definition, doors, lambda: {"by": "me"}, self.clock, lambda: 0.0, self._finish)
 
     def _finish(self) -> None:
@@ -233,6 +235,82 @@ def test_an_alarm_stops_it_until_it_is_over() -> None:
     bench.world.broker.alarms.clear_alarm("memory")
     bench.publish(b"c")
     assert bench.run().bodies("to") == [b"a", b"b", b"c"]
+
+
+def test_a_limit_of_a_rate_holds_for_messages_of_many_keys_as_for_a_run() -> None:
+    """Each run that is too fast has an answer of its own: the first was taken for all of them."""
+    bench = Bench(dest_queue=None, dest_exchange="amq.fanout", src_prefetch_count=10)
+    bench.client.bind("from", "amq.topic", "key.#")
+    bench.client.bind("to", "amq.fanout", "")
+    for number in range(40):
+        bench.publish(b"%d" % number, f"key.{number}", "amq.topic")
+    bench.world.submit(SetUserLimits("guest", {"max-message-rate": 10}))
+    bench.run()
+    came = [bench.world.ready("to")]
+    for _ in range(3):
+        for _ in range(10):
+            bench.world.pass_ms(100)
+            bench.run(0.1)
+        came.append(bench.world.ready("to"))
+    assert came == [10, 20, 30, 40]
+    assert bench.shovel.status().stalls == 0
+
+
+def test_one_that_waits_for_a_limit_is_not_taken_for_stalled() -> None:
+    bench = Bench(b"a")
+    bench.world.submit(SetUserLimits("guest", {"max-message-rate": 0}))
+    bench.run()
+    bench.publish(b"b")
+    bench.run(10 * STALL_S)
+    status = bench.shovel.status()
+    assert (status.state, status.stalls, status.restarts) == (ShovelState.FLOW, 0, 0)
+    assert bench.bodies("to") == [b"a"]
+
+
+def test_it_is_held_with_all_publishers_of_its_node_also_if_it_begins_meanwhile() -> None:
+    bench = Bench(b"a", ack_mode="no-ack")
+    bench.ports.hold_publishers(True)
+    bench.run()
+    assert (bench.shovel.status().state, bench.bodies("to")) == (ShovelState.FLOW, [])
+    bench.ports.hold_publishers(False)
+    assert bench.run().bodies("to") == [b"a"]
+    bench.ports.hold_publishers(True)
+    bench.publish(b"b")
+    assert bench.run().bodies("to") == []
+    bench.ports.hold_publishers(False)
+    assert bench.run().bodies("to") == [b"b"]
+    bench.shovel.stop()
+    bench.ports.hold_publishers(True)  # nobody is left to be told
+
+
+def test_what_fails_on_its_way_to_very_many_queues_ends_it_and_it_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without confirms that is said by what the publish waits for. It was not heard, and the shovel waited for a minute."""
+    bench = Bench(b"a", ack_mode="on-publish", dest_queue=None, dest_exchange="amq.fanout")
+    monkeypatch.setattr(bench.world.broker, "queues_per_step", 1)
+    for name in ("to", "to.2", "to.3"):
+        bench.client.declare(name)
+        bench.client.bind(name, "amq.fanout", "")
+    turns = LaterTurns(bench.world, steps_max=1)
+    publish = bench.world.kind.publish
+
+    def refuses_one(queues: Any, run: Any, *rest: Any) -> None:
+        if queues[0].record.name == "to.3":
+            raise ResourceExhausted("no room")
+        publish(queues, run, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.world.kind, "publish", refuses_one)
+        bench.run()
+        assert bench.shovel.status().state is ShovelState.FLOW
+        turns.all()
+        bench.run()
+    assert bench.shovel.status().reason == "destination: 506 RESOURCE_ERROR - no room"
+    bench.run(3)
+    bench.publish(b"b")
+    turns.all()
+    bench.run()
+    turns.all()
+    assert bench.bodies("to")[-1] == b"b"
 
 
 @pytest.mark.parametrize("uri", ["amqp://guest:guest@other/", HERE + "?auth_mechanism=external"])
