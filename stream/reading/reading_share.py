@@ -13,7 +13,9 @@ kept a third of its rate beside 500: what readers cost the node and their client
 publisher, and from the round in which the commit is done. So while something published is not committed, a round in which
 nothing is published or committed serves no reader. After PAUSE_S of such rounds there is a share, and after each further pause
 twice as much: the loop has nothing else to do. For some time after a pause other rounds serve fewer readers. A commit that the
-loop writes itself is done in the round that took the publish, and nothing pauses.
+loop writes itself is done in the round that took the publish, and nothing pauses. Nor does anything while somebody reads what
+is old: many bytes at a time cost little, and the bound below keeps publishers. With pauses a replay beside commits of 2 ms had
+244 MB/s of 863, for twice the processor time.
 
 What is old has less still. Measured with one reader of an old stream and one publisher with 1,000 unconfirmed: the publisher
 keeps nine tenths of its rate, and kept six. What is in memory was published just now: to hold up those who read it would be to
@@ -52,6 +54,7 @@ class ReadingShare:
         self._pause_bytes = BYTES_BESIDE_SLOW_COMMITS  # the share at its end
         self._waits_for_commit = False  # what was published last
         self._progressed = False  # something was published or committed since the share was renewed
+        self._read_old = False  # somebody was given what is old, of the last share that had something for that
         self._had_nothing: dict[Callable[[], None], None] = {}
         self._had_some: dict[Callable[[], None], None] = {}
 
@@ -77,7 +80,9 @@ class ReadingShare:
     def served(self, size: int, *, old: bool) -> None:
         """So many bytes were read for one reader."""
         self._left -= size + SERVED_BYTES if size else LOOKED_AT_BYTES
-        self._left_for_old -= size if old else 0
+        if old and size:
+            self._left_for_old -= size
+            self._read_old = True
         self._renew_soon()
 
     def wait(self, go_on: Callable[[], None], *, first: bool) -> None:
@@ -104,11 +109,12 @@ class ReadingShare:
         if now >= self._published_until:
             self._left = self._left_for_old = ROUND_BYTES_MAX
             self._go_on()
-        elif self._waits_for_commit and not self._progressed:
+        elif self._waits_for_commit and not (self._progressed or self._read_old):
             self._slow_until = now + SLOW_COMMITS_S
             self._pause = self._loop.call_later(PAUSE_S, self._pause_ends)
         else:
-            in_memory = BYTES_BESIDE_SLOW_COMMITS if now < self._slow_until else BYTES_BESIDE_PUBLISHERS
+            are_slow = now < self._slow_until and not self._read_old
+            in_memory = BYTES_BESIDE_SLOW_COMMITS if are_slow else BYTES_BESIDE_PUBLISHERS
             self._renew(in_memory, OLD_BYTES_BESIDE_PUBLISHERS)
 
     def _pause_ends(self) -> None:
@@ -121,6 +127,7 @@ class ReadingShare:
         self._progressed = False
         self._left = min(0, self._left) + in_memory
         self._left_for_old = min(0, self._left_for_old) + for_old
+        self._read_old = self._read_old and not self.left(old=True)
         self._go_on()
 
     def _go_on(self) -> None:
