@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from random import Random
 
 import pytest
@@ -17,6 +17,7 @@ from raft.core.messages import (
     Append,
     AppendReply,
     Entry,
+    EntryKind,
     EntryRun,
     LeaderCheck,
     LeaderLookup,
@@ -34,7 +35,9 @@ from raft.core.messages import (
     VoteReply,
     VoteRequest,
 )
+from storage.disk import Buffer
 
+LENGTH_END = 5  # of the version and the length of a batch
 U64 = st.integers(0, 2**64 - 1)
 TERM = st.integers(0, 2**32 - 1)
 HEAD = (U64, U64, TERM)
@@ -150,16 +153,55 @@ def first_of(data: bytes) -> tuple[int, list[Message]] | None:
         return None
 
 
-@given(MESSAGES, st.randoms(use_true_random=False))
-@settings(max_examples=300)
-def test_a_batch_alone_is_read_as_before_another(message: Message, random: Random) -> None:
+ALONE = (
+    AppendReply(1, 2, 3, True, 4, 5, 6, 7, 8),
+    Append(1, 2, 3, 4, 3, 4, (Entry(5, 3, EntryKind.COMMAND, b"one"),), 9),
+    Append(1, 2, 3, 4, 3, 4, (Entry(5, 2, EntryKind.NOOP, b""),)),
+    Append(1, 2, 3, 4, 3, 4, ()),
+    TransferNow(1, 2, 3),
+)
+
+
+def in_other_words(data: bytes) -> Iterator[bytes]:
+    """Each byte behind the length as others: there another batch is to begin where this one ends."""
+    for at in range(LENGTH_END, len(data)):
+        for value in {0, 1, 2, 3, 4, 255, data[at] ^ 1, data[at] + 1 & 255}:
+            yield data[:at] + bytes((value,)) + data[at + 1 :]
+
+
+@pytest.mark.parametrize("message", ALONE, ids=lambda message: f"{type(message).__name__} {len(encode_batch(7, [message]))}")
+def test_a_batch_alone_is_read_as_before_another(message: Message) -> None:
     """Two kinds of message are read by other steps where nothing follows them."""
-    data, behind = bytearray(encode_batch(7, [message])), encode_batch(8, [TransferNow(1, 2, 3)])
-    for _ in range(20):
-        alone = first_of(bytes(data))
-        assert alone == first_of(bytes(data) + behind)
-        at = random.randrange(5, len(data))  # behind the length: the other batch is to begin where this one ends
-        data[at] = random.choice((0, 1, 255, random.randrange(256)))
+    data, behind = encode_batch(7, [message]), encode_batch(8, [TransferNow(1, 2, 3)])
+    for changed in (data, *in_other_words(data)):
+        assert first_of(changed) == first_of(changed + behind), changed.hex()
+
+
+@pytest.mark.parametrize("message", ALONE, ids=lambda message: f"{type(message).__name__} {len(encode_batch(7, [message]))}")
+def test_a_batch_alone_of_another_version_or_length_is_refused(message: Message) -> None:
+    data = encode_batch(7, [message])
+    for at in range(LENGTH_END):
+        for value in {0, 1, 3, 255, data[at] ^ 1} - {data[at]}:
+            assert first_of(data[:at] + bytes((value,)) + data[at + 1 :]) is None
+
+
+def test_an_entry_alone_behind_the_last_index_is_refused() -> None:
+    data = bytearray(encode_batch(7, [Append(1, 2, 3, 0, 0, 0, (Entry(1, 3, EntryKind.COMMAND, b"one"),))]))
+    at = data.index((3).to_bytes(4, "little"), 30) + 4  # behind the term: the index before the entry
+    data[at : at + 8] = b"\xff" * 8
+    with pytest.raises(BadBytes, match="more than a log holds"):
+        decode_batch(bytes(data))
+
+
+@pytest.mark.parametrize("made", [bytes, memoryview])
+def test_an_entry_alone_keeps_the_letter_in_memory_only_where_it_is_large(made: Callable[[bytes], Buffer]) -> None:
+    for data in (b"small", bytes(packs.PACK_BYTES_MAX)):
+        letter = encode_batch(1, [Append(1, 2, 3, 4, 3, 4, (Entry(5, 3, EntryKind.COMMAND, data),))])
+        (heard,) = decode_batch(made(letter))[1]
+        assert isinstance(heard, Append)
+        assert type(heard.entries[0].data) is bytes
+        (pack,) = packs.packs_of(heard.entries)
+        assert any(isinstance(part, memoryview) for part in pack.parts) == (data != b"small")
 
 
 @given(st.binary(max_size=200))
