@@ -6,16 +6,18 @@ from typing import Any
 
 import pytest
 
-from broker.errors import AccessRefused, InvalidRequest, PreconditionFailed
+from broker.errors import AccessRefused, InvalidRequest, PreconditionFailed, ResourceExhausted
 from broker.messages.confirms import Receipt
+from broker.messages.message import Run
 from broker.operations.operator import Operator
 from broker.operations.replays import Replays
 from broker.redrive.redrive import RedriveState
 from broker.replay.logged import LoggedMessage, marked
-from broker.replay.message_replay import IN_FLIGHT_MAX, MessageReplay, ReplayFate
+from broker.replay.message_replay import IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MAX, MessageReplay, ReplayFate
 from broker.replay.replay_order import ReplayOrder, read_place
 from native.content import encode, one
 from tests.unit.broker.broker_world import World
+from tests.unit.broker.later_turns import LaterTurns
 from wire.amqp.tables import decode_properties, encode_properties
 
 ADMIN = Operator("guest", ("administrator",))
@@ -139,6 +141,85 @@ def test_only_so_many_are_under_way() -> None:
     assert (replay.job.under_way, replay.job.may_go_on) == (IN_FLIGHT_MAX, False)
 
 
+def test_what_is_under_way_has_a_bound_in_bytes_that_confirms_give_back() -> None:
+    replay, woken = ReplayWorld(), list[bool]()
+    replay.job.woken = lambda: woken.append(replay.job.may_go_on)
+    owed = replay.hold_confirms()
+    large = encode(encode_properties({}), bytes(IN_FLIGHT_BYTES_MAX // 2))
+    for sequence in range(1, 5):
+        replay.publish(logged(sequence)._replace(content=large))
+        assert replay.job.may_go_on is (sequence % 2 == 1)
+        if sequence % 2 == 0:
+            for receipt in owed[sequence - 2 : sequence]:
+                receipt.accepted()
+            replay.world.end_turn()
+            assert woken[-1], "who waits is called when there is room"
+            assert replay.job.may_go_on
+
+
+def test_nothing_follows_a_message_for_very_many_queues_until_all_have_it() -> None:
+    replay, woken = ReplayWorld(exchange="wide"), list[bool]()
+    replay.job.woken = lambda: woken.append(replay.job.may_go_on)
+    replay.world.broker.queues_per_step = 2
+    replay.client.declare_exchange("wide", "fanout")
+    for name in "abcdefgh":
+        replay.client.declare(name)
+        replay.client.bind(name, "wide", "")
+    later = LaterTurns(replay.world, steps_max=1)
+    replay.publish(logged(1))
+    assert not replay.job.may_go_on
+    while later.one():
+        replay.world.end_turn()
+    assert replay.job.may_go_on and True in woken
+    assert all(replay.world.ready(name) == 1 for name in "abcdefgh")
+
+
+def test_it_stays_what_it_ended_as_and_says_the_first_of_its_troubles() -> None:
+    replay = ReplayWorld()
+    replay.job.fail(ResourceExhausted("first"))
+    replay.job.fail(ResourceExhausted("second"))
+    replay.job.done()
+    assert (replay.job.state, replay.job.error) == (RedriveState.FAILED, "first")
+    cancelled = ReplayWorld().job
+    cancelled.cancel()
+    cancelled.done()
+    assert cancelled.state is RedriveState.CANCELLED
+
+
+def test_it_is_stored_and_routed_by_what_it_says_as_when_it_was_published() -> None:
+    replay = ReplayWorld(exchange="amq.headers")
+    replay.client.bind("target", "amq.headers", "", colour="red")
+    runs: list[Run] = []
+    publish = replay.world.kind.publish
+
+    def noted(queues: Any, run: Run, *rest: Any) -> None:
+        runs.append(run)
+        publish(queues, run, *rest)
+
+    replay.world.kind.publish = noted  # type: ignore[method-assign]
+    made = logged(1, headers={"colour": "red"}, expiration="60000", priority=7)
+    replay.publish(made._replace(persistent=False, priority=7), made, logged(2, headers={"colour": "blue"}))
+    replay.world.end_turn()
+    assert [(run.persistent, run.priority, run.expiration_ms) for run in runs] == [
+        (False, 7, 60_000),
+        (True, 0, 60_000),
+    ]
+    assert (replay.job.moved, replay.job.fates[ReplayFate.UNROUTABLE]) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "properties", [b"\x20\x00\x00\x00\x00\x09", encode_properties({"headers": {"x": "y" * 131_000}})]
+)
+def test_one_whose_headers_cannot_be_read_or_have_no_room_for_the_marks_is_counted_and_passed(
+    properties: bytes,
+) -> None:
+    replay = ReplayWorld()
+    replay.publish(logged(1)._replace(content=encode(properties, b"body")), logged(2))
+    replay.world.end_turn()
+    assert replay.job.fates[ReplayFate.UNREADABLE] == 1
+    assert (replay.job.state, replay.job.answered_to) == (RedriveState.RUNNING, (2,))
+
+
 @pytest.mark.parametrize(
     "given", [{"ends": ("lost",)}, {"ends": ()}, {"limit": -1}, {"rate": -1}, {"since": 5, "until": 5}]
 )
@@ -149,7 +230,7 @@ def test_orders_that_mean_nothing_are_refused(given: dict[str, Any]) -> None:
 
 def test_places_are_those_that_a_replay_tells() -> None:
     assert [read_place(text) for text in ("", "17", "5/31/0")] == [(), (17,), (5, 31, 0)]
-    for text in ("5/31", "-1", "x", "٣"):
+    for text in ("5/31", "-1", "x", "٣", "1" * 19, "5/31/" + "1" * 19):
         with pytest.raises(InvalidRequest):
             read_place(text)
 

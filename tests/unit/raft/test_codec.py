@@ -169,7 +169,9 @@ def in_other_words(data: bytes) -> Iterator[bytes]:
             yield data[:at] + bytes((value,)) + data[at + 1 :]
 
 
-@pytest.mark.parametrize("message", ALONE, ids=lambda message: f"{type(message).__name__} {len(encode_batch(7, [message]))}")
+@pytest.mark.parametrize(
+    "message", ALONE, ids=lambda message: f"{type(message).__name__} {len(encode_batch(7, [message]))}"
+)
 def test_a_batch_alone_is_read_as_before_another(message: Message) -> None:
     """Two kinds of message are read by other steps where nothing follows them."""
     data, behind = encode_batch(7, [message]), encode_batch(8, [TransferNow(1, 2, 3)])
@@ -177,7 +179,9 @@ def test_a_batch_alone_is_read_as_before_another(message: Message) -> None:
         assert first_of(changed) == first_of(changed + behind), changed.hex()
 
 
-@pytest.mark.parametrize("message", ALONE, ids=lambda message: f"{type(message).__name__} {len(encode_batch(7, [message]))}")
+@pytest.mark.parametrize(
+    "message", ALONE, ids=lambda message: f"{type(message).__name__} {len(encode_batch(7, [message]))}"
+)
 def test_a_batch_alone_of_another_version_or_length_is_refused(message: Message) -> None:
     data = encode_batch(7, [message])
     for at in range(LENGTH_END):
