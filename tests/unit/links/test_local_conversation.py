@@ -9,7 +9,7 @@ import pytest
 from broker.catalog.commands.catalog_commands import DeletePermission, DeleteQueue, PutPermission, SetUserLimits
 from broker.errors import ResourceExhausted
 from broker.records import PermissionRecord
-from links.local_conversation import PROTOCOL, UNTOLD_BYTES_MAX
+from links.local_conversation import PROTOCOL
 from links.shovel.definition import read_definition
 from links.shovel.doors import AmqpPort, Doors, PortMaker
 from links.shovel.shovel import STALL_S, Shovel
@@ -116,12 +116,6 @@ def test_without_confirms_too(ack_mode: str) -> None:
     assert bench.bodies("to") == [b"a", b"b"]
     bench.shovel.stop()
     assert bench.bodies("from") == []
-
-
-def test_deliveries_stop_while_much_is_not_passed_on_and_go_on_behind_it() -> None:
-    bodies = [bytes([number]) * (UNTOLD_BYTES_MAX // 2) for number in range(7)]
-    bench = Bench(*bodies, ack_mode="no-ack").run()
-    assert bench.bodies("to") == bodies
 
 
 def test_what_no_queue_wants_is_said_and_goes_back() -> None:
