@@ -37,12 +37,17 @@ class Leaving:
     def __init__(self, *reports: DecommissionProgress, error: Exception | None = None) -> None:
         self.moves = [MOVE]
         self.obstacles: list[str] = []
+        self.lost: list[LostQueue] = []
         self.seen: list[tuple[str, int, int]] = []
         self.times_left = 0
         self._reports = reports
         self._error = error
         self.node = Decommissioning(
-            "n1", plan_moves=lambda: self.moves, lost_queues=list, obstacles=lambda: self.obstacles, leave=self.leave
+            "n1",
+            plan_moves=lambda: self.moves,
+            lost_queues=lambda: self.lost,
+            obstacles=lambda: self.obstacles,
+            leave=self.leave,
         )
 
     async def leave(self, report: Report) -> None:
@@ -89,6 +94,33 @@ def test_a_fault_of_the_node_ends_it_and_it_may_be_told_again() -> None:
         assert progress.error.startswith("the node failed (KeyError); its log says how")
         await leaving.told()
         assert leaving.times_left == 2
+
+    asyncio.run(story())
+
+
+def test_classic_queues_are_lost_only_where_that_is_accepted() -> None:
+    async def story() -> None:
+        leaving = Leaving()
+        leaving.lost = [LostQueue("/", "a", 2, 20), LostQueue("/", "b", 3, 30)]
+        with pytest.raises(
+            PreconditionFailed, match="2 classic queues with 5 messages live on node 'n1' and would be lost"
+        ):
+            leaving.node.begin(lose_queues=False)
+        assert leaving.node.progress.phase == "none"
+        leaving.node.begin(lose_queues=True)
+        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
+        assert leaving.times_left == 1
+
+    asyncio.run(story())
+
+
+def test_who_is_told_again_while_it_leaves_goes_on_as_it_was() -> None:
+    async def story() -> None:
+        leaving = Leaving(DecommissionProgress("n1", "moving", 1, 1))
+        leaving.node.begin(lose_queues=False)
+        leaving.moves, leaving.obstacles = [], ["it is leaving"]
+        await leaving.told()
+        assert (leaving.times_left, leaving.seen) == (1, [("moving", 1, 1)])
 
     asyncio.run(story())
 

@@ -57,6 +57,8 @@ def test_whatever_clients_do_is_told_in_the_next_round() -> None:
         "redelivered",
         "acknowledged",
         "got",
+        "disk_reads",
+        "disk_writes",
     ):
         setattr(queue.figures, name, 1)
         assert told(figures, queue) == [7], name

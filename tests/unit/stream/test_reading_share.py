@@ -330,6 +330,37 @@ def test_what_clients_publish_to_streams_leaves_less_of_a_round_for_what_is_old(
     assert queue._share.left(old=True) == (ROUND_BYTES_MAX if how == "nothing" else OLD_BYTES_BESIDE_PUBLISHERS)
 
 
+def test_what_is_old_has_nothing_where_what_is_in_memory_took_all() -> None:
+    rounds = Rounds()
+    rounds.share.served(ROUND_BYTES_MAX, old=False)
+    assert rounds.share.is_used_up
+    assert rounds.share.left(old=True) == rounds.share.left(old=False) == 0
+
+
+def test_nothing_is_renewed_in_the_middle_of_a_pause() -> None:
+    rounds = used_up()
+    rounds.next()
+    assert rounds.timer is not None
+    rounds.share.served(10, old=False)
+    rounds.share.wait(lambda: None, first=False)
+    assert not rounds.soon
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_a_reader_that_waits_again_while_it_is_called_is_called_in_the_next_round(first: bool) -> None:
+    rounds, called = Rounds(), list[int]()
+
+    def goes_on() -> None:
+        called.append(len(called))
+        if len(called) < 3:
+            rounds.share.wait(goes_on, first=first)
+
+    rounds.share.wait(goes_on, first=first)
+    for expected in ([0], [0, 1], [0, 1, 2], [0, 1, 2]):
+        rounds.next()
+        assert called == expected
+
+
 @dataclass
 class Placed:
     """A reader that takes all that it may. Fulfils PlacedReader."""
