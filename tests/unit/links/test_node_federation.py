@@ -47,7 +47,7 @@ def test_many_links_begin_over_several_turns(monkeypatch: pytest.MonkeyPatch) ->
     while counts[-1] < 7:
         net.clock.advance(0.005)
         counts.append(len(exchanges(down)))
-        assert len(counts) < 10_000
+        assert len(counts) < 0.5 / 0.005, "soon one behind the other"
     assert max(later - before for before, later in pairwise(counts)) <= 4, "two looks may come in one moment"
     net.run()
     assert set(down.states()) == {LinkState.RUNNING}
@@ -67,7 +67,7 @@ def test_many_links_end_over_several_turns_and_their_claims_are_released_behind_
         net.clock.advance(0.005)
         counts.append(len(exchanges(down)))
         assert len(list(down.world.catalog.claims())) >= counts[-1], "a link runs without its claim"
-        assert len(counts) < 10_000
+        assert len(counts) < 0.5 / 0.005, "soon one behind the other"
     assert max(before - later for before, later in pairwise(counts)) <= 4, "two looks may come in one moment"
     net.run(3)
     assert list(down.world.catalog.claims()) == []

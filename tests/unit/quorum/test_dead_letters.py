@@ -354,3 +354,48 @@ def test_large_ones_go_a_few_at_a_time_and_one_that_is_larger_alone() -> None:
     world.published[0](Arrival.ARRIVED)
     world.settle_all()
     assert len(world.published) == 2
+
+
+def test_small_enough_ones_go_together_up_to_so_many_bytes() -> None:
+    world = Worker(3, HOLDING)
+    world.body.content = encode(b"\0\0", bytes(IN_FLIGHT_BYTES_MAX // 2)) * 3
+    world.worker.look()
+    assert len(world.published) == 2
+
+
+def test_one_that_is_refused_after_others_were_published_is_tried_again() -> None:
+    """Most refusals come from another node: by then the worker has looked beyond that message."""
+    world = Worker(3)
+    world.worker.look()
+    assert len(world.published) == 3
+    world.published[0](Arrival.REFUSED)
+    for published in world.published[1:3]:
+        published(Arrival.ARRIVED)
+    world.settle_all()
+    world.pass_ms(RETRY_MS - 1)
+    assert len(world.published) == 3
+    world.pass_ms(1)
+    assert len(world.published) > 3
+
+
+def test_what_arrives_while_another_waits_to_be_tried_again_is_settled_without_waiting() -> None:
+    world = Worker(3)
+    world.worker.look()
+    world.published[0](Arrival.ARRIVED)
+    world.published[1](Arrival.REFUSED)
+    world.published[2](Arrival.ARRIVED)
+    ((first, done),) = world.proposed
+    assert first == [(1, 1)]
+    done(True)
+    assert world.proposed[1][0] == [(3, 1)]
+    assert world.worker._reached.keys() == {2}, "where it is known is kept of what is refused alone"
+
+
+def test_one_with_nowhere_to_go_is_never_left_alone_for_longer_than_is_said() -> None:
+    world = Worker(1)
+    world.worker.look()
+    for _ in range(20):
+        world.published[-1](Arrival.NOWHERE)
+        before = len(world.published)
+        world.pass_ms(NOWHERE_RETRY_MS_MAX)
+        assert len(world.published) == before + 1

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import raft
 from raft.core.core import Core
 from raft.core.errors import BadChange, NotLeader
+from raft.core.leadership import Leadership, Transfer
 from raft.core.membership import AddLearner, RemoveMember, encode
 from raft.core.messages import (
     Append,
@@ -36,6 +37,7 @@ from raft.core.messages import (
     VoteRequest,
     member_id,
 )
+from raft.core.progress import Progress
 from raft.core.ready import Facts, Ready, Role
 from raft.core.settings import Settings
 from tests.unit.raft.memory_store import MemoryStore
@@ -49,9 +51,11 @@ CORE_FILES = (
 WORLD = {"asyncio", "os", "random", "socket", "storage", "threading", "time"}
 
 
-def core_of(membership: Membership, store: MemoryStore | None = None) -> tuple[Core, MemoryStore]:
+def core_of(
+    membership: Membership, store: MemoryStore | None = None, settings: Settings | None = None
+) -> tuple[Core, MemoryStore]:
     store = store or MemoryStore(membership)
-    core = Core(ME, store, Settings(), lambda: 0.5, 0.0, store.snapshot().index)
+    core = Core(ME, store, settings or Settings(), lambda: 0.5, 0.0, store.snapshot().index)
     core.trust(2, 0.0)
     core.trust(3, 0.0)
     return core, store
@@ -69,11 +73,11 @@ def persist(core: Core, store: MemoryStore) -> list[Ready]:
     return done
 
 
-def leader(term: int = 1) -> tuple[Core, MemoryStore]:
+def leader(term: int = 1, settings: Settings | None = None) -> tuple[Core, MemoryStore]:
     """Of three, with its first entry committed and known."""
     store = MemoryStore(THREE)
     store.write(Facts(term - 1, 0), [])
-    core, store = core_of(THREE, store)
+    core, store = core_of(THREE, store, settings)
     assert core.deadline is not None
     core.tick(core.deadline)
     core.step(VoteReply(ME, YOU, term, granted=True, pre=True), 0.0)
@@ -417,6 +421,28 @@ def test_a_snapshot_that_cannot_be_installed_is_not_asked_for_again_at_once() ->
     core.step(SnapshotChunk(ME, YOU, 1, meta, 0, b"", last=False), 0.5)
     replies = [message for ready in persist(core, store) for message in ready.messages_after]
     assert replies == [SnapshotReply(YOU, ME, 1, 9, 0)], "the leader's question is answered: from the beginning"
+
+
+def test_where_news_of_a_commit_wait_for_nothing_they_leave_at_once() -> None:
+    core, store = leader(settings=Settings(commit_news_s=0.0))
+    core.propose([b"x"], 0.0)
+    persist(core, store)
+    core.step(AppendReply(ME, YOU, 1, True, 2, 1), 0.0)
+    said = [one for ready in persist(core, store) for one in ready.messages if isinstance(one, Append)]
+    assert [(one.to, one.commit, len(one.entries)) for one in said] == [(YOU, 2, 0), (THEY, 2, 0)]
+
+
+def test_a_leader_wakes_for_what_is_due_first_whatever_that_is() -> None:
+    lead = Leadership(1)
+    lead.news_at = 5.0
+    lead.transfer = Transfer(YOU, 3.0, told=False)
+    assert lead.deadline() == 3.0
+    for member, at in ((YOU, 4.0), (THEY, 2.0), (ME, None)):
+        lead.progress[member] = Progress(member, 0, trusted=True)
+        lead.progress[member].resend_at = at
+    assert lead.deadline() == 2.0
+    lead.news_at = 1.0
+    assert lead.deadline() == 1.0
 
 
 def test_a_leader_refuses_a_successor_it_cannot_reach() -> None:

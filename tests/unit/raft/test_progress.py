@@ -55,6 +55,17 @@ def test_an_acknowledgement_that_came_twice_or_late_changes_nothing() -> None:
     assert (one.match, one.next) == (15, 16)
 
 
+def test_what_is_acknowledged_beyond_what_is_sent_next_is_not_sent_again() -> None:
+    """An acknowledgement that was under way when a snapshot was begun with."""
+    one = streaming(10)
+    one.sent(60, 50)
+    one.probe()
+    one.send_snapshot(META)
+    assert one.next == 11
+    assert one.accepted(60)
+    assert one.next == 61
+
+
 def test_a_refusal_in_the_stream_begins_anew_behind_what_is_known() -> None:
     one = streaming(10)
     one.sent(15, 50)

@@ -47,4 +47,5 @@ def test_all_are_lost_with_the_leadership() -> None:
     reads.begin(5)
     reads.wait(2)
     assert reads.lost() == [1, 2]
+    assert reads.wanted == 0
     assert reads.lost() == []
