@@ -1,0 +1,276 @@
+"""node/conversion/conversion.py alone, between a classic queue and copies that the test answers for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from broker.catalog.commands.catalog_commands import Command, ConvertQueue, DeleteQueue
+from broker.errors import ResourceExhausted
+from broker.messages.confirms import Receipt
+from broker.messages.message import Run
+from broker.pending import Pending
+from broker.queues.queue_type import Outcome
+from broker.records import QueueRecord
+from classic.fence import Fence
+from classic.run_backing import ContentLost, ContentOutOfReach
+from native.content import encode
+from native.sequence_set import Range, SequenceSet
+from node.conversion.conversion import PAUSE_MAX_MS, SEALED_MAX_MS, TRY_AGAIN_MS, Conversion, Phase
+from quorum.fifo.commands import FIRST_ID
+from quorum.fifo.versions import UNSEEN_IN_PLACE
+
+CLASSIC = QueueRecord("/", "q", "classic", True, False, False, {}, 5, "n1")
+QUORUM = replace(CLASSIC, name="amq.becoming.q", kind="quorum", id=6)
+COUNT = 6
+
+
+class Source:
+    """A classic queue with one stored run."""
+
+    def __init__(self) -> None:
+        self.record = CLASSIC
+        self.ready, self.out, self.redelivered = SequenceSet(), SequenceSet(), SequenceSet()
+        self.ready.add(0, COUNT)
+        self.levels = [self]
+        self.is_settling = False
+        self.fence: Fence | None = None
+        self.unfenced: list[int] = []
+        self.trouble: Exception | None = None  # of who reads the content
+        self.backing = self
+        contents = [encode(b"\0\0", b"%d" % number) for number in range(COUNT)]
+        self.run: Any = SimpleNamespace(
+            content=b"".join(contents), content_first=0, bytes_of=lambda first, end: end - first, exchange="",
+            routing_key="q", persistent=True, priority=0, expires_at=None,
+        )  # fmt: skip
+
+    def browse(self, start: int) -> Iterator[tuple[Any, int, int]]:
+        for first, end in self.ready.ranges():
+            yield self.run, first, end
+
+    def read(self, run: Any) -> tuple[bytes, int]:
+        assert self.trouble is not None
+        raise self.trouble
+
+    def alive_in(self, first: int, end: int) -> list[Range]:
+        return sorted(self.ready.intersect(first, end) + self.out.intersect(first, end))
+
+    def unfence(self, publish: Any, now: int) -> None:
+        self.fence = None
+        self.unfenced.append(now)
+
+    def hand_out(self, first: int, end: int) -> None:
+        self.ready.remove(first, end)
+        self.out.add(first, end)
+
+
+class Copies:
+    """What was said to the quorum queue. Fulfils HeldCopies."""
+
+    def __init__(self) -> None:
+        machine = SimpleNamespace(version=UNSEEN_IN_PLACE)
+        self.queue: Any = SimpleNamespace(record=QUORUM, member=SimpleNamespace(machine=machine), ready_count=0)
+        self.are_as_expected = True
+        self.next_id = FIRST_ID
+        self.owed: list[Receipt] = []
+        self.said: list[Any] = []
+        self.ended: Callable[[Any], None] | None = None
+
+    def begin(self, begun: Callable[[Any], None]) -> None:
+        begun(None)
+
+    def add(self, run: Run, receipt: Receipt) -> int:
+        first, self.next_id = self.next_id, self.next_id + run.count
+        self.owed.append(receipt)
+        return first
+
+    def settle(self, first: int, count: int, outcome: Outcome) -> None:
+        self.said.append((first - FIRST_ID, count, outcome))
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None:
+        self.said.append("close")
+
+    def end(self, ended: Callable[[Any], None]) -> None:
+        self.said.append("end")
+        self.ended = ended
+
+
+class Changing:
+    """One conversion."""
+
+    def __init__(self) -> None:
+        self.source, self.copies, self.now = Source(), Copies(), 100_000
+        self.held: list[Any] = []  # by clients
+        self.wanted: list[tuple[Command, Pending[Any]]] = []
+        self.conversion = Conversion(
+            self.source,  # type: ignore[arg-type]
+            self.copies,  # type: ignore[arg-type]
+            held_by_clients=lambda queue: self.held,
+            publish=lambda run, receipt: None,
+            insist=self.insist,
+            soon=lambda: None,
+            wall_ms=lambda: self.now,
+        )
+
+    def insist(self, command: Command) -> Pending[Any]:
+        answer: Pending[Any] = Pending()
+        self.wanted.append((command, answer))
+        return answer
+
+    def kinds(self) -> list[type[Any]]:
+        return [type(command) for command, _ in self.wanted]
+
+    def go_on(self, ms: int = 0) -> Phase:
+        self.now += ms
+        self.conversion.advance()
+        return self.conversion.phase
+
+    def answer(self) -> None:
+        owed, self.copies.owed = self.copies.owed, []
+        for receipt in owed:
+            receipt.accepted()
+
+    def copied(self) -> Changing:
+        """All that was ready, and it is fenced."""
+        assert self.go_on() is Phase.COPYING
+        assert self.go_on() is Phase.FENCED
+        return self
+
+    def sealed(self) -> Changing:
+        self.copied()
+        self.answer()
+        assert self.go_on() is Phase.SEALED
+        return self
+
+    def swapping(self) -> Changing:
+        self.sealed()
+        assert self.copies.ended is not None
+        self.copies.ended(None)
+        assert self.conversion.phase is Phase.SWAPPING
+        return self
+
+
+@pytest.fixture
+def changing() -> Changing:
+    return Changing()
+
+
+def test_copies_are_as_the_queue_when_it_is_replaced(changing: Changing) -> None:
+    """0 was handed out before and came back; 2 and 3 are out; 5 has left when the fence is there."""
+    changing.source.redelivered.add(0, 1)
+    changing.go_on()
+    changing.go_on()
+    changing.source.hand_out(2, 4)
+    changing.source.ready.remove(5, 6)
+    changing.answer()
+    assert changing.go_on() is Phase.SEALED
+    assert changing.source.fence is not None and changing.source.fence.sealed
+    assert changing.copies.said == [
+        "close", (5, 1, Outcome.ACKNOWLEDGED), (0, 1, Outcome.RELEASED), (2, 2, Outcome.RELEASED), "end",
+    ]  # fmt: skip
+    assert changing.wanted == []
+    assert changing.copies.ended is not None
+    changing.copies.ended(None)
+    assert [command for command, _ in changing.wanted] == [ConvertQueue("/", "q", 5, 6)]
+
+
+def test_what_a_client_holds_and_nobody_copied_before_is_copied_behind_the_fence(changing: Changing) -> None:
+    changing.source.hand_out(4, 6)
+    changing.held = [SimpleNamespace(sequence=4, count=2, handle=changing.source.run)]
+    changing.sealed()
+    assert (changing.copies.next_id - FIRST_ID, changing.conversion.copied_count) == (COUNT, COUNT)
+    assert (4, 2, Outcome.RELEASED) in changing.copies.said
+
+
+def test_who_holds_a_message_that_is_not_told_of_keeps_it_from_being_sealed(changing: Changing) -> None:
+    changing.source.hand_out(4, 6)
+    changing.copied()
+    changing.answer()
+    assert changing.go_on() is Phase.FENCED
+
+
+def test_nothing_is_sealed_before_all_copies_are_on_a_majority(changing: Changing) -> None:
+    changing.copied()
+    assert changing.go_on() is Phase.FENCED
+    changing.answer()
+    assert changing.go_on() is Phase.SEALED
+
+
+@pytest.mark.parametrize("why", ["the member has not seen them", "settlements are under way"])
+def test_a_fence_that_stands_too_long_is_opened_and_tried_again_later(changing: Changing, why: str) -> None:
+    changing.copied()
+    changing.answer()
+    changing.source.is_settling = why.startswith("settlements")
+    changing.copies.are_as_expected = changing.source.is_settling
+    assert changing.go_on(PAUSE_MAX_MS - 1) is Phase.FENCED
+    assert changing.go_on(1) is Phase.COPYING
+    assert changing.source.unfenced == [changing.now]
+    changing.copies.are_as_expected, changing.source.is_settling = True, False
+    assert changing.go_on(TRY_AGAIN_MS - 1) is Phase.COPYING
+    assert changing.go_on(1) is Phase.SEALED
+
+
+def test_copies_that_have_come_back_are_not_put_in_the_place_of_the_queue(changing: Changing) -> None:
+    """They were let go, so their messages have left: who got them would get them twice."""
+    changing.sealed()
+    changing.copies.queue.ready_count = COUNT + 1
+    assert changing.copies.ended is not None
+    changing.copies.ended(None)
+    assert (changing.conversion.phase, changing.kinds()) == (Phase.OVER, [DeleteQueue])
+    assert changing.source.unfenced
+
+
+def test_a_copy_that_is_refused_ends_it(changing: Changing) -> None:
+    changing.copied()
+    changing.copies.owed.pop().refused()
+    assert (changing.conversion.phase, changing.kinds()) == (Phase.OVER, [DeleteQueue])
+    assert changing.source.unfenced == [changing.now]
+
+
+def test_a_group_without_a_leader_is_given_up_and_what_it_says_later_means_nothing(changing: Changing) -> None:
+    changing.sealed()
+    assert changing.go_on(SEALED_MAX_MS - 1) is Phase.SEALED
+    assert changing.go_on(1) is Phase.OVER
+    assert changing.copies.ended is not None
+    changing.copies.ended(None)
+    assert (changing.conversion.phase, changing.kinds()) == (Phase.OVER, [DeleteQueue])
+
+
+def test_who_does_not_know_what_became_of_the_command_waits_behind_the_fence(changing: Changing) -> None:
+    changing.swapping()
+    changing.wanted[0][1].fail(ResourceExhausted("no majority"))
+    assert changing.kinds() == [ConvertQueue, DeleteQueue]
+    assert changing.source.unfenced == [] and changing.source.fence is not None
+    changing.wanted[1][1].resolve(None)
+    assert changing.source.unfenced == [changing.now]
+
+
+def test_a_command_that_found_one_of_the_two_gone_ends_it(changing: Changing) -> None:
+    changing.swapping()
+    changing.wanted[0][1].resolve(None)
+    assert (changing.conversion.phase, changing.kinds()) == (Phase.OVER, [ConvertQueue, DeleteQueue])
+
+
+def test_what_cannot_be_read_any_more_gets_no_copy_and_holds_nothing_up(changing: Changing) -> None:
+    changing.source.run.content = b""
+    changing.source.trouble = ContentLost(changing.source.run)
+    changing.go_on()
+    assert changing.go_on() is Phase.SEALED
+    assert changing.copies.next_id == FIRST_ID
+
+
+def test_a_file_that_cannot_be_opened_now_opens_the_fence(changing: Changing) -> None:
+    changing.copied()
+    changing.answer()
+    changing.source.hand_out(0, 1)
+    changing.source.ready.add(COUNT, COUNT + 1)
+    changing.source.run.content = b""
+    changing.source.trouble = ContentOutOfReach("no descriptor is left")
+    assert changing.go_on() is Phase.COPYING
+    assert changing.source.unfenced == [changing.now]
