@@ -196,7 +196,7 @@ def test_it_is_stored_and_routed_by_what_it_says_as_when_it_was_published() -> N
         runs.append(run)
         publish(queues, run, *rest)
 
-    replay.world.kind.publish = noted  # type: ignore[method-assign]
+    replay.world.kind.publish = noted  # type: ignore[method-assign, assignment]
     made = logged(1, headers={"colour": "red"}, expiration="60000", priority=7)
     replay.publish(made._replace(persistent=False, priority=7), made, logged(2, headers={"colour": "blue"}))
     replay.world.end_turn()

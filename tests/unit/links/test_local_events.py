@@ -93,7 +93,7 @@ def test_of_one_turn_it_takes_so_many_bytes_and_the_queue_goes_on_in_the_next() 
         deliver(*given)
         most = max(most, spoken.conversation._untold_bytes)
 
-    spoken.conversation.deliver = delivered  # type: ignore[method-assign]
+    spoken.conversation.deliver = delivered  # type: ignore[method-assign, assignment]
     spoken.open()
     for _ in range(7):
         spoken.world.end_turn()
