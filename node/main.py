@@ -183,10 +183,10 @@ def cluster(
     """Run several nodes on this machine until they are told to stop (SIGTERM or Ctrl-C): a cluster to try, or what a machine
     with many cores adds to one. A later start goes on with their data."""
     from node.commands.local_cluster import run_cluster
-    from node.commands.planned_nodes import CannotStart, Machine
+    from node.commands.planned_nodes import CannotStart, HostMachine
 
     founders = tuple(peers or ())
-    machine = Machine(nodes, ram_nodes, data_dir, base_port, host, name, zone, founders, secret_file, config_file)
+    machine = HostMachine(nodes, ram_nodes, data_dir, base_port, host, name, zone, founders, secret_file, config_file)
     try:
         raise typer.Exit(run_cluster(machine))
     except CannotStart as error:

@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from node.commands.planned_nodes import Machine, PlannedNode, plan, prepared, table
+from node.commands.planned_nodes import HostMachine, PlannedNode, plan, prepared, table
 
 PR_SET_PDEATHSIG = 1  # of prctl(2)
 SAME_SIGNAL_S = 1.0
@@ -25,7 +25,7 @@ FINAL_CODES = (0, 64, 65, 78)  # stopped as asked, or will say the same again: u
 _COLOURS = (36, 33, 32, 35, 34, 31)
 
 
-def run_cluster(machine: Machine) -> int:
+def run_cluster(machine: HostMachine) -> int:
     """The exit code: 0 when all nodes stopped as asked, else that of the first that did not. Raises CannotStart."""
     nodes = plan(machine, machine.secret_file or prepared(machine.directory))
     print(table(nodes, machine.directory), flush=True)

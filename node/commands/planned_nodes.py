@@ -31,7 +31,7 @@ class CannotStart(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class HostMachine:
     """What the command line says of this machine and of the cluster that it belongs to."""
 
     disk_nodes: int
@@ -86,13 +86,13 @@ def prepared(directory: Path) -> Path:
     return path
 
 
-def plan(machine: Machine, secret_file: Path) -> list[PlannedNode]:
+def plan(machine: HostMachine, secret_file: Path) -> list[PlannedNode]:
     """The founders found the cluster together, and the others join it. Raises CannotStart."""
     check(machine)
     return [planned_node(machine, number, secret_file) for number in range(machine.nodes)]
 
 
-def check(machine: Machine) -> None:
+def check(machine: HostMachine) -> None:
     """Raises CannotStart."""
     last = machine.base_port + PORTS_APART * (PORTS - 1) + machine.nodes - 1
     if last > 65_535:
@@ -105,7 +105,7 @@ def check(machine: Machine) -> None:
         raise CannotStart("--peers needs --secret-file, with the same secret on all machines")
 
 
-def planned_node(machine: Machine, number: int, secret_file: Path) -> PlannedNode:
+def planned_node(machine: HostMachine, number: int, secret_file: Path) -> PlannedNode:
     name = f"{machine.prefix}{number + 1}"
     amqp, grpc, http, peer, stream = (machine.address(number, part) for part in range(PORTS))
     command = [sys.executable, "-m", "node.main", "serve", "--name", name, "--data-dir", str(machine.directory / name)]
@@ -119,7 +119,7 @@ def planned_node(machine: Machine, number: int, secret_file: Path) -> PlannedNod
     return PlannedNode(name, amqp, grpc, http, peer, stream, command)
 
 
-def whom_it_looks_for(machine: Machine, number: int) -> list[str]:
+def whom_it_looks_for(machine: HostMachine, number: int) -> list[str]:
     """Options of a node. One that founds nothing joins by way of a founder, of its own machine if there is one."""
     here = [machine.address(one, 3) for one in range(machine.disk_nodes)]
     founders = machine.founders or tuple(here)

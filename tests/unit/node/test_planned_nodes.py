@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from node.commands.planned_nodes import CannotStart, Machine, PlannedNode, plan, prepared, table
+from node.commands.planned_nodes import CannotStart, HostMachine, PlannedNode, plan, prepared, table
 
 FOUNDERS = ("10.0.0.1:5972", "10.0.0.2:5972")
 
@@ -17,8 +17,8 @@ def given(node: PlannedNode, option: str) -> list[str]:
     return [value for name, value in pairwise(node.command) if name == option]
 
 
-def machine_of_two(host: str, secret: Path) -> Machine:
-    return Machine(2, 1, Path("/data"), 5672, host, "east-", "east", FOUNDERS, secret)
+def machine_of_two(host: str, secret: Path) -> HostMachine:
+    return HostMachine(2, 1, Path("/data"), 5672, host, "east-", "east", FOUNDERS, secret)
 
 
 def test_the_secret_is_made_once_and_is_nobody_else_s_to_read(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 
 def test_all_nodes_know_the_disk_nodes_and_have_ports_of_their_own(tmp_path: Path) -> None:
-    nodes = plan(Machine(3, 1, tmp_path, 5672), tmp_path / "secret")
+    nodes = plan(HostMachine(3, 1, tmp_path, 5672), tmp_path / "secret")
     assert [node.name for node in nodes] == ["n1", "n2", "n3", "n4"]
     addresses = [address for node in nodes for address in (node.amqp, node.grpc, node.http, node.peer, node.stream)]
     assert len(set(addresses)) == 20
@@ -50,11 +50,11 @@ def test_all_nodes_know_the_disk_nodes_and_have_ports_of_their_own(tmp_path: Pat
 
 def test_ports_beyond_the_last_one_are_refused_before_anything_starts(tmp_path: Path) -> None:
     with pytest.raises(CannotStart, match="--base-port 65300 is too high: 3 nodes need ports up to 65702"):
-        plan(Machine(3, 0, tmp_path, 65_300), tmp_path / "secret")
+        plan(HostMachine(3, 0, tmp_path, 65_300), tmp_path / "secret")
 
 
 def test_the_table_says_where_clients_go_and_how_to_look(tmp_path: Path) -> None:
-    shown = table(plan(Machine(2, 0, Path("var/cluster"), 5672), tmp_path / "secret"), Path("var/cluster"))
+    shown = table(plan(HostMachine(2, 0, Path("var/cluster"), 5672), tmp_path / "secret"), Path("var/cluster"))
     assert shown.splitlines()[1].split() == [
         "n1",
         "127.0.0.1:5672",
@@ -84,7 +84,7 @@ def test_a_machine_without_a_founder_joins_one_of_another_machine(tmp_path: Path
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
 def test_an_address_that_nobody_can_call_is_refused(host: str, tmp_path: Path) -> None:
     with pytest.raises(CannotStart, match="is no address: give the one that others reach this machine at"):
-        plan(Machine(1, 0, tmp_path, 5672, host), tmp_path / "secret")
+        plan(HostMachine(1, 0, tmp_path, 5672, host), tmp_path / "secret")
 
 
 def test_several_machines_need_one_secret(tmp_path: Path) -> None:
