@@ -19,6 +19,7 @@ from broker.background_work import Steps
 from broker.catalog.policy import EffectiveArguments
 from broker.messages.browsed import Browsed, bounded
 from broker.messages.message import Run
+from broker.names import not_found
 from broker.pending import Pending
 from broker.queues.consumer import Consumer
 from broker.queues.queue_type import Got, HeldSlice, Outcome, QueueHost, QueueStatistics, Slice
@@ -466,6 +467,12 @@ class ClassicQueue:
         fence.open(self, publish)
         self._drop_expired(now)
         self._host.wake(self)
+
+    def deleted_behind_fence(self) -> None:
+        """Nobody waits any longer for what it was to become."""
+        fence, self.fence = self.fence, None
+        if fence is not None:
+            fence.gone(not_found("queue", self.record.name, self.record.vhost))
 
     def close(self, now: int) -> None:
         """The queue is deleted."""

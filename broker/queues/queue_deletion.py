@@ -6,7 +6,7 @@ judged by what it answers.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from broker import names
 from broker.actors import LogActor
@@ -15,12 +15,17 @@ from broker.errors import NotFound, PreconditionFailed
 from broker.pending import Pending
 from broker.queues.queue_type import Queue
 
+if TYPE_CHECKING:
+    from broker.catalog.catalog import Catalog
+
 
 class Deliverer(Protocol):
     def deliver_from(self, queue: Queue, now: int) -> None: ...
 
 
 class DeletingBroker(Deliverer, Protocol):
+    catalog: Catalog
+
     def submit(self, command: commands.Command, now: int, by: LogActor | None = None) -> Pending[Any]: ...
 
 
@@ -37,6 +42,7 @@ def delete_queue(
     """Answers how many messages were ready. Whether `by` may do it has been checked."""
     record = queue.record
     labelled = names.labelled("queue", record.name, record.vhost)
+    becoming = broker.catalog.queue(record.vhost, names.becoming_queue(record.name))
 
     def delete(_: None) -> Pending[int]:
         if if_unused and queue.consumer_count:
@@ -44,7 +50,14 @@ def delete_queue(
         ready = queue.ready_count
         if if_empty and ready:
             raise PreconditionFailed(f"{labelled} not empty")
-        return broker.submit(commands.DeleteQueue(record.vhost, record.name, record.id), now, by).map(lambda _: ready)
+        deleted = broker.submit(commands.DeleteQueue(record.vhost, record.name, record.id), now, by)
+        return deleted.then_ask(also_what_it_became).map(lambda _: ready)
+
+    def also_what_it_became(deleted: Any) -> Pending[Any]:
+        """The queue has its name now, if the one was converted before the other command came."""
+        if deleted is not None or becoming is None:
+            return Pending.of(None)
+        return broker.submit(commands.DeleteQueue(record.vhost, record.name, becoming.id), now, by)
 
     try:
         asked = counted(broker, queue, now)

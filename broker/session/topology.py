@@ -19,7 +19,7 @@ from broker.catalog.parts.namespace import identity_of
 from broker.catalog.permissions import Access, ResourceKind
 from broker.catalog.proposed_queue import proposed_queue
 from broker.client_connection import Connection
-from broker.errors import NotFound, PreconditionFailed
+from broker.errors import BrokerError, NotFound, PreconditionFailed
 from broker.names import DIRECT_REPLY_TO
 from broker.node_queues import NodeQueues
 from broker.pending import Pending
@@ -180,10 +180,23 @@ class Topology:
             home=self._broker.node,
             owner=self._owner if exclusive else None,
         )
-        wish = as_replicated(self._catalog, wish)
-        if self._catalog.declared_queue(wish) is None:
-            self._check_new_queue(wish, is_server_named)
-        return self.submit(wish, now).then_ask(lambda _: self._declared(name, now))
+        return self._declare(wish, is_server_named, now).then_ask(lambda _: self._declared(name, now))
+
+    def _declare(self, wish: commands.DeclareQueue, is_server_named: bool, now: int) -> Pending[Any]:
+        meant = as_replicated(self._catalog, wish)
+        if self._catalog.declared_queue(meant) is None:
+            self._check_new_queue(meant, is_server_named)
+        declared: Pending[Any] = Pending()
+
+        def refused(error: BrokerError) -> None:
+            if as_replicated(self._catalog, wish) == meant:
+                declared.fail(error)
+            else:  # its queue was converted in between
+                again = Pending.of(None).then_ask(lambda _: self._declare(wish, is_server_named, now))
+                again.then(declared.resolve, declared.fail)
+
+        self.submit(meant, now).then(declared.resolve, refused)
+        return declared
 
     def _check_new_queue(self, wish: commands.DeclareQueue, is_server_named: bool) -> None:
         record = proposed_queue(wish, self._catalog.vhosts)

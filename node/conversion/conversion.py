@@ -275,6 +275,11 @@ class Conversion:
         self.phase = Phase.OVER
         self._unfence(self._wall_ms())
 
+    def gone(self) -> None:
+        """The classic queue is deleted."""
+        self.phase = Phase.OVER
+        self.source.deleted_behind_fence()
+
 
 class _Copy:
     """Tells of one that is on a majority. Fulfils AnswersTo."""

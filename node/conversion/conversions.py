@@ -80,6 +80,7 @@ class Conversions:
         self._wall_ms = wall_ms
         self._fenced: dict[int, ClassicQueue] = {}  # since this process began: by id
         self._wanted: deque[QueueRecord] = deque()  # by policies, and not looked at yet
+        self._beginning: set[int] = set()  # of them, by id: asked for, and not running yet
         self._looking = False
         self._looks = Interval(LOOK_AGAIN_MS)
         broker.metadata.subscribe(self._applied)
@@ -103,7 +104,7 @@ class Conversions:
             conversion.advance()
         if self._looks.due(now):
             self._look_for_wanted()
-        while self._wanted and len(self.running) < AT_ONCE_MAX:
+        while self._wanted and len(self.running) + len(self._beginning) < AT_ONCE_MAX:
             self._convert_wanted(self._wanted.popleft())
 
     # what the catalog says
@@ -161,8 +162,7 @@ class Conversions:
 
     def _deleted(self, record: QueueRecord) -> None:
         if not is_becoming(record.name):
-            self.running.pop(record.id, None)
-            self._delete_becoming(record)
+            self._source_deleted(record)
             return
         source = self._source_of(record)
         if source is None:
@@ -174,7 +174,12 @@ class Conversions:
         elif self._fenced.pop(source.record.id, None) is not None:
             source.unfence(partial(self._publish, source), self._wall_ms())
 
-    def _delete_becoming(self, source: QueueRecord) -> None:
+    def _source_deleted(self, source: QueueRecord) -> None:
+        conversion, fenced = self.running.pop(source.id, None), self._fenced.pop(source.id, None)
+        if conversion is not None:
+            conversion.gone()
+        elif fenced is not None:
+            fenced.deleted_behind_fence()
         catalog = self._catalog
         becoming = catalog.queue(source.vhost, becoming_queue(source.name))
         if becoming is not None and (becoming.home == self._node or becoming.home not in catalog.nodes):
@@ -247,13 +252,18 @@ class Conversions:
 
     def _convert_wanted(self, record: QueueRecord) -> None:
         """Where it cannot be, the queue says so itself."""
+
+        def begun() -> None:
+            self._beginning.discard(record.id)
+
         if self._catalog.queue_of_id(record.id) is None or record.id in self.running:
             return
         try:
             wish = as_converted(self._catalog, record)
         except BrokerError:
             return
-        self._broker.metadata.submit(wish).then(ignore, ignore)
+        self._beginning.add(record.id)
+        self._broker.metadata.submit(wish).then(lambda _: begun(), lambda _: begun())
 
 
 def _when_said(queue: QuorumQueue, call: Callable[[], None]) -> None:

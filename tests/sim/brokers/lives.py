@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from broker.catalog.carrying_out import CommandOutcome
 from broker.catalog.commands import catalog_commands as commands
+from broker.names import final_name
 from broker.records import QueueRecord
 from tests.histories.records import Message
 from tests.sim.brokers import invariants
@@ -59,9 +60,9 @@ class Lives:
         return False
 
     def _goes_on(self, record: QueueRecord) -> bool:
-        """Whether it was there already when it was declared."""
+        """Whether it was there already when it was declared, perhaps for another one that it has become since."""
         known = self.records.get(record.id)
-        return known is not None and known.name == record.name and record.id not in self.deleted
+        return known is not None and final_name(known.name) == record.name and record.id not in self.deleted
 
     def of(self, name: str) -> list[str]:
         """The labels of all lives of this name."""

@@ -12,7 +12,8 @@ from broker.messages.message import Run
 from broker.pending import Pending, ignore
 from broker.queues.consumer import Consumer
 from broker.queues.queue_type import Slice
-from broker.session.session import GotMessage
+from broker.session.session import GotMessage, Session
+from broker.session.topology import Declared
 from native.content import encode
 from node.conversion.conversion import Conversion
 from quorum.fifo.commands import ConsumerKey
@@ -188,6 +189,30 @@ class Comer(Client):
         self.troubles.append(why)
 
 
+class Declarer(Client):
+    """Declares the classic queue again and again."""
+
+    def __init__(self, world: ConvertedWorld, node: int) -> None:
+        self.declared = 0
+        self.troubles: list[str] = []
+        super().__init__(world, node)
+
+    def opened(self, channel: Channel) -> None:
+        if channel.is_lost or self.world.at_rest:
+            return
+
+        def declare(session: Session, now: int) -> Pending[Declared]:
+            self.declared += 1
+            return session.topology.declare_queue(
+                QUEUE, passive=False, durable=True, exclusive=False, auto_delete=False, arguments={}, now=now
+            )
+
+        def again(_: object) -> None:
+            self.world.sim.loop.call_later(0.002, self.opened, channel)
+
+        channel.ask(declare, again, lambda error: self.troubles.append(error.text))
+
+
 class ConvertedWorld:
     """See the module."""
 
@@ -230,9 +255,9 @@ class ConvertedWorld:
         self.do(publish)
         self.sim.loop.run_for(0.2)
 
-    def convert(self) -> None:
+    def convert(self, name: str = QUEUE) -> None:
         def begin(process: BrokerProcess) -> None:
-            record = process.broker.catalog.queue("/", QUEUE)
+            record = process.broker.catalog.queue("/", name)
             assert record is not None
             process.broker.submit(as_converted(process.broker.catalog, record), 0).then(ignore, ignore)
 
@@ -247,10 +272,10 @@ class ConvertedWorld:
         process = self.sim.sites[node].process
         return process is not None and process.broker.find_queue("/", QUEUE) is not None
 
-    def kind_on(self, node: int) -> str:
+    def kind_on(self, node: int, name: str = QUEUE) -> str:
         """As clients of this node find it."""
         process = self.sim.sites[node].process
-        found = process.broker.find_queue("/", QUEUE) if process is not None else None
+        found = process.broker.find_queue("/", name) if process is not None else None
         return found.queue.record.kind if found is not None else ""
 
     def until(self, holds: Callable[[], object], within_s: float = 40.0, step_s: float = 0.002) -> None:

@@ -3,13 +3,58 @@ confirmed comes to somebody, comes again with the mark only, and in the order of
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
-from broker.catalog.commands.catalog_commands import DeleteQueue
+from broker.catalog.commands.catalog_commands import Command, DeclareQueue, DeleteQueue, DeleteVhost, PutPolicy
+from broker.errors import NotFound, ResourceLocked
+from broker.messages.confirms import Receipt
+from broker.messages.message import Run
+from broker.queues.queue_deletion import delete_queue
+from broker.records import PolicyRecord
+from classic.queue import ClassicQueue
+from native.content import encode
 from node.conversion.conversion import PAUSE_MAX_MS, Phase
-from tests.unit.node.conversion.converted_world import QUEUE, Comer, ConvertedWorld
+from node.conversion.conversions import AT_ONCE_MAX
+from tests.sim.brokers.process import BrokerProcess
+from tests.unit.node.conversion.converted_world import QUEUE, Comer, ConvertedWorld, Declarer
 
 BACKLOG = 1_000
+SINGLE_ACTIVE = {"x-single-active-consumer": True}
+
+
+class Answers:
+    """Who published, or asked for something. Fulfils AnswersTo."""
+
+    def __init__(self) -> None:
+        self.taken: list[bool] = []
+        self.got: list[object] = []
+
+    def answered(self, receipt: Receipt) -> None:
+        self.taken.append(receipt.taken)
+
+    def given_up(self, receipt: Receipt) -> None:
+        self.taken.append(False)
+
+    def ask(self, queue: ClassicQueue) -> None:
+        queue.get(False, 0).then(self.heard, self.heard)
+
+    def heard(self, one: object) -> None:
+        self.got.append(one)
+
+
+def process_of(world: ConvertedWorld, node: int = 1) -> BrokerProcess:
+    process = world.sim.sites[node].process
+    assert process is not None, f"node {node} is down"
+    return process
+
+
+def fenced(world: ConvertedWorld) -> ClassicQueue:
+    """The queue that is being converted, once it is."""
+    conversions = process_of(world).kernel.conversions
+    world.until(lambda: any(one.source.fence for one in conversions.running.values()), step_s=0.0002)
+    return next(one.source for one in conversions.running.values())
 
 
 def is_quorum_everywhere(world: ConvertedWorld) -> bool:
@@ -77,3 +122,78 @@ def test_a_queue_that_is_deleted_meanwhile_leaves_nothing_behind() -> None:
     world.do(lambda running: running.broker.submit(DeleteQueue("/", QUEUE, before.id), 0))
     world.until(lambda: not [one for one in process.broker.catalog.queues("/") if QUEUE in one.name])
     assert world.conversion is None
+
+
+@pytest.mark.parametrize("what", ["queue", "vhost"])
+def test_who_waits_behind_the_fence_is_answered_when_the_queue_is_deleted(what: str) -> None:
+    world, answers = ConvertedWorld(5, BACKLOG), Answers()
+    world.convert()
+    source = fenced(world)
+    run = Run("", QUEUE, encode(b"\0\0", b"1:999999:"), 1, 9, persistent=True)
+    world.do(lambda process: process.kernel.classic.publish([source], run, Receipt(answers, 1, 1, 1), 0))
+    world.do(lambda _: answers.ask(source))
+    command: Command = DeleteVhost("/") if what == "vhost" else DeleteQueue("/", QUEUE, source.record.id)
+    world.do(lambda process: process.broker.submit(command, 0))
+    world.until(lambda: answers.taken and answers.got)
+    assert answers.taken == [True], "as of any queue that is gone"
+    assert isinstance(answers.got[0], NotFound)
+    assert world.conversion is None
+
+
+def test_what_a_quorum_queue_refuses_is_refused_to_who_asked_behind_the_fence() -> None:
+    world, answers = ConvertedWorld(7, 0), Answers()
+    world.do(lambda process: process.broker.submit(DeclareQueue("/", "one", arguments=SINGLE_ACTIVE, home="n1"), 0))
+    world.sim.loop.run_for(0.5)
+    world.convert("one")
+    source = fenced(world)
+    world.do(lambda _: answers.ask(source))
+    world.until(lambda: answers.got)
+    assert isinstance(answers.got[0], ResourceLocked)
+    world.until(lambda: world.kind_on(1, "one") == "quorum")
+
+
+@pytest.mark.parametrize("node", [1, 2, 3])
+def test_who_deletes_a_queue_at_the_very_change_deletes_what_it_has_become(node: int) -> None:
+    world, answers = ConvertedWorld(9, 50), Answers()
+    world.convert()
+    world.until(lambda: world.conversion is not None and world.conversion.phase is Phase.SWAPPING, step_s=0.0002)
+
+    def delete(process: BrokerProcess) -> None:
+        found = process.broker.find_queue("/", QUEUE)
+        assert found is not None
+        asked = delete_queue(process.broker, found.queue, if_unused=False, if_empty=False, now=0)
+        asked.then(answers.heard, answers.heard)
+
+    world.do(delete, node)
+    world.until(lambda: answers.got)
+    assert isinstance(answers.got[0], int)
+    assert world.kind_on(node) == ""
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_who_declares_it_all_the_time_as_it_was_finds_it_as_it_should_be(seed: int) -> None:
+    world = ConvertedWorld(seed, BACKLOG)
+    declarers = [Declarer(world, node) for node in world.sim.sites]
+    world.convert()
+    world.until(lambda: is_quorum_everywhere(world))
+    world.sim.loop.run_for(1.0)
+    assert [one.troubles for one in declarers if one.troubles] == []
+    assert all(one.declared > 10 for one in declarers)
+
+
+def test_a_policy_converts_only_so_many_queues_at_once() -> None:
+    world, names = ConvertedWorld(8, 0), [f"many.{number}" for number in range(20)]
+    for name in names:
+        world.do(partial(_declare, name))
+    world.sim.loop.run_for(1.0)
+    policy = PolicyRecord("/", "ha", "^many", "all", 0, {"ha-mode": "all"})
+    world.do(lambda process: process.broker.submit(PutPolicy(policy), 0))
+    catalog, most = process_of(world).broker.catalog, 0
+    while not all(world.kind_on(1, name) == "quorum" for name in names):
+        world.sim.loop.run_for(0.01)
+        most = max(most, sum(one.name.startswith("amq.becoming.") for one in catalog.queues("/")))
+    assert most == AT_ONCE_MAX
+
+
+def _declare(name: str, process: BrokerProcess) -> None:
+    process.broker.submit(DeclareQueue("/", name, home="n1"), 0)
