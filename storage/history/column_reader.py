@@ -148,10 +148,12 @@ class ColumnReader:
                 return buffer, found
 
     def _pass_over(self, file: File, size: int, reason: int) -> bool:
-        """Note what stands at the place and is no record. Whether there is a mark behind it, to go on from."""
+        """Note what stands at the place and is no record. Whether there is something behind it to go on from."""
         start = self.place.base
         used = _used_end(file, start, size)
         mark = self._next_mark(used) if self.place.log_id and used > start else None
+        if mark is not None and self._read(file, size)[1][0]:
+            return True  # it was written between the two looks
         end = used if mark is None else mark
         if end > start:
             torn = mark is None and not self._is_followed and (reason == TORN or bool(self.place.log_id))

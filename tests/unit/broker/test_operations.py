@@ -85,7 +85,12 @@ class World:
         record = SimpleNamespace(vhost=vhost, name="q")
         figures = {"no_ack": False, "exclusive": False, "prefetch": 10, "outstanding": 3, "priority": 0, "active": True}
         return SimpleNamespace(
-            queue=SimpleNamespace(record=record), sink=sink, tag=f"of {sink.user}", timeout_ms=None, arguments={}, **figures
+            queue=SimpleNamespace(record=record),
+            sink=sink,
+            tag=f"of {sink.user}",
+            timeout_ms=None,
+            arguments={},
+            **figures,
         )
 
     def submit(self, command: commands.Command) -> Pending[Any]:

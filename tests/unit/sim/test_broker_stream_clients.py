@@ -108,7 +108,7 @@ def test_a_leader_that_stores_what_a_publisher_said_before_is_found(monkeypatch:
         return NewItems(said.data, said.item_count, said.message_count, last_ids)
 
     monkeypatch.setattr(tail_module, "new_items", all_is_new)
-    moves = [*again_and_again("publisher moves", 0.4), *again_and_again("kill", 1.5, span=0.4)]
+    moves = [*again_and_again("publisher moves", 0.4), *again_and_again("kill", 1.4, span=0.4)]
     assert outcome_of(SLOW, moves).invariant == "stored_once_in_a_queue"
 
 

@@ -7,13 +7,15 @@ from pathlib import Path
 import pytest
 
 from native.columns import rows_of
+from native.log_columns import Found
 from native.log_tables import RECORDS
 from storage import doctor
+from storage.disk import File
 from storage.history import column_reader
 from storage.history.column_reader import ColumnReader, DamagedRange, durable_end
 from storage.names import log_file
 from storage.os_disk import OsDisk
-from storage.record import Kind
+from storage.record import CLEAN_END, Kind
 from storage.wal.facts import load_or_create
 from storage.wal.log_core import LogCore, LogEnd
 from storage.wal.writer import LogWriter
@@ -63,6 +65,19 @@ def test_records_longer_than_a_piece_come_whole(directory: Path, monkeypatch: py
     whole = read(directory, 1)
     monkeypatch.setattr(column_reader, "PIECE_BYTES", 100)
     assert read(directory, 1) == whole
+
+
+def test_what_is_written_between_two_looks_is_no_damage(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first finds nothing yet, the second one a mark behind that."""
+    whole, look, looks = read(directory, 1), ColumnReader._read, [CLEAN_END]
+
+    def early(reader: ColumnReader, file: File, size: int) -> tuple[bytes, Found]:
+        buffer, found = look(reader, file, size)
+        return buffer, (0, found[1], 0, looks.pop(), *found[4:]) if looks else found
+
+    monkeypatch.setattr(ColumnReader, "_read", early)
+    assert read(directory, 1) == whole
+    assert not looks
 
 
 @pytest.mark.parametrize("number", [1, 2])
