@@ -2,7 +2,8 @@
 
 What the session publishes meanwhile waits behind them, or it would overtake in queues that are still to get theirs; a front
 holds the rest of the session's input until `over` is answered. A queue that is deleted before it got the run counts as one
-that took it, as with any other publish.
+that took it, as with any other publish. One that was converted by then refuses it: what it has become
+does not have the message.
 
 A core: the steps are a work of broker/background_work.py.
 """
@@ -36,11 +37,17 @@ class FanOut:
     """See the module. Of one session, from the first such run until nothing waits."""
 
     def __init__(
-        self, per_step: int, is_open: Callable[[Queue], bool], now: Callable[[], int], on_over: Callable[[], None]
+        self,
+        per_step: int,
+        is_open: Callable[[Queue], bool],
+        was_converted: Callable[[Queue], bool],
+        now: Callable[[], int],
+        on_over: Callable[[], None],
     ) -> None:
         self.over: Pending[None] = Pending()  # fails with what went wrong, if that was to be told with no receipt
         self._per_step = per_step
         self._is_open = is_open
+        self._was_converted = was_converted
         self._now = now
         self._on_over = on_over
         self._waiting: deque[Handover] = deque()
@@ -74,9 +81,15 @@ class FanOut:
             for at in range(0, len(queues), self._per_step):
                 some = queues[at : at + self._per_step]
                 takers = [queue for queue in some if self._is_open(queue)]
-                if receipt is not None:
-                    for _ in range(len(some) - len(takers)):
-                        receipt.accepted()
+                if receipt is not None and len(takers) < len(some):
+                    self._answer_for_gone(some, receipt)
                 if takers:
                     kind.publish(takers, handover.run, receipt, self._now())
                 yield
+
+    def _answer_for_gone(self, queues: Sequence[Queue], receipt: Receipt) -> None:
+        for queue in queues:
+            if self._was_converted(queue):
+                receipt.refused()
+            elif not self._is_open(queue):
+                receipt.accepted()

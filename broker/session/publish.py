@@ -230,7 +230,11 @@ class Publisher:
     def _begin_fan_out(self, first: Handover) -> None:
         """Raises an error that occurs in the first step."""
         fan_out = self._fan_out = FanOut(
-            self._broker.queues_per_step, self._broker.is_open, lambda: self._broker.turns.now, self._fanned_out
+            self._broker.queues_per_step,
+            self._broker.is_open,
+            self._broker.was_converted,
+            lambda: self._broker.turns.now,
+            self._fanned_out,
         )
         fan_out.add(first)
         self._broker.work.do(fan_out.steps())

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from broker.background_work import BackgroundWork
+from broker.catalog.commands import catalog_commands as commands
 from broker.errors import PreconditionFailed, ResourceExhausted
 from broker.messages.confirms import Receipt
 from broker.messages.message import Run
+from broker.names import becoming_queue
 from broker.pending import Pending
 from broker.queues.queue_type import Queue
 from native.content import encode
@@ -112,6 +114,19 @@ def test_a_queue_that_is_deleted_before_its_turn_owes_no_confirm(wide: Wide, mon
     assert wide.holding() == len(QUEUES) - 2
     assert other.bodies_of(QUEUES[-2]) == [], "it has the same name, and is another queue"
     assert given and not set(map(id, given)) & set(map(id, gone)), "what is deleted is given nothing"
+
+
+def test_a_queue_that_is_converted_before_its_turn_has_not_taken_it(wide: Wide) -> None:
+    """What it has become lacks the message."""
+    broker, now, name = wide.world.broker, wide.world.now, becoming_queue(QUEUES[-1])
+    wide.client.session.publisher.select_confirms()
+    wide.publish(wide.client, b"1")
+    before = broker.queue("/", QUEUES[-1]).record
+    broker.submit(commands.DeclareQueue("/", name, home=before.home), now)
+    broker.submit(commands.ConvertQueue("/", QUEUES[-1], before.id, broker.queue("/", name).record.id), now)
+    wide.turns()
+    assert wide.holding() == len(QUEUES) - 1
+    assert wide.client.take_confirms() == [(1, 1, False, False)]
 
 
 def test_a_time_to_live_counts_from_when_a_queue_gets_the_message(wide: Wide) -> None:
