@@ -15,7 +15,7 @@
     raft/<group>-<number>.seg                   entries of one replicated log
     raft/<group>-<number>.snap                  a snapshot of one group's machine
     raft/<group>-<number>.kept                  a file of the log, which has the entries of that segment
-    raft/<group>.incoming                       a snapshot that is being received
+    raft/<group>-<part>.incoming                of a snapshot that is being received
     archive/00000000000000000001.log            a file of the log that nothing needs any more, kept for readers
     archive/<group>-<number>.snap               a snapshot of a group that a newer one has replaced, kept for them too
     archive/<name>.sum                          what the file of that name holds, in short
@@ -133,8 +133,8 @@ def group_snapshot(group: int, number: int) -> str:
     return f"{RAFT_DIRECTORY}/{group:0{DIGITS}d}-{number:0{DIGITS}d}{SNAPSHOT_SUFFIX}"
 
 
-def group_incoming(group: int) -> str:
-    return numbered(RAFT_DIRECTORY, group, INCOMING_SUFFIX)
+def group_incoming(group: int, part: int) -> str:
+    return f"{RAFT_DIRECTORY}/{group:0{DIGITS}d}-{part:0{DIGITS}d}{INCOMING_SUFFIX}"
 
 
 def group_file_of(name: str, suffix: str) -> tuple[int, int] | None:

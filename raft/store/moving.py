@@ -12,8 +12,7 @@ from typing import NamedTuple, Protocol
 
 from raft.core.errors import Damaged, RaftError
 from raft.core.live_entries import LiveEntries
-from raft.core.messages import MemberId, SnapshotMeta
-from raft.store import snapshots
+from raft.core.messages import MemberId
 from raft.store.group_records import SegmentRow, StoredSnapshot
 from raft.store.groups_file import GroupsFile
 from raft.store.kept_logs import worth_keeping
@@ -22,8 +21,8 @@ from raft.store.segments import OpenSegments, SegmentBuilder, Wanted, rewrite, w
 from raft.store.store_limits import SegmentBounds, StoreLimits
 from raft.store.wal_log_store import WalLogStore
 from storage import names
-from storage.disk import Buffer, Disk
-from storage.errors import Corrupt, Exhausted, StorageError
+from storage.disk import Disk
+from storage.errors import Exhausted, StorageError
 from storage.quarantine import quarantine
 from storage.wal.log_users import LogShare
 from storage.wal.writer import LogWriter
@@ -312,100 +311,6 @@ def _is_small(row: SegmentRow, counted: int, bounds: SegmentBounds) -> bool:
 
 def without(segments: Sequence[SegmentRow], victims: Sequence[SegmentRow]) -> tuple[SegmentRow, ...]:
     return tuple(row for row in segments if row not in victims)
-
-
-class SaveSnapshot:
-    """A snapshot of this member's own machine."""
-
-    def __init__(
-        self,
-        node: StoreOfJobs,
-        store: WalLogStore,
-        meta: SnapshotMeta,
-        state: Sequence[Buffer],
-        live: LiveEntries,
-        done: Callable[[bool], None],
-        *,
-        keeps_recent: bool,
-    ) -> None:
-        self._node = node
-        self._store = store
-        self._meta = meta
-        self._state = state
-        self._live = live
-        self._done = done
-        self._keeps_recent = keeps_recent
-        self._begun: str | None = None  # the file that it goes to
-        self._stored: StoredSnapshot | None = None
-
-    def plan(self) -> int | None:
-        return 0  # what is applied is durable
-
-    def work(self) -> None:
-        number = self._node.next_number()
-        group = self._store.identity.group
-        self._begun = names.group_snapshot(group, number)
-        self._stored = snapshots.write(self._node.disk, group, number, self._meta, self._live, self._state)
-
-    def end(self) -> None:
-        assert self._stored is not None, "the work was not done"
-        self._begun = None  # whatever comes now, it is there
-        kept = self._node.snapshot_saved(self._store, self._stored, self._live, keeps_recent=self._keeps_recent)
-        self._done(kept)
-
-    def full(self) -> bool:
-        if self._begun is not None:  # and perhaps could not be deleted; the next attempt has another number
-            self._node.dead_files += [names.temporary(self._begun), self._begun]
-        self._done(False)
-        return False
-
-
-class Install:
-    """A snapshot that was received."""
-
-    def __init__(
-        self, node: StoreOfJobs, store: WalLogStore, meta: SnapshotMeta, done: Callable[[bytes | None], None]
-    ) -> None:
-        self._node = node
-        self._store = store
-        self._meta = meta
-        self._done = done
-        self._received: tuple[StoredSnapshot, LiveEntries, bytes] | None = None
-        self._files: list[str] = []  # that it has begun
-        self._why = ""
-
-    def plan(self) -> int | None:
-        return 0
-
-    def work(self) -> None:
-        node, group = self._node, self._store.identity.group
-        number = node.next_number()
-        self._files = [names.group_snapshot(group, number)]
-        builder = SegmentBuilder(node.disk, group, node.next_number, node.limits.of_segments)
-        try:
-            self._received = snapshots.install(node.disk, group, number, self._meta, builder)
-        except Corrupt as error:
-            self._why = str(error)
-        finally:
-            builder.close()
-            self._files += builder.files
-
-    def end(self) -> None:
-        if self._received is None:
-            self._give_up(self._why)
-            return
-        stored, live, state = self._received
-        if not self._node.snapshot_received(self._store, stored, live, lambda: self._done(state)):
-            self._done(None)
-
-    def full(self) -> bool:
-        self._give_up("there is no room")
-        return False
-
-    def _give_up(self, why: str) -> None:
-        self._node.dead_files += self._files
-        self._node.not_installed(self._store, why)
-        self._done(None)
 
 
 class Loss(NamedTuple):

@@ -20,9 +20,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
-from itertools import islice
+from itertools import count, islice
 from typing import Protocol
 
 from raft.core import membership, packs
@@ -30,7 +29,6 @@ from raft.core.errors import Damaged, RaftError, Superseded
 from raft.core.live_entries import LiveEntries
 from raft.core.messages import Entry, EntryKind, MemberId, SnapshotChunk, SnapshotMeta, shown
 from raft.core.ready import Facts
-from raft.store import snapshots
 from raft.store.entry_files import EntryInFile, large_entry
 from raft.store.group_log import GroupLog
 from raft.store.group_records import (
@@ -43,11 +41,13 @@ from raft.store.group_records import (
     encode_snapshot,
 )
 from raft.store.groups_file import GroupsFile
+from raft.store.incoming import Incoming, SnapshotAssembly
 from raft.store.jobs import Job, Jobs
 from raft.store.log_replay import LogFilesByName, LogReplay, files_of
-from raft.store.moving import Compact, Delete, Flush, GroupDamaged, Install, Loss, Renumber, SaveSnapshot
+from raft.store.moving import Compact, Delete, Flush, GroupDamaged, Loss, Renumber
 from raft.store.replicas import NewReplica, successor
 from raft.store.segments import OpenSegments
+from raft.store.snapshot_jobs import DropSnapshot, Install, SaveSnapshot, TakePart
 from raft.store.store_limits import StoreLimits
 from raft.store.wal_log_store import Done, Installed, WalLogStore
 from storage import names
@@ -115,6 +115,7 @@ class RaftStore:
         self.dead_files: list[str] = []  # segments that no group names; the file of groups may
         self.commits: dict[int, int] = {}  # groups whose commit index has moved since the log said so, and to where
         self._compaction = Interval(self.limits.compaction_interval_ms)
+        self._parts = count()  # of snapshots that are received; the numbers of their files
         self._installed: dict[int, int] = {}  # log file with the record of a group's newest installed snapshot
 
     # start
@@ -366,20 +367,29 @@ class RaftStore:
     def receive(self, store: WalLogStore, chunk: SnapshotChunk) -> None:
         try:
             if chunk.offset == 0:
-                self._close_incoming(store)  # its file is begun anew
-                store.incoming = snapshots.Incoming(self.disk, store.identity.group)
+                self._drop_incoming(store)  # it is begun anew
+                store.incoming = self._new_incoming(store.identity.group)
             if store.incoming is not None:
-                store.incoming.add(chunk.offset, chunk.data)
+                self._take_part(store.incoming, store.incoming.add(chunk.offset, chunk.data))
         except StorageError as error:
             self._found(f"a snapshot of group {store.identity.group} cannot be received: {error}")
             self._drop_incoming(store)
 
+    def _new_incoming(self, group: int) -> Incoming:
+        assembly = SnapshotAssembly(self.disk, group, self.next_number, self.limits.of_segments)
+        return Incoming(self.disk, group, self._parts, self.limits.snapshot_part_bytes, assembly)
+
+    def _take_part(self, incoming: Incoming, part: str | None) -> None:
+        if part is not None:
+            self._jobs.add(TakePart(self, incoming.assembly, part))
+
     def install(self, store: WalLogStore, meta: SnapshotMeta, done: Installed) -> None:
-        if store.incoming is None:
+        incoming, store.incoming = store.incoming, None
+        if incoming is None:
             done(None)
             return
-        self._close_incoming(store)
-        self._jobs.add(Install(self, store, meta, done))
+        self._take_part(incoming, incoming.end_part())
+        self._jobs.add(Install(self, store, meta, incoming.assembly, done))
 
     def snapshot_received(
         self, store: WalLogStore, stored: StoredSnapshot, live: LiveEntries, done: Callable[[], None]
@@ -426,18 +436,12 @@ class RaftStore:
         self.dead_files += sorted(set(before) - set(named))
         self.open_segments.keep_only(group, {row.number for row in log.segments} if log is not None else ())
 
-    def _close_incoming(self, store: WalLogStore) -> None:
-        if store.incoming is not None:
-            store.incoming.close()
-            store.incoming = None
-
     def _drop_incoming(self, store: WalLogStore) -> None:
-        """What was received is of no use. If its file stays, the next snapshot of the group or the next start deletes it."""
-        incoming = store.incoming
-        self._close_incoming(store)
+        """What was received is of no use."""
+        incoming, store.incoming = store.incoming, None
         if incoming is not None:
-            with suppress(StorageError, FileNotFoundError):
-                self.disk.delete(incoming.name)
+            incoming.drop()
+            self._jobs.add(DropSnapshot(self, incoming.assembly))
 
     # durability
 
@@ -490,4 +494,5 @@ class RaftStore:
         self._jobs.stopped = True
         self.open_segments.close()
         for store in self.stores.values():
-            self._close_incoming(store)
+            if store.incoming is not None:
+                store.incoming.end_part()

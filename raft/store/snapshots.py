@@ -26,12 +26,10 @@ from raft.core.codec import encode_meta, read_meta
 from raft.core.errors import BadBytes
 from raft.core.live_entries import LiveEntries
 from raft.core.messages import Entry, SnapshotMeta
-from raft.store.entry_records import entries_of
-from raft.store.group_records import SegmentRow, StoredSnapshot
-from raft.store.segments import SegmentBuilder
+from raft.store.group_records import StoredSnapshot
 from storage.disk import Buffer, Disk, File
 from storage.errors import Corrupt, StorageError
-from storage.names import RAFT_DIRECTORY, group_incoming, group_snapshot, temporary
+from storage.names import RAFT_DIRECTORY, group_snapshot, temporary
 from storage.record import HEADER_BYTES, Kind, Record, encode
 from storage.record_reader import Bytes, BytesInMemory, record_at
 
@@ -131,12 +129,9 @@ def read_whole(disk: Disk, name: str, group: int) -> tuple[SnapshotMeta, LiveEnt
     file = _open(disk, name)
     try:
         size = file.size()
-        meta, live, state_at = _head(file, name, group, size)
-        _, end = _state(file, name, group, state_at, size)
+        meta, live, _ = contents(file, name, group, size)
     finally:
         file.close()
-    if end != size:
-        raise Corrupt(name, end, size - end, "there is something behind its end")
     return meta, live, size
 
 
@@ -144,12 +139,19 @@ def read_state(disk: Disk, name: str, group: int) -> tuple[SnapshotMeta, bytes]:
     """What a file stands for, and the machine's state, for who finds it long after it counted. Raises Corrupt."""
     file = _open(disk, name)
     try:
-        size = file.size()
-        found = _head(file, name, group, size)
-        parts, _ = _state(file, name, group, found.state_at, size)
-        return found.meta, b"".join(parts)
+        meta, _, state = contents(file, name, group, file.size())
+        return meta, state
     finally:
         file.close()
+
+
+def contents(file: Bytes, name: str, group: int, size: int) -> tuple[SnapshotMeta, LiveEntries, bytes]:
+    """What a file stands for, which entries are live, and the machine's state: all of it is read. Raises Corrupt."""
+    meta, live, state_at = _head(file, name, group, size)
+    parts, end = _state(file, name, group, state_at, size)
+    if end != size:
+        raise Corrupt(name, end, size - end, "there is something behind its end")
+    return meta, live, b"".join(parts)
 
 
 def state_in(stream: bytes, group: int, meta: SnapshotMeta) -> bytes:
@@ -316,70 +318,3 @@ class SnapshotStream:
             entries = self._read_entries(first, end)
             yield from entries
             first += len(entries)
-
-
-class Incoming:
-    """A snapshot that is being received, in a file aside. Writes without fsync."""
-
-    def __init__(self, disk: Disk, group: int) -> None:
-        """Begins anew. Raises DiskFull, DiskFailed."""
-        self.name = group_incoming(group)
-        self.size = 0
-        with suppress(FileNotFoundError):
-            disk.delete(self.name)
-        self._file = disk.create(self.name)
-
-    def add(self, offset: int, data: bytes) -> None:
-        assert offset == self.size, f"chunk at {offset} behind {self.size} bytes of a snapshot"
-        self._file.write_at(offset, [data])
-        self.size += len(data)
-
-    def close(self) -> None:
-        self._file.close()
-
-
-def install(
-    disk: Disk, group: int, number: int, meta: SnapshotMeta, builder: SegmentBuilder
-) -> tuple[StoredSnapshot, LiveEntries, bytes]:
-    """Make what was received a snapshot file and segments, durably, and return the machine's state with them. It does not count
-    before the log says so. Raises Corrupt when it is not this snapshot as it was sent; DiskFull, DiskFailed."""
-    name = group_incoming(group)
-    file = _open(disk, name)
-    try:
-        size = file.size()
-        found_meta, live, state_at = _head(file, name, group, size)
-        if found_meta != meta:
-            raise Corrupt(name, 0, state_at, f"it is snapshot {found_meta}, not {meta}")
-        parts, end = _state(file, name, group, state_at, size)
-        _copy_entries(file, name, group, end, size, live, builder)
-        segments = builder.finish()
-        file.truncate(end)
-        file.sync()
-    finally:
-        file.close()
-    disk.rename(name, group_snapshot(group, number))
-    disk.sync_dir(RAFT_DIRECTORY)
-    stored = StoredSnapshot(meta, meta.index + 1, number, end, live.count, _sorted(segments))
-    return stored, live, b"".join(parts)
-
-
-def _sorted(segments: Sequence[SegmentRow]) -> tuple[SegmentRow, ...]:
-    return tuple(sorted(segments))
-
-
-def _copy_entries(
-    file: File, name: str, group: int, at: int, size: int, live: LiveEntries, builder: SegmentBuilder
-) -> None:
-    """All live entries, and nothing else, follow the state."""
-    expected = iter(live)
-    while at < size:
-        record, data = _next(file, name, group, at, size, Kind.RAFT_ENTRIES)
-        entries = entries_of(name, group, record, data)
-        for entry in entries:
-            if entry.index != next(expected, None):
-                raise Corrupt(name, at, len(data), f"entry {entry.index} is not the next one that is live")
-        builder.add(entries)
-        at += len(data)
-    missing = next(expected, None)
-    if missing is not None:
-        raise Corrupt(name, size, 0, f"live entry {missing} did not come with it")

@@ -32,6 +32,7 @@ class StoreLimits:
     open_segments_max: int = 64
     small_segments_max: int = 8  # of one group; more of them are joined
     compaction_interval_ms: int = 15_000
+    snapshot_part_bytes: int = 8 << 20  # of a snapshot that is received; so much is a file until a job takes it
 
     @property
     def of_segments(self) -> SegmentBounds:

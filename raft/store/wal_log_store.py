@@ -16,9 +16,10 @@ from raft.core.ready import Facts
 from raft.store.entry_files import EntryInFile, entry_in_segments
 from raft.store.group_log import GroupLog
 from raft.store.group_records import GroupIdentity
+from raft.store.incoming import Incoming
 from raft.store.member_store import Durability
 from raft.store.segments import OpenSegments, read_segments, unreadable, wanted_of
-from raft.store.snapshots import Incoming, SnapshotStream, load_state
+from raft.store.snapshots import SnapshotStream, load_state
 from storage.disk import Buffer, Disk
 from storage.errors import Corrupt
 from storage.wal.log_core import Location

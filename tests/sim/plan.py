@@ -60,6 +60,7 @@ class Shape:
     open_segments_max: int = 4
     small_segments_max: int = 3
     compaction_interval_ms: int = 1000
+    snapshot_part_bytes: int = 700
     snapshot_entries_max: int = 40
     snapshot_bytes_max: int = 1 << 20
     append_bytes_max: int = 1000

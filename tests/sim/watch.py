@@ -627,10 +627,12 @@ class Watch:
             invariants.snapshot_and_suffix_are_the_log(book, model, digest, s.commit)
             named += files_of(store.log)
         if process.store.failed is None:
-            waits = [names.group_incoming(group) for group in self.books]  # the next start deletes what is left of them
+            arriving = [
+                name for store in process.store.stores.values() if store.incoming for name in store.incoming.files
+            ]
             # Of these it has said that the next start will delete them.
             undeletable = [said.split(" ")[0] for said in process.found if " cannot be deleted: " in said]
-            waiting = [*process.store.dead_files, *waits, *undeletable]
+            waiting = [*process.store.dead_files, *arriving, *undeletable]
             lie = [
                 name
                 for name in site.disk.files()

@@ -330,6 +330,7 @@ def _draw_limits(random: Random) -> dict[str, Any]:
         "uncommitted_bytes_max": random.choice((4000, 50_000)),
         "apply_bytes_max": random.choice((500, 5000)),
         "snapshot_chunk_bytes": random.choice((200, 1000)),
+        "snapshot_part_bytes": 20_000,  # as each part takes a job, and jobs their time
         "snapshot_window_chunks": random.choice((1, 2, 4)),
         "promote_lag_entries": random.choice((0, 2, 10)),
         "classic_sequences_per_segment": random.choice((8, 16, 64)),

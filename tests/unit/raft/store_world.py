@@ -36,6 +36,7 @@ TINY = StoreLimits(
     open_segments_max=2,
     small_segments_max=3,
     compaction_interval_ms=0,
+    snapshot_part_bytes=250,
 )
 FIRST = Membership((member_id(1, 1), member_id(2, 1), member_id(3, 1)))
 

@@ -192,7 +192,7 @@ def test_what_an_installation_without_room_made_goes() -> None:
     """Its segments were whole already, and then its snapshot could not have its name."""
     world, source = World().open(), donor()
     world.create(8)
-    world.disk.faults = NoRoomAtOnce("rename", ".incoming", 1)
+    world.disk.faults = NoRoomAtOnce("rename", ".snap.tmp", 1)
     assert not world.install(8, source)
     assert [name for name in world.disk.files() if name.endswith(".seg")]
     assert go_on(world) == []
@@ -213,7 +213,7 @@ def go_on(world: World) -> list[str]:
         world.store.tick(10**9 * (turn + 1))
         world.settle()
     named = {name for store in world.store.stores.values() for name in files_of(store.log)}
-    named.update(names.RAFT_GROUPS, (names.group_incoming(group) for group in GROUPS))
+    named.update(names.RAFT_GROUPS)
     return [name for name in world.disk.files() if name.startswith(names.RAFT_DIRECTORY) and name not in named]
 
 

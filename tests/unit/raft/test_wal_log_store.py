@@ -15,7 +15,7 @@ from raft.core.messages import Entry, SnapshotChunk, SnapshotMeta
 from raft.store.group_records import SegmentRow
 from raft.store.wal_log_store import WalLogStore
 from storage.beside_loop import AtOnce
-from storage.names import INCOMING_SUFFIX, group_incoming, group_segment
+from storage.names import INCOMING_SUFFIX, RAFT_DIRECTORY, RAFT_GROUPS, group_segment
 from storage.segment import Segment
 from tests.sim.disk import Fault, fault_on, no_faults
 from tests.unit.raft.store_world import FIRST, TINY, World, digest_of, receive
@@ -146,6 +146,11 @@ def test_who_waited_for_a_snapshot_of_a_group_that_was_removed_is_told_nothing_w
     world.check_now()
 
 
+def arrived(world: World) -> list[str]:
+    """Files of snapshots that are being received."""
+    return [name for name in world.disk.files() if name.endswith(INCOMING_SUFFIX)]
+
+
 def receiving() -> tuple[World, World]:
     """A node that has the first part of a snapshot, and the node that has sent it."""
     donor, world = world_with(30, World(node=2).open()), world_with(3)
@@ -154,7 +159,7 @@ def receiving() -> tuple[World, World]:
     assert part is not None
     meta = donor.store.group(7).snapshot()
     world.store.group(7).receive(SnapshotChunk(0, 0, 1, meta, 0, part[0], False))
-    assert world.disk.exists(group_incoming(7))
+    assert arrived(world)
     return world, donor
 
 
@@ -162,7 +167,7 @@ def test_a_group_that_is_removed_while_it_receives_a_snapshot_leaves_nothing_of_
     """It stayed until the next start, with all that had come of the snapshot."""
     world, donor = receiving()
     world.remove(7)
-    assert not world.disk.exists(group_incoming(7))
+    assert not arrived(world)
     world.create(7)
     world.settle()
     assert world.install(7, donor), "it is here again, and receives another"
@@ -176,14 +181,14 @@ def test_a_member_that_becomes_another_one_while_it_receives_a_snapshot_leaves_n
     world.store.repair(7, Damaged("entry 2 cannot be read", 2), members.append)
     world.settle()
     assert members == [world.store.group(7).member]
-    assert not world.disk.exists(group_incoming(7))
+    assert not arrived(world)
 
 
 def test_a_snapshot_that_finds_no_room_gives_back_what_it_has_taken() -> None:
     world, donor = receiving()
     world.disk.faults = fault_on("write", Fault.ENOSPC)
     world.store.group(7).receive(SnapshotChunk(0, 0, 1, donor.store.group(7).snapshot(), 100, b"more", False))
-    assert not world.disk.exists(group_incoming(7))
+    assert not arrived(world)
     assert len(world.findings) == 1
     world.disk.faults = no_faults
     assert world.install(7, donor)
@@ -205,8 +210,7 @@ def test_a_group_that_is_removed_before_a_snapshot_is_installed_leaves_nothing_o
     world.store.tick(10**7)
     world.settle()
     assert (told, world.findings, world.store.failed) == ([None], [], None)
-    of_the_group = group_incoming(7).removesuffix(INCOMING_SUFFIX)
-    assert not [name for name in world.disk.files() if name.startswith(of_the_group)]
+    assert [name for name in world.disk.files() if name.startswith(RAFT_DIRECTORY)] == list(RAFT_GROUPS)
 
 
 def test_an_installed_snapshot_leaves_nothing_of_the_log_before_it_in_memory() -> None:
