@@ -1,11 +1,8 @@
 """The protocols that clients speak. A front turns its protocol into calls of broker.session and back, seeing nothing below.
 
-Shared by those whose connections are without I/O, AMQP and the stream protocol:
+sockets/                          sockets of clients, whatever they speak
+amqp/, stream/, grpc/, web/       one protocol each
 
-client_protocol.py   what sockets have to know of a protocol
-client_server.py     listeners of one protocol: beginning, draining, stopping
-client_socket.py     one socket; socket_peer.py who is at its other end
-input_share.py       how long one socket's input may take in a turn
-
-Shared by all: gate.py and listener.py (who is let in), wheel.py (timers), heartbeat.py, peer.py, plain_login.py.
+What lies flat serves those that administer, gRPC and HTTP: the ports to the node (node_ports.py), and what both answer alike,
+as shovels of the whole cluster, definitions, redrives, replays and lives of messages.
 """

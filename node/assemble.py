@@ -24,14 +24,14 @@ from broker.operations.operations import Operations
 from front.amqp.server import amqp_server
 from front.amqp.terms import Identity
 from front.answers import answered
-from front.client_server import ClientServer
 from front.cluster_federation import ClusterFederation
 from front.cluster_shovels import ClusterShovels
 from front.grpc.admin_service import AdminPorts
 from front.grpc.log_service import LogSource
 from front.grpc.server import Server, serve
-from front.input_share import InputShare
-from front.plain_login import Credentials
+from front.sockets.client_server import ClientServer
+from front.sockets.input_share import InputShare
+from front.sockets.plain_login import Credentials
 from front.stream.server import stream_server
 from front.stream.stream_terms import StreamIdentity
 from front.web.api import Api, WebPorts

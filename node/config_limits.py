@@ -9,8 +9,8 @@ from broker.history_level import LEVELS
 from broker.limits import Limits as ClientLimits
 from classic.store.node_storage import ClassicLimits
 from front.amqp.terms import Limits
-from front.client_server import ServerLimits
 from front.grpc.server import GrpcLimits
+from front.sockets.client_server import ServerLimits
 from front.stream.stream_terms import StreamLimits
 from node.config import AmqpSection, Config, GrpcSection
 from node.foundation import LogSettings

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from broker.broker import Broker
 from broker.errors import ResourceExhausted
-from front.client_server import ClientServer
 from front.grpc.server import Server
+from front.sockets.client_server import ClientServer
 
 
 class ClientDoors:

@@ -1,6 +1,6 @@
 """AMQP 0-9-1, the protocol of RabbitMQ's clients.
 
-server.py       AMQP for the server of sockets (front/client_server.py)
+server.py       AMQP for the server of sockets (front/sockets/client_server.py)
 connection.py   one connection: login, channels, heartbeats, its end
 states.py       its state machine as a table
 intake.py       its input: from bytes to frames and runs

@@ -33,9 +33,9 @@ from front.amqp.intake import Intake
 from front.amqp.replies import ProtocolError, Reply, reply_to
 from front.amqp.states import DROPS_INPUT, TRANSITIONS, ConnectionState
 from front.amqp.terms import Identity, Limits
-from front.heartbeat import Heartbeat
-from front.peer import Outside, Peer
-from front.strangers import protocol_named
+from front.sockets.heartbeat import Heartbeat
+from front.sockets.peer import Outside, Peer
+from front.sockets.strangers import protocol_named
 from native.content import Buffer
 from native.frame_split import FRAME, PUBLISH, Item
 from wire.amqp import frame, spec

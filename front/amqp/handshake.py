@@ -15,9 +15,9 @@ from front.amqp import sasl
 from front.amqp.backpressure import Backpressure
 from front.amqp.replies import ProtocolError
 from front.amqp.terms import Identity, Limits
-from front.heartbeat import Heartbeat
-from front.peer import Outside, Peer
-from front.plain_login import Credentials, MalformedResponse
+from front.sockets.heartbeat import Heartbeat
+from front.sockets.peer import Outside, Peer
+from front.sockets.plain_login import Credentials, MalformedResponse
 from wire.amqp import frame
 from wire.amqp.spec import Arguments
 

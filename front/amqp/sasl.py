@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 
-from front.plain_login import Credentials, MalformedResponse, check_size, plain
+from front.sockets.plain_login import Credentials, MalformedResponse, check_size, plain
 from wire.amqp.tables import TableError, decode_table
 
 

@@ -1,4 +1,4 @@
-"""AMQP 0-9-1 over sockets: what the server of all protocols (front/client_server.py) has to know of this one."""
+"""AMQP 0-9-1 over sockets: what the server of all protocols, front/sockets/client_server.py, has to know of it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from front.amqp.connection import Connection
 from front.amqp.states import ConnectionState
 from front.amqp.terms import Identity, Limits
-from front.client_protocol import ClientProtocol
-from front.client_server import ClientServer, ServerLimits
-from front.input_share import InputShare
+from front.sockets.client_protocol import ClientProtocol
+from front.sockets.client_server import ClientServer, ServerLimits
+from front.sockets.input_share import InputShare
 
 if TYPE_CHECKING:
     from broker.broker import Broker

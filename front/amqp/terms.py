@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from front.plain_login import Credentials
+from front.sockets.plain_login import Credentials
 
 PRODUCT = "Leveret"
 

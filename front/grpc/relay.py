@@ -26,8 +26,8 @@ from logging import Logger
 from typing import cast
 
 from broker.login.client_address import source_of
-from front.gate import Gate, GateLimits, Guest
-from front.listener import Address
+from front.sockets.gate import Gate, GateLimits, Guest
+from front.sockets.listener import Address
 
 # Enough for the preface, the settings and the first call's metadata (grpc.metadata_bytes_max is 16 KiB).
 STRANGER_BYTES = 32_768

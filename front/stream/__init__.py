@@ -1,6 +1,6 @@
 """The RabbitMQ stream protocol: connections of stream clients, without I/O but for server.py.
 
-server.py              the stream protocol for the server of sockets (front/client_server.py)
+server.py              the stream protocol for the server of sockets (front/sockets/client_server.py)
 session_port.py        what a connection asks of the broker, and what the broker tells it
 phases.py              from the first frame to the end, and what may come when
 connection.py          bytes in, bytes out: frames, the login, closing, time

@@ -21,9 +21,9 @@ from broker.client_connection import Connection as BrokerConnection
 from broker.errors import BrokerError
 from broker.messages.stored_bytes import Sendable
 from broker.pending import Pending
-from front.heartbeat import Heartbeat
-from front.peer import Outside, Peer
-from front.strangers import protocol_named
+from front.sockets.heartbeat import Heartbeat
+from front.sockets.peer import Outside, Peer
+from front.sockets.strangers import protocol_named
 from front.stream import opening
 from front.stream.deadlines import ConnectionDeadlines
 from front.stream.phases import DROPS_INPUT, TRANSITIONS, ConnectionPhase

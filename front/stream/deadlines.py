@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from front.peer import Outside
+from front.sockets.peer import Outside
 
 
 class ConnectionDeadlines:

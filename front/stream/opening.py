@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from broker.errors import BrokerError, ResourceExhausted
 from broker.pending import Pending
-from front.heartbeat import Heartbeat
-from front.peer import Outside, Peer
-from front.plain_login import MalformedResponse, plain
+from front.sockets.heartbeat import Heartbeat
+from front.sockets.peer import Outside, Peer
+from front.sockets.plain_login import MalformedResponse, plain
 from front.stream.phases import ConnectionPhase
 from front.stream.session_port import StreamHost
 from front.stream.stream_terms import StreamIdentity, StreamLimits

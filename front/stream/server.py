@@ -1,4 +1,4 @@
-"""The stream protocol over sockets: what the server of all protocols (front/client_server.py) has to know of this one."""
+"""The stream protocol over sockets: what the server of all protocols, front/sockets/client_server.py, has to know of it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from front.client_protocol import ClientProtocol
-from front.client_server import ClientServer, ServerLimits
-from front.input_share import InputShare
+from front.sockets.client_protocol import ClientProtocol
+from front.sockets.client_server import ClientServer, ServerLimits
+from front.sockets.input_share import InputShare
 from front.stream.connection import StreamConnection
 from front.stream.phases import ConnectionPhase
 from front.stream.session_port import StreamHost

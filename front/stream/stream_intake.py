@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from front.peer import Outside
+from front.sockets.peer import Outside
 from front.stream.phases import DROPS_INPUT, STRANGERS, ConnectionPhase
 from front.stream.publishers import StreamPublishers
 from front.stream.stream_flow import StreamFlow

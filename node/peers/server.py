@@ -18,8 +18,8 @@ from google.protobuf.message import DecodeError
 
 from broker.login.client_address import source_of
 from broker.login.log_throttle import LogThrottle
-from front.gate import Gate, GateLimits
-from front.listener import Address
+from front.sockets.gate import Gate, GateLimits
+from front.sockets.listener import Address
 from node.addresses import host_and_port
 from node.peers import peer_pb2
 from node.peers.frames import (

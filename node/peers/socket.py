@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
-from front.gate import Guest
+from front.sockets.gate import Guest
 from node.addresses import BadAddress, endpoint, host_and_port
 from node.peers.frames import HELLO_BYTES_MAX, FrameReader, framed
 from storage.disk import Buffer

@@ -21,7 +21,7 @@ RESERVE_SHARE = 4  # one in so many
 RESERVE_MAX = 2_048
 # gRPC's own socket, the relay's end of it, and the client's.
 DESCRIPTORS_PER_GRPC_CONNECTION = 3
-# The socket, and a second descriptor of it for chunks that are sent from their files (front/socket_output.py).
+# The socket, and a second descriptor of it for chunks that are sent from their files (front/sockets/socket_output.py).
 DESCRIPTORS_PER_STREAM_CONNECTION = 2
 UNLIMITED_CONNECTIONS = 16_000  # what "no limit" counts as when protocols share too few descriptors
 CONNECTIONS_MIN = 8  # of each protocol, however few descriptors there are

@@ -25,12 +25,12 @@ import tracemalloc
 from typing import Any
 
 from broker.reply_codes import NAMES
-from front import peer
 from front.amqp.backpressure import WAITING_BYTES_MAX
 from front.amqp.connection import Connection
 from front.amqp.states import ConnectionState
 from front.amqp.terms import Identity, Limits
-from front.peer import Peer
+from front.sockets import peer
+from front.sockets.peer import Peer
 from tests.unit.front.amqp.fakes import SECRET, FakeBroker
 from wire.amqp import spec
 

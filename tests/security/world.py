@@ -17,7 +17,7 @@ from broker.records import PermissionRecord, UserRecord, VhostRecord
 from broker.turns import Turns
 from front.amqp.connection import Connection
 from front.amqp.terms import Identity, Limits
-from front.peer import Peer
+from front.sockets.peer import Peer
 from tests.security import wire
 from tests.security.memory_queues import MemoryQueues
 from tests.security.wire import Reader, Said

@@ -34,6 +34,7 @@ CONTRACTS = {
     "rooms of the catalog import downward",
     "rooms of consensus import downward",
     "rooms of the node import downward",
+    "rooms of the fronts import downward",
     "rooms of the web front import downward",
     "rooms of streams import downward",
     "fronts see the broker only",

@@ -2,7 +2,7 @@
 
 A client may keep still between requests for IDLE_TIMEOUT_S, or STRANGER_IDLE_TIMEOUT_S before it has logged in, and has
 REQUEST_TIMEOUT_S from the first byte of a request to its last. Bodies larger than the handler allows are refused before they
-are read. Connections are admitted when they are accepted, shared between their sources (front/gate.py).
+are read. Connections are admitted when they are accepted, shared between their sources (front/sockets/gate.py).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import cast
 import h11
 
 from broker.login.client_address import ClientAddress, source_of
-from front.gate import Gate, GateLimits, Guest
-from front.listener import Address
 from front.loopback import is_loopback
+from front.sockets.gate import Gate, GateLimits, Guest
+from front.sockets.listener import Address
 from front.web.http.request import RETRY_SOON, HttpError, Request, Response, error_response
 
 REQUEST_TIMEOUT_S = 30.0

@@ -24,7 +24,7 @@ import pytest
 from pamqp import base, body, commands, header, heartbeat
 
 from broker.errors import ConnectionForced
-from front.wheel import LATENESS_S
+from front.sockets.wheel import LATENESS_S
 from tests.scenarios.runner import check
 from tests.unit.front.amqp.client import NOW, PROTOCOL_HEADER, Client, publish, raw_frame
 from wire.amqp import spec

@@ -32,7 +32,7 @@ from typing import Any
 import pytest
 
 from broker import errors
-from front.wheel import LATENESS_S
+from front.sockets.wheel import LATENESS_S
 from tests.scenarios.runner import check
 from tests.unit.front.stream.client import NOW, StreamClient
 from wire.stream import stream_commands

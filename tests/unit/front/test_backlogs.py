@@ -1,4 +1,4 @@
-"""front/backlogs.py: connections of one source wait in one backlog, and others' in another."""
+"""front/sockets/backlogs.py: connections of one source wait in one backlog, and others' in another."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ipaddress import ip_address
 
 import pytest
 
-from front import backlogs
-from front.backlogs import DESCRIPTORS_PER_SOCKET, SOCKETS_MAX, listening_sockets
+from front.sockets import backlogs
+from front.sockets.backlogs import DESCRIPTORS_PER_SOCKET, SOCKETS_MAX, listening_sockets
 from tests.ports import free_ports
 
 TIMEOUT_S = 10.0

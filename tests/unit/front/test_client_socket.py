@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from front.client_socket import INPUT_BYTES, INPUT_BYTES_MIN, STRANGERS_INPUT_BYTES, ClientSocket, printable
-from front.input_share import BUSY_S, INPUT_S_MAX, INPUT_S_MIN, INPUT_TURN_S, InputShare
-from front.socket_peer import peer_of
+from front.sockets.client_socket import INPUT_BYTES, INPUT_BYTES_MIN, STRANGERS_INPUT_BYTES, ClientSocket, printable
+from front.sockets.input_share import BUSY_S, INPUT_S_MAX, INPUT_S_MIN, INPUT_TURN_S, InputShare
+from front.sockets.socket_peer import peer_of
 from wire.proxy_protocol import Proxied
 
 

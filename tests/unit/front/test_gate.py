@@ -1,4 +1,4 @@
-"""front/gate.py: who comes in over the listeners of a front, who is closed for it, and what is counted and logged."""
+"""front/sockets/gate.py: who comes in over the listeners of a front, who is closed for it, and what is counted and logged."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import trustme
 import uvloop
 
 from broker.login.admission import GRACE_S
-from front.gate import REFUSALS_LOGGED_S, Gate, GateLimits, Guest
-from front.listener import Address
+from front.sockets.gate import REFUSALS_LOGGED_S, Gate, GateLimits, Guest
+from front.sockets.listener import Address
 
 TIMEOUT_S = 10.0
 logger = logging.getLogger("test.gate")

@@ -7,8 +7,8 @@ from pamqp import commands
 from pamqp.heartbeat import Heartbeat as HeartbeatFrame
 
 from front.amqp.states import ConnectionState
-from front.heartbeat import Heartbeat
-from front.wheel import LATENESS_S, SLOT_S, TimerWheel
+from front.sockets.heartbeat import Heartbeat
+from front.sockets.wheel import LATENESS_S, SLOT_S, TimerWheel
 from tests.unit.front.amqp.client import NOW, PROTOCOL_HEADER, Client, start_ok
 
 

@@ -1,4 +1,4 @@
-"""front/listener.py: admission at the accept, and a listener that outlives a lack of descriptors."""
+"""front/sockets/listener.py: admission at the accept, and a listener that outlives a lack of descriptors."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from typing import Any, cast
 import pytest
 import uvloop
 
-from front import backlogs, listener
-from front.listener import ACCEPTS_PER_TURN, REST_SHARE, Address, Listener
+from front.sockets import backlogs, listener
+from front.sockets.listener import ACCEPTS_PER_TURN, REST_SHARE, Address, Listener
 
 SPREADING_KEY = 2_654_435_761  # neighbouring sources have different sockets; a key by chance may put many into one
 

@@ -1,4 +1,4 @@
-"""Output that lies partly in files, over real sockets: front/socket_output.py."""
+"""Output that lies partly in files, over real sockets: front/sockets/socket_output.py."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 import uvloop
 
 from broker.messages.stored_bytes import Sendable, in_memory
-from front.socket_output import SocketOutput
+from front.sockets.socket_output import SocketOutput
 from storage.disk import File
 from storage.file_piece import FilePiece
 from storage.os_disk import OsDisk

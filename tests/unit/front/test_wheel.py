@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import weakref
 
-from front.wheel import SLOT_S, TimerWheel
+from front.sockets.wheel import SLOT_S, TimerWheel
 
 
 def test_due_after_its_time_and_once() -> None:

@@ -9,7 +9,7 @@ from pamqp import base, body, commands, frame, header, heartbeat
 
 from front.amqp.connection import Connection
 from front.amqp.terms import Identity, Limits
-from front.peer import Peer
+from front.sockets.peer import Peer
 from tests.unit.front.amqp.fakes import SECRET, FakeBroker
 
 NOW = 1_700_000_000_000

@@ -11,8 +11,8 @@ from pamqp import commands
 from broker.errors import NotAllowed, ResourceExhausted
 from front.amqp.handshake import LOGIN_TIMEOUT_S
 from front.amqp.states import ConnectionState
-from front.peer import Peer
-from front.plain_login import Credentials
+from front.sockets.peer import Peer
+from front.sockets.plain_login import Credentials
 from tests.unit.front.amqp.client import (
     CAPABILITIES,
     IDENTITY,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from front.amqp import sasl
-from front.plain_login import MalformedResponse
+from front.sockets.plain_login import MalformedResponse
 from wire.amqp.tables import encode_table
 
 

@@ -20,7 +20,7 @@ from pamqp import commands, frame
 
 from front.amqp.server import amqp_server
 from front.amqp.terms import Limits
-from front.client_server import ClientServer, ServerLimits
+from front.sockets.client_server import ClientServer, ServerLimits
 from native.content import encode
 from tests.unit.front.amqp.client import IDENTITY, PLAIN, PROTOCOL_HEADER
 from tests.unit.front.amqp.fakes import SECRET, FakeBroker, FakeQueue

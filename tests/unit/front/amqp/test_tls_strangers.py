@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import trustme
 
-from front.client_server import ServerLimits
+from front.sockets.client_server import ServerLimits
 from tests.unit.front.amqp.client import PROTOCOL_HEADER
 from tests.unit.front.amqp.test_server import Running, read_to_end, time_stands_still
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from front.peer import Peer
+from front.sockets.peer import Peer
 from front.stream.connection import StreamConnection
 from front.stream.stream_terms import PROTOCOL, StreamIdentity, StreamLimits
 from tests.unit.front.stream.fakes import SECRET, FakeStreams

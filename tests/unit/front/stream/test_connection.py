@@ -8,7 +8,7 @@ import pytest
 
 from broker.errors import ConnectionForced, InternalError
 from broker.pending import Pending
-from front.peer import Peer
+from front.sockets.peer import Peer
 from front.stream.phases import ConnectionPhase
 from front.stream.stream_flow import KEPT_BYTES_MAX, UNSENT_BYTES_MAX
 from front.stream.stream_intake import STEPS_PER_TURN

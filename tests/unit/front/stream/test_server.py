@@ -18,7 +18,7 @@ import trustme
 import uvloop
 
 from broker.turns import Turns
-from front.client_server import ClientServer
+from front.sockets.client_server import ClientServer
 from front.stream.server import stream_server
 from front.stream.stream_terms import StreamLimits
 from tests.unit.front.stream.client import HANDSHAKE, IDENTITY

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from front.loopback import is_loopback
-from front.peer import Peer
+from front.sockets.peer import Peer
 from wire.proxy_protocol import Proxied
 
 

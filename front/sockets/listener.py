@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from front.backlogs import listening_sockets
+from front.sockets.backlogs import listening_sockets
 
 # Accepted before other sockets have their turn of the loop. When so many were waiting, the socket then rests for several times
 # as long as they took of the processor, and that times the sockets that rest: a flood of connections, of however many sources,

@@ -15,12 +15,12 @@ from typing import Protocol, cast
 from broker.errors import BrokerError
 from broker.login.client_address import source_of
 from broker.turns import Turns
-from front.client_protocol import ClientConnection, ClientProtocol
-from front.gate import Gate, Guest
-from front.input_share import InputShare
-from front.socket_output import SocketOutput
-from front.socket_peer import peer_of
-from front.wheel import TimerWheel
+from front.sockets.client_protocol import ClientConnection, ClientProtocol
+from front.sockets.gate import Gate, Guest
+from front.sockets.input_share import InputShare
+from front.sockets.socket_output import SocketOutput
+from front.sockets.socket_peer import peer_of
+from front.sockets.wheel import TimerWheel
 from native.content import Buffer
 from wire.proxy_protocol import HEADER_BYTES_MAX, MalformedProxyHeader, Proxied, read_proxy_header
 
@@ -29,7 +29,7 @@ from wire.proxy_protocol import HEADER_BYTES_MAX, MalformedProxyHeader, Proxied,
 INPUT_BYTES = 1_048_576
 STRANGERS_INPUT_BYTES = 65_536  # before the login
 # Small messages that differ cost 25 us each: a full read of them blocked all other sockets for 140 ms. So the next read of a
-# socket is as large as it can handle in its share of a turn (front/input_share.py), judged by its last read.
+# socket is as large as it can handle in its share of a turn (front/sockets/input_share.py), judged by its last read.
 INPUT_BYTES_MIN = 2_048
 INPUT_BYTES_FIRST = 32_768
 

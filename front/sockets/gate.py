@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 
 from broker.login.admission import Admission, Decision
 from broker.login.log_throttle import LogThrottle
-from front.listener import Address, Listener
+from front.sockets.listener import Address, Listener
 
 REFUSALS_LOGGED_S = 10.0  # once in so long for each source
 

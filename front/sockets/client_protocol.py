@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from broker.errors import BrokerError
 from broker.messages.stored_bytes import Sendable
-from front.peer import Outside, Peer
+from front.sockets.peer import Outside, Peer
 from native.content import Buffer
 
 if TYPE_CHECKING:

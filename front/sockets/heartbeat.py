@@ -10,7 +10,7 @@ The timers behind this are coarse and never early, so what must not be late is a
 
 from __future__ import annotations
 
-from front.wheel import LATENESS_S
+from front.sockets.wheel import LATENESS_S
 
 SILENT_LOOKS_MAX = 2
 

@@ -19,13 +19,13 @@ from functools import partial
 from broker.errors import ConnectionForced
 from broker.login.client_address import source_of
 from broker.turns import Turns
-from front.client_protocol import ClientProtocol
-from front.client_socket import INPUT_BYTES, ClientSocket
-from front.gate import Gate, GateLimits
-from front.input_share import InputShare
-from front.listener import Address
-from front.socket_peer import endpoint_text
-from front.wheel import SLOT_S, TimerWheel
+from front.sockets.client_protocol import ClientProtocol
+from front.sockets.client_socket import INPUT_BYTES, ClientSocket
+from front.sockets.gate import Gate, GateLimits
+from front.sockets.input_share import InputShare
+from front.sockets.listener import Address
+from front.sockets.socket_peer import endpoint_text
+from front.sockets.wheel import SLOT_S, TimerWheel
 
 # How long clients may take to close their sockets when the node stops.
 STOP_TIMEOUT_S = 3.0
