@@ -28,7 +28,7 @@ from storage.names import (
 from storage.record import HEADER_BYTES
 
 WITH_LOGS = (ARCHIVE_DIRECTORY, LOG_DIRECTORY)
-EXPORT_MANIFEST = "export.json"  # of leveretctl: client/leveret/ctl/export_directory.py
+EXPORT_MANIFEST = "export.json"  # of leveretctl: client/leveret/ctl/terminal/export_directory.py
 EXPORT_FORMAT = 1
 
 

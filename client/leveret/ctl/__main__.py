@@ -1,7 +1,7 @@
 """leveretctl: noun, verb, and the same options everywhere.
 
 Options that say how to connect and what to print may stand before or after the command. What goes wrong is told on
-standard error in a sentence with what to do, and in the exit code (leveret.ctl.exits); with --json as JSON.
+standard error in a sentence with what to do, and in the exit code (leveret.ctl.terminal.exits); with --json as JSON.
 """
 
 from __future__ import annotations
@@ -23,28 +23,22 @@ from leveret.ctl import (
     cluster,
     connections,
     definitions,
-    delayed,
     exchanges,
-    exits,
     federation,
-    life,
     permissions,
     policies,
-    publish,
     queues,
-    redrive,
-    render,
-    replay,
     shovels,
     status,
     streams,
-    tail,
     top,
     users,
     vhosts,
     wal,
 )
-from leveret.ctl.run import PASSWORD_VARIABLE, options
+from leveret.ctl.messages import delayed, life, publish, redrive, replay, tail
+from leveret.ctl.terminal import exits, render
+from leveret.ctl.terminal.run import PASSWORD_VARIABLE, options
 from leveret.errors import LeveretError
 
 # Newer versions of Typer carry click within them, older ones import it: this is the base of its errors in both.

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from leveret.ctl import completion, render
-from leveret.ctl.arguments import pairs
-from leveret.ctl.run import options, with_node
+from leveret.ctl.terminal import completion, render
+from leveret.ctl.terminal.arguments import pairs
+from leveret.ctl.terminal.run import options, with_node
 from leveret.topology import Topology
 
 app = typer.Typer(help="Bindings: which messages of an exchange go where.", no_args_is_help=True)

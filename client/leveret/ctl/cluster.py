@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from leveret.ctl import exits, render
 from leveret.ctl.decommission import decommission
-from leveret.ctl.exits import UsageError
-from leveret.ctl.run import options, with_node
+from leveret.ctl.terminal import exits, render
+from leveret.ctl.terminal.exits import UsageError
+from leveret.ctl.terminal.run import options, with_node
 from leveret.records import ClusterNode, ClusterStatus
 
 app = typer.Typer(help="The cluster: its nodes, and who belongs to it.", no_args_is_help=True)

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from leveret.ctl import completion, render
-from leveret.ctl.run import options, with_node
+from leveret.ctl.terminal import completion, render
+from leveret.ctl.terminal.run import options, with_node
 
 app = typer.Typer(help="Connections: list, close.", no_args_is_help=True)
 channels_app = typer.Typer(help="Channels of AMQP connections, and gRPC streams.", no_args_is_help=True)

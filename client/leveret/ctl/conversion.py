@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 import leveret
-from leveret.ctl import completion, exits, render
-from leveret.ctl.exits import UsageError
-from leveret.ctl.run import options, with_node
+from leveret.ctl.terminal import completion, exits, render
+from leveret.ctl.terminal.exits import UsageError
+from leveret.ctl.terminal.run import options, with_node
 from leveret.records import QueueConversion
 
 LOOK_S = 0.5  # between two looks at how far it is

@@ -9,8 +9,8 @@ import typer
 
 import leveret
 from leveret import errors
-from leveret.ctl import exits, render
-from leveret.ctl.run import options, with_node
+from leveret.ctl.terminal import exits, render
+from leveret.ctl.terminal.run import options, with_node
 from leveret.records import DecommissionPlan, DecommissionProgress, PlannedMove
 
 MOVES = ("vhost", "queue", "kind", "to", "copies", "leads", "bytes")

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from leveret.channels import MESSAGE_BYTES_MAX
-from leveret.ctl import render
-from leveret.ctl.exits import UsageError
-from leveret.ctl.run import options, with_node
+from leveret.ctl.terminal import render
+from leveret.ctl.terminal.exits import UsageError
+from leveret.ctl.terminal.run import options, with_node
 
 app = typer.Typer(
     help="Everything declared, as one JSON document in RabbitMQ's form: to keep, or to move to another node.",

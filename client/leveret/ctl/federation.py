@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from leveret.ctl import render
-from leveret.ctl.run import options, with_node
+from leveret.ctl.terminal import render
+from leveret.ctl.terminal.run import options, with_node
 
 app = typer.Typer(help="Federation: exchanges and queues that get messages of another broker.", no_args_is_help=True)
 

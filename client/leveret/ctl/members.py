@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from leveret.ctl import completion, exits, render
-from leveret.ctl.exits import UsageError
-from leveret.ctl.run import options, with_node
+from leveret.ctl.terminal import completion, exits, render
+from leveret.ctl.terminal.exits import UsageError
+from leveret.ctl.terminal.run import options, with_node
 from leveret.records import QueueChange, QueueGroup, QueueMember
 
 Name = Annotated[str, typer.Argument(help="The queue's name.", autocompletion=completion.queues)]

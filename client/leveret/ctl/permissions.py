@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from leveret.ctl import completion, render
-from leveret.ctl.run import options, with_node
+from leveret.ctl.terminal import completion, render
+from leveret.ctl.terminal.run import options, with_node
 
 app = typer.Typer(help="What users may configure, write to and read from.", no_args_is_help=True)
 topic_app = typer.Typer(help="Which routing keys users may use at topic exchanges.", no_args_is_help=True)

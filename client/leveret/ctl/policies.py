@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from leveret.ctl import completion, render
-from leveret.ctl.arguments import json_object
-from leveret.ctl.run import options, with_node
+from leveret.ctl.terminal import completion, render
+from leveret.ctl.terminal.arguments import json_object
+from leveret.ctl.terminal.run import options, with_node
 
 app = typer.Typer(help="Policies: limits and behaviour for queues and exchanges by name.", no_args_is_help=True)
 

@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from leveret.ctl import completion, conversion, members, render
-from leveret.ctl.arguments import pairs
-from leveret.ctl.run import options, with_node
+from leveret.ctl import conversion, members
+from leveret.ctl.terminal import completion, render
+from leveret.ctl.terminal.arguments import pairs
+from leveret.ctl.terminal.run import options, with_node
 from leveret.message import Message
 from leveret.records import QueueStatus
 

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from leveret.ctl import completion, render
-from leveret.ctl.arguments import pairs
-from leveret.ctl.exits import UsageError
-from leveret.ctl.run import options, with_node
+from leveret.ctl.terminal import completion, render
+from leveret.ctl.terminal.arguments import pairs
+from leveret.ctl.terminal.exits import UsageError
+from leveret.ctl.terminal.run import options, with_node
 from leveret.records import Shovel, ShovelEnd
 
 app = typer.Typer(help="Shovels: messages of one queue or exchange carried to another broker.", no_args_is_help=True)

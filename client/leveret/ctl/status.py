@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from leveret.ctl import render
-from leveret.ctl.run import with_node
+from leveret.ctl.terminal import render
+from leveret.ctl.terminal.run import with_node
 
 alarms_app = typer.Typer(help="Alarms: what holds publishers now.", no_args_is_help=True)
 log_app = typer.Typer(help="The node's own log.", no_args_is_help=True)

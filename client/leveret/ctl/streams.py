@@ -11,11 +11,12 @@ from typing import Annotated, Any
 import typer
 
 import leveret
-from leveret.ctl import completion, members, render
-from leveret.ctl.arguments import pairs
-from leveret.ctl.exits import UsageError
+from leveret.ctl import members
 from leveret.ctl.queues import message_line, properties_of
-from leveret.ctl.run import options, with_node
+from leveret.ctl.terminal import completion, render
+from leveret.ctl.terminal.arguments import pairs
+from leveret.ctl.terminal.exits import UsageError
+from leveret.ctl.terminal.run import options, with_node
 from leveret.errors import PreconditionFailed
 from leveret.records import QueueGroup, QueueMember, QueueStatus, StreamConsumer
 from leveret.stream import Place

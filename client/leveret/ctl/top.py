@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 import leveret
-from leveret.ctl import render
-from leveret.ctl.run import options, with_node
+from leveret.ctl.terminal import render
+from leveret.ctl.terminal.run import options, with_node
 from leveret.records import NodeStatus, Queue
 
 COLUMNS = ("vhost", "name", "kind", "ready", "unacknowledged", "growth", "consumers", "ready_bytes", "home")

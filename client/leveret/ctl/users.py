@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from leveret.ctl import completion, render
-from leveret.ctl.arguments import numbers
-from leveret.ctl.exits import UsageError
-from leveret.ctl.run import with_node
+from leveret.ctl.terminal import completion, render
+from leveret.ctl.terminal.arguments import numbers
+from leveret.ctl.terminal.exits import UsageError
+from leveret.ctl.terminal.run import with_node
 
 app = typer.Typer(help="Users: list, add, delete, change password or tags.", no_args_is_help=True)
 

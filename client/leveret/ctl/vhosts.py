@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from leveret.ctl import completion, render
-from leveret.ctl.arguments import numbers
-from leveret.ctl.run import with_node
+from leveret.ctl.terminal import completion, render
+from leveret.ctl.terminal.arguments import numbers
+from leveret.ctl.terminal.run import with_node
 from leveret.records import Vhost
 
 app = typer.Typer(help="Vhosts: list, add, delete, trace messages.", no_args_is_help=True)

@@ -14,11 +14,11 @@ from typing import Annotated, Any
 import typer
 
 import leveret
-from leveret.ctl import render
-from leveret.ctl.exits import UsageError
-from leveret.ctl.export_directory import ExportDirectory
-from leveret.ctl.moments import moment
-from leveret.ctl.run import options, with_node
+from leveret.ctl.terminal import render
+from leveret.ctl.terminal.exits import UsageError
+from leveret.ctl.terminal.export_directory import ExportDirectory
+from leveret.ctl.terminal.moments import moment
+from leveret.ctl.terminal.run import options, with_node
 from leveret.errors import RETRYABLE, LeveretError
 from leveret.records import LogFile, LogListing
 from leveret.retry import Backoff

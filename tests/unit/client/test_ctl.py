@@ -16,9 +16,10 @@ import pytest
 from front.node_ports import GroupView, MemberView
 from leveret import errors
 from leveret.ctl import __main__ as ctl
-from leveret.ctl import exits, render, top
-from leveret.ctl.arguments import pairs
-from leveret.ctl.run import connected, options
+from leveret.ctl import top
+from leveret.ctl.terminal import exits, render
+from leveret.ctl.terminal.arguments import pairs
+from leveret.ctl.terminal.run import connected, options
 from leveret.records import Queue
 from tests.unit.front.grpc.fakes import Running, running
 
@@ -313,7 +314,7 @@ def test_control_characters_do_not_reach_the_terminal() -> None:
 def test_publish_says_what_it_waits_for_and_gives_up_when_its_time_is_up(
     leveretctl: Ctl, node: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("leveret.ctl.publish.TELL_AFTER_S", 0.05)
+    monkeypatch.setattr("leveret.ctl.messages.publish.TELL_AFTER_S", 0.05)
     leveretctl("queue", "declare", "held")
     node.broker.held = True
     try:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from front.node_ports import DecommissionProgress
-from leveret.ctl import exits
+from leveret.ctl.terminal import exits
 from tests.unit.client.test_ctl import Ctl, node
 from tests.unit.front.grpc.fakes import FakeCluster, Running
 

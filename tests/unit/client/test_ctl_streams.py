@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from front.node_ports import GroupView, MemberView, ReaderView
-from leveret.ctl import exits, streams
+from leveret.ctl import streams
+from leveret.ctl.terminal import exits
 from leveret.records import StreamConsumer
 from tests.unit.client.test_ctl import Ctl, Node
 from tests.unit.front.grpc.fakes import Running

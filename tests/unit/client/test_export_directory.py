@@ -1,4 +1,4 @@
-"""leveret/ctl/export_directory.py: what comes from a node becomes a directory, also in parts, and nothing else."""
+"""leveret/ctl/terminal/export_directory.py: what comes from a node becomes a directory, also in parts, and nothing else."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from leveret.ctl.exits import ConfigError
-from leveret.ctl.export_directory import ExportDirectory
+from leveret.ctl.terminal.exits import ConfigError
+from leveret.ctl.terminal.export_directory import ExportDirectory
 from leveret.errors import ConnectionLost
 from leveret.node_log import LogBegin, LogEnd, LogUnread, WantedLogFile
 from leveret.records import LogFile, LogListing

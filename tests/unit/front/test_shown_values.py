@@ -25,8 +25,8 @@ from front.web.views.declared_views import binding_view, exchange_view, queue_vi
 from leveret import records
 from leveret.ctl import bindings as ctl_bindings
 from leveret.ctl import queues as ctl_queues
-from leveret.ctl import render
-from leveret.ctl.run import options
+from leveret.ctl.terminal import render
+from leveret.ctl.terminal.run import options
 from leveret.message import GotMessage, from_wire, to_wire
 from leveret.v1 import consume_pb2, message_pb2, topology_pb2
 from leveret.values import to_table

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from leveret.ctl import lists
-from leveret.ctl.run import options
+from leveret.ctl.terminal import lists
+from leveret.ctl.terminal.run import options
 
 
 def records(items: Sequence[Any], columns: Sequence[str], *, empty: str, count: int | None = None) -> None:

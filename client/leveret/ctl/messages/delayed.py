@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 
 import leveret
-from leveret.ctl import completion, queues, render
-from leveret.ctl.run import options, with_node
+from leveret.ctl import queues
+from leveret.ctl.terminal import completion, render
+from leveret.ctl.terminal.run import options, with_node
 
 app = typer.Typer(help="Delayed messages: which wait in an exchange, and to cancel some.", no_args_is_help=True)
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import leveret
 from leveret.channels import DEFAULT_TARGET
-from leveret.ctl.exits import ConfigError, UsageError
+from leveret.ctl.terminal.exits import ConfigError, UsageError
 
 T = TypeVar("T")
 

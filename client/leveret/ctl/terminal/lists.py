@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from leveret.ctl.exits import UsageError
-from leveret.ctl.run import options
+from leveret.ctl.terminal.exits import UsageError
+from leveret.ctl.terminal.run import options
 
 Cell = Callable[[str, Any], str]
 

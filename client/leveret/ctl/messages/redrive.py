@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 import leveret
-from leveret.ctl import completion, exits, render
-from leveret.ctl.exits import UsageError
-from leveret.ctl.run import options, with_node
+from leveret.ctl.terminal import completion, exits, render
+from leveret.ctl.terminal.exits import UsageError
+from leveret.ctl.terminal.run import options, with_node
 from leveret.records import RedriveCause, RedriveProgress
 
 COLUMNS = ("fate", "reason", "died_in", "target", "messages")

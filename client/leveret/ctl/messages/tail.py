@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 import leveret
-from leveret.ctl import completion, render
 from leveret.ctl.queues import message_facts, message_line
-from leveret.ctl.run import options, with_node
+from leveret.ctl.terminal import completion, render
+from leveret.ctl.terminal.run import options, with_node
 
 
 def tail(

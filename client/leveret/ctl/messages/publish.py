@@ -11,10 +11,10 @@ from typing import Annotated, TypeVar
 import typer
 
 import leveret
-from leveret.ctl import render
-from leveret.ctl.arguments import pairs
-from leveret.ctl.exits import ConfigError
-from leveret.ctl.run import options, with_node
+from leveret.ctl.terminal import render
+from leveret.ctl.terminal.arguments import pairs
+from leveret.ctl.terminal.exits import ConfigError
+from leveret.ctl.terminal.run import options, with_node
 
 T = TypeVar("T")
 

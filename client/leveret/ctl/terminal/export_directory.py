@@ -19,7 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from leveret.ctl.exits import ConfigError
+from leveret.ctl.terminal.exits import ConfigError
 from leveret.errors import ConnectionLost
 from leveret.node_log import LogBegin, LogEnd, LogPart, LogUnread, WantedLogFile
 from leveret.records import LogFile, LogListing

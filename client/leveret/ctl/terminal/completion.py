@@ -12,8 +12,8 @@ from typing import Any
 import typer
 
 import leveret
-from leveret.ctl.exits import ConfigError, UsageError
-from leveret.ctl.run import options, with_node
+from leveret.ctl.terminal.exits import ConfigError, UsageError
+from leveret.ctl.terminal.run import options, with_node
 from leveret.errors import LeveretError
 
 ANSWER_S_MAX = 1.0

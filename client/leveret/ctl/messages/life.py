@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from leveret.ctl import completion, exits, render
-from leveret.ctl.exits import UsageError
-from leveret.ctl.run import options, with_node
+from leveret.ctl.terminal import completion, exits, render
+from leveret.ctl.terminal.exits import UsageError
+from leveret.ctl.terminal.run import options, with_node
 from leveret.life_records import FoundLives, LifePlace, MessageLife
 
 ANSWER_S = 30.0  # that the nodes are given for their logs

@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 import leveret
-from leveret.ctl import completion, exits, render
-from leveret.ctl.moments import moment
-from leveret.ctl.run import options, with_node
+from leveret.ctl.terminal import completion, exits, render
+from leveret.ctl.terminal.moments import moment
+from leveret.ctl.terminal.run import options, with_node
 from leveret.replay_records import ReplayCause, ReplayCoverage, ReplayProgress
 
 CAUSE_COLUMNS = ("end", "exchange", "routing_key", "messages")

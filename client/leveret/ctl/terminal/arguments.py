@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from leveret.ctl.exits import UsageError
+from leveret.ctl.terminal.exits import UsageError
 from leveret.values import to_value
 
 
