@@ -42,7 +42,7 @@ from front.web.api import Api, WebPorts
 from front.web.everywhere import Everywhere
 from front.web.http.request import HttpError, Request, Response, error_response
 from front.web.lists.listing import SENT_AT_ONCE
-from front.web.resources.messages_api import publication
+from front.web.resources.messages.messages_api import publication
 from front.web.samples.figures import SampledFigures
 from front.web.security.access import Right
 from front.web.views.declared_views import queue_view

@@ -13,7 +13,7 @@ from broker.node_queues import Totals
 from broker.operations.operator import Operator
 from broker.records import PolicyRecord, TopicPermissionRecord
 from front.web.http.request import Request
-from front.web.resources.metrics_api import FAMILIES_MAX
+from front.web.resources.nodes.metrics_api import FAMILIES_MAX
 from tests.unit.front.web.test_api import HOME, LOCAL, NOW, TAGS, World, world
 
 __all__ = ["world"]  # the fixture

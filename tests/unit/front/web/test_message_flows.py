@@ -10,8 +10,8 @@ import pytest
 
 from front.web import message_flows
 from front.web.message_flows import _exchange, _grouped
-from front.web.resources import messages_api
-from front.web.resources.messages_api import MessagesApi
+from front.web.resources.messages import messages_api
+from front.web.resources.messages.messages_api import MessagesApi
 from front.web.samples.shapes import ROUTE
 
 

@@ -10,7 +10,7 @@ from broker.session.session import Session
 from front.web.handlers import WebFront
 from front.web.http.refusals import bad_request
 from front.web.http.request import Request, Response, json_response
-from front.web.resources.browsing_api import LIMIT_DEFAULT, TRUNCATE_DEFAULT, browsed_view, number_asked
+from front.web.resources.messages.browsing_api import LIMIT_DEFAULT, TRUNCATE_DEFAULT, browsed_view, number_asked
 from front.web.router import WebRouter
 from front.web.security.access import Right
 

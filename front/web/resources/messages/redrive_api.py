@@ -17,7 +17,7 @@ from front.web.http import bodies
 from front.web.http.bodies import Body
 from front.web.http.request import Request, Response, json_response
 from front.web.resources.exchanges_api import exchange_named
-from front.web.resources.message_jobs_api import MessageJobsApi
+from front.web.resources.messages.message_jobs_api import MessageJobsApi
 from front.web.router import WebRouter
 from front.web.security.access import Right
 

@@ -13,7 +13,7 @@ from front.web.handlers import WebFront, operator
 from front.web.http import bodies
 from front.web.http.refusals import bad_request
 from front.web.http.request import HttpError, Request, Response, json_response
-from front.web.resources.health_api import failed
+from front.web.resources.nodes.health_api import failed
 from front.web.router import WebRouter
 from front.web.security.access import Right
 

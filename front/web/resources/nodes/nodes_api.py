@@ -12,7 +12,7 @@ from front.web.handlers import WebFront, operator
 from front.web.http.refusals import missing
 from front.web.http.request import HttpError, Request, Response, json_response
 from front.web.lists.listing import ListOf, listed
-from front.web.resources.overview_api import exchange_types
+from front.web.resources.nodes.overview_api import exchange_types
 from front.web.router import WebRouter
 from front.web.samples.node_samples import THE_NODE, node_row
 from front.web.samples.ranges import Ranges, ranges_asked_for
