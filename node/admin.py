@@ -13,8 +13,8 @@ from broker.errors import BrokerError, PreconditionFailed, ResourceExhausted
 from broker.operations.node_facts import AlarmFacts, CertificateFacts, ListenerFacts, NodeFacts
 from broker.pending import Pending
 from node.background import Background
-from node.certificates import Certificates
 from node.config import Config, ConfigError
+from node.doors.certificates import Certificates
 from node.logins.auth import Verifier
 from node.logins.password_hashes import Hashes
 from node.version import VERSION as VERSION

@@ -10,62 +10,44 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import platform
-import socket
-import ssl
 from functools import partial
 from typing import Any
 
-from broker.broker import Broker, TokenLogins
+from broker.broker import TokenLogins
 from broker.catalog.catalog import Catalog
 from broker.errors import NotFound, PreconditionFailed, ResourceExhausted
 from broker.operations.node_facts import ListenerFacts
 from broker.operations.operations import Operations
-from front.amqp.server import amqp_server
-from front.amqp.terms import Identity
 from front.answers import answered
 from front.cluster_federation import ClusterFederation
 from front.cluster_shovels import ClusterShovels
 from front.grpc.admin_service import AdminPorts
 from front.grpc.log_service import LogSource
-from front.grpc.server import Server, serve
 from front.sockets.client_server import ClientServer
 from front.sockets.input_share import InputShare
-from front.sockets.plain_login import Credentials
-from front.stream.server import stream_server
-from front.stream.stream_terms import StreamIdentity
-from front.web.api import Api, WebPorts
+from front.web.api import WebPorts
 from front.web.everywhere import Everywhere
-from front.web.http.server import WebLimits, WebServer
 from front.web.security.cross_origin import CrossOrigin
-from node.addresses import endpoint
-from node.admin import VERSION, NodeAdmin
+from node.admin import NodeAdmin
 from node.background import Inline, Threads
 from node.boot_definitions import BootDefinitions
 from node.catalog.catalog_store import IN_MEMORY_KEY, NothingKept, replacement
 from node.catalog.cluster_metadata import ClusterMetadata
 from node.catalog.fetch import fetch_catalog
-from node.certificates import Certificates, grpc_certificate
 from node.clock import NodeTime, Process, Random, SystemClock, SystemRandom
-from node.config import AmqpSection, Config
-from node.config_limits import (
-    amqp_limits,
-    amqp_server_limits,
-    grpc_limits,
-    kernel_settings,
-    stream_limits,
-    stream_server_limits,
-)
+from node.config import Config
+from node.config_limits import kernel_settings
 from node.config_peers import boot_settings, peer_settings
+from node.doors.certificates import Certificates
+from node.doors.client_doors import ClientDoors
+from node.doors.client_servers import ClientServers
 from node.exporting.log_export import LogExports
 from node.foundation import Parts, Ports
 from node.identity import DISK, RAM, NodeIdentity, Place
 from node.kernel import ENTER_S, Kernel
-from node.listening import addresses, advertised
 from node.lives.node_lives import begin_lives, begin_replay_log
 from node.logins.auth import Verifier
 from node.logs import end_tail, tail
-from node.maintenance import ClientDoors
 from node.membership.cluster import Cluster
 from node.membership.decommissioning import queues_at_home
 from node.membership.first_boot import NoPlace, check_name, configured_places, take_place
@@ -112,12 +94,13 @@ class Node:
         self._clock = clock or SystemClock()
         self._random = random or SystemRandom()
         self._undo = contextlib.AsyncExitStack()  # what `stop` does, in the opposite order of `start`
-        self.listeners: list[ListenerFacts] = []
         self.certificates = Certificates(config.tls, logger)
         self.log_tail = tail()
         descriptors = descriptor_limit()
-        self._ceilings = ceilings(config.limits, descriptors)
-        log_ceilings(config.limits, descriptors, self._ceilings, logger)
+        admitted = ceilings(config.limits, descriptors)
+        log_ceilings(config.limits, descriptors, admitted, logger)
+        self._servers = ClientServers(config, admitted, self.certificates, self._clock, self._undo)
+        self.listeners = self._servers.listeners
 
     async def start(self) -> None:
         config, loop = self._config, asyncio.get_running_loop()
@@ -145,7 +128,7 @@ class Node:
         kernel.begin(verifier, self._token_logins(loop))
         broker = kernel.broker
         input_share = InputShare(loop.call_soon)
-        amqp, streams = self._amqp_server(broker, input_share), self._stream_server(broker, input_share)
+        amqp, streams = self._servers.amqp(broker, input_share), self._servers.stream(broker, input_share)
         publishing: list[ClientServer | OwnLinks] = [amqp, streams]
 
         def hold_publishers(held: bool) -> None:
@@ -167,47 +150,15 @@ class Node:
 
         self.watcher = Watcher(config.memory, config.disk, disk_limit_bytes(config), self._alarm_ports(kernel, disk))
         await self.watcher.look_at_disk()  # before the first publisher can come
-        admin = NodeAdmin(
-            config,
-            verifier=verifier,
-            background=password_threads,
-            alarms=broker.alarms,
-            watcher=self.watcher,
-            listeners=lambda: self.listeners,
-            certificates=self.certificates,
-            started_at_ms=started_at,
-        )
-        operations = Operations(broker, admin)
-        if config.definitions.path:
-            boot = BootDefinitions(config.definitions.path, len(config.cluster.peers), operations.documents, broker)
-            await boot.bring_in(partial(verifier.hash, GUEST_PASSWORD))
+        operations = await self._administration(verifier, password_threads, started_at)
         links = own_links(config, broker, metadata, cluster, lambda: self.listeners, self._clock, self._random)
         publishing.append(links)
         operations.parameters.checks |= CHECKS
         exports = self._log_exports(kernel)
-        metrics = Metrics(
-            broker,
-            kernel.log,
-            metadata,
-            kernel.quorum,
-            kernel.streams,
-            calls,
-            peers.links,
-            kernel.groups,
-            self.watcher,
-            config,
-            self._loop_watch,
-            kernel.archive_figures,
-            exports.figures,
-            identity.cluster_id,
-            self._clock.wall_ms,
-            links.shovels.facts,
-            links.federation.facts,
-        )
+        metrics = self._metrics(identity, peers, calls, links, exports)
 
-        for protocol, server in (("amqp", amqp), ("stream", streams)):
-            await self._listen_to_clients(protocol, server)
-            self._undo.push_async_callback(server.stop)
+        await self._servers.listen_to_clients("amqp", amqp)
+        await self._servers.listen_to_clients("stream", streams)
         questions = WebQuestions(config.node_name, metadata.catalog, calls, cluster.reaches)
         everywhere = Everywhere(questions)
         shovels = ClusterShovels(config.node_name, metadata.catalog, operations.parameters, everywhere, links.shovels)
@@ -217,14 +168,14 @@ class Node:
         replay_log = begin_replay_log(config.node.data_dir, self._undo)
         federation = ClusterFederation(config.node_name, metadata.catalog, everywhere, links.federation)
         admin_ports = AdminPorts(operations, cluster, members, exports, shovels, federation, lives, replay_log)
-        grpc = await self._listen_grpc(broker, admin_ports)
+        grpc = await self._servers.listen_grpc(broker, admin_ports)
         self._undo.callback(exports.stop)
         web = WebPorts(
             operations,
             metrics,
             self._clock.wall_ms,
             config.metrics.login,
-            self._versions(),
+            self._servers.versions(),
             everywhere,
             shovels,
             federation,
@@ -236,7 +187,7 @@ class Node:
             lives=lives,
             replay_log=replay_log,
         )
-        await self._listen_http(broker, web, questions)
+        await self._servers.listen_http(broker, web, questions, self._tick_ended)
         watching = asyncio.create_task(self.certificates.watch())
         self._undo.callback(watching.cancel)
         self._undo.callback(links.stop)
@@ -311,7 +262,7 @@ class Node:
             partial(configured_places, boot_settings(self._config)),
         )
         self._undo.callback(ways.stop)
-        kernel.meet(ways, started_at, listeners, self._stream_address)
+        kernel.meet(ways, started_at, listeners, self._servers.stream_address)
         cluster = Cluster(
             identity,
             peers,
@@ -345,6 +296,49 @@ class Node:
             if kernel.metadata.halted is None:
                 raise
             logger.error("this node serves what it knows of, and learns of no change")
+
+    async def _administration(self, verifier: Verifier, background: Threads, started_at: int) -> Operations:
+        """Also what is declared at each start."""
+        broker, path = self.kernel.broker, self._config.definitions.path
+        admin = NodeAdmin(
+            self._config,
+            verifier=verifier,
+            background=background,
+            alarms=broker.alarms,
+            watcher=self.watcher,
+            listeners=lambda: self.listeners,
+            certificates=self.certificates,
+            started_at_ms=started_at,
+        )
+        operations = Operations(broker, admin)
+        if path:
+            boot = BootDefinitions(path, len(self._config.cluster.peers), operations.documents, broker)
+            await boot.bring_in(partial(verifier.hash, GUEST_PASSWORD))
+        return operations
+
+    def _metrics(
+        self, identity: NodeIdentity, peers: PeerSide, calls: PeerCalls, links: OwnLinks, exports: LogExports
+    ) -> Metrics:
+        kernel = self.kernel
+        return Metrics(
+            kernel.broker,
+            kernel.log,
+            kernel.metadata,
+            kernel.quorum,
+            kernel.streams,
+            calls,
+            peers.links,
+            kernel.groups,
+            self.watcher,
+            self._config,
+            self._loop_watch,
+            kernel.archive_figures,
+            exports.figures,
+            identity.cluster_id,
+            self._clock.wall_ms,
+            links.shovels.facts,
+            links.federation.facts,
+        )
 
     def _queue_members(self, kernel: Kernel, cluster: Cluster) -> QueueMembers:
         return QueueMembers(
@@ -381,98 +375,6 @@ class Node:
             monotonic=self._clock.monotonic,
         )
 
-    def _amqp_server(self, broker: Broker, input_share: InputShare) -> ClientServer:
-        section = self._config.amqp
-        return amqp_server(
-            broker,
-            Identity(
-                cluster_name=self._config.cluster_name,
-                version=VERSION,
-                announced_product="RabbitMQ" if section.announce_product else "",
-                announced_version=section.announce_version if section.announce_product else "",
-                platform=f"Python {platform.python_version()}",
-                anonymous=anonymous_login(section),
-            ),
-            wall_ms=self._clock.wall_ms,
-            monotonic=self._clock.monotonic,
-            logger=logging.getLogger("leveret.amqp"),
-            limits=amqp_limits(section),
-            server_limits=amqp_server_limits(self._config, self._ceilings),
-            tls_username_from=self._config.tls.username_from,
-            input_share=input_share,
-        )
-
-    def _stream_server(self, broker: Broker, input_share: InputShare) -> ClientServer:
-        identity = StreamIdentity(
-            self._config.cluster_name, VERSION, f"Python {platform.python_version()}", self._stream_address
-        )
-        return stream_server(
-            broker,
-            broker.turns,
-            identity,
-            wall_ms=self._clock.wall_ms,
-            monotonic=self._clock.monotonic,
-            logger=logging.getLogger("leveret.stream"),
-            limits=stream_limits(self._config),
-            server_limits=stream_server_limits(self._config, self._ceilings),
-            tls_username_from=self._config.tls.username_from,
-            input_share=input_share,
-        )
-
-    def _stream_address(self, tls: bool) -> str:
-        return advertised(self._config.stream, self.listeners, socket.gethostname(), tls=tls)
-
-    async def _listen_to_clients(self, protocol: str, server: ClientServer) -> None:
-        """In plain, and within TLS: by the name with an s."""
-        listen = self._config.listen
-        for name, within_tls in ((protocol, False), (f"{protocol}s", True)):
-            for host, port in addresses(name, getattr(listen, name), logger):
-                context = self.certificates.context if within_tls else None
-                port = await server.listen(host, port, context, proxy_protocol=listen.proxy_protocol)
-                self.listeners.append(ListenerFacts(name, endpoint(host, port), tls=within_tls))
-
-    async def _listen_grpc(self, broker: Broker, admin: AdminPorts) -> list[Server]:
-        servers: list[Server] = []
-        tls = self._config.tls
-        certificate = grpc_certificate(tls) if tls.grpc else None
-        limits = grpc_limits(self._config.grpc, self._ceilings)
-        for host, port in addresses("grpc", self._config.listen.grpc, logger):
-            bind = endpoint(host, port)
-            server: Server = await serve(
-                broker, admin, bind, certificate, logging.getLogger("leveret.grpc"), self._clock, limits
-            )
-            self._undo.push_async_callback(server.stop)
-            self.listeners.append(ListenerFacts("grpc", endpoint(host, server.port), tls=certificate is not None))
-            servers.append(server)
-        return servers
-
-    async def _listen_http(self, broker: Broker, ports: WebPorts, questions: WebQuestions) -> None:
-        api = Api(broker, ports)
-        questions.serve(api.everywhere.answer)
-        sampling = asyncio.create_task(api.sampler.run())
-        sampling.add_done_callback(self._tick_ended)
-        self._undo.callback(sampling.cancel)
-        self._undo.callback(questions.stop)
-        limits = WebLimits(self._ceilings.http, self._ceilings.http_per_source)
-        server = WebServer(api.answer, api.body_bytes_max, self._clock.wall_ms, limits)
-        self._undo.push_async_callback(server.stop)
-        for name, within_tls in (("http", False), ("https", True)):
-            for host, port in addresses(name, getattr(self._config.listen, name), logger):
-                port = await server.listen(host, port, self.certificates.context if within_tls else None)
-                self.listeners.append(ListenerFacts(name, endpoint(host, port), tls=within_tls))
-
-    def _versions(self) -> dict[str, str]:
-        """Tools compare them with RabbitMQ's."""
-        section = self._config.amqp
-        announced = section.announce_version if section.announce_product else VERSION
-        return {
-            "management_version": announced,
-            "rabbitmq_version": announced,
-            "erlang_version": platform.python_version(),
-            "erlang_full_version": f"Python {platform.python_version()}",
-            "crypto_lib_version": ssl.OPENSSL_VERSION,
-        }
-
     # what happens by itself
 
     @staticmethod
@@ -484,12 +386,6 @@ class Node:
     def _tick_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled():
             self._process.fail(f"the node's timer ended: {task.exception()!r}")
-
-
-def anonymous_login(section: AmqpSection) -> Credentials | None:
-    if not section.anonymous_login_user:
-        return None
-    return Credentials(section.anonymous_login_user, section.anonymous_login_password.encode())
 
 
 def declared_in(catalog: Catalog) -> str:

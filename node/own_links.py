@@ -23,7 +23,7 @@ from node.addresses import host_and_port
 from node.catalog.cluster_metadata import ClusterMetadata
 from node.clock import NodeTime, Random
 from node.config import Config, static_shovels
-from node.listening import ANY_ADDRESS
+from node.doors.listening import ANY_ADDRESS
 from raft.core.messages import NodeId
 
 LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}

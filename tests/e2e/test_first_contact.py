@@ -15,7 +15,7 @@ import pytest
 
 import leveret
 from node.config import Config
-from node.listening import has_ipv6_loopback
+from node.doors.listening import has_ipv6_loopback
 from tests.running_node import RunningNode, running_node
 
 

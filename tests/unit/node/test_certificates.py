@@ -13,8 +13,8 @@ import pytest
 import trustme
 from cryptography import x509
 
-from node.certificates import Certificates, not_after
 from node.config import ConfigError, TlsSection
+from node.doors.certificates import Certificates, not_after
 
 LOGGER = logging.getLogger("test")
 FAR = datetime(2061, 5, 4, tzinfo=UTC)  # as a time of 15 characters; up to 2049 it has 13

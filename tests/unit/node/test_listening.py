@@ -1,4 +1,4 @@
-"""node/listening.py: where clients are sent, and that a node starts with the defaults on a machine without IPv6."""
+"""node/doors/listening.py: where clients are sent, and that a node starts with the defaults on a machine without IPv6."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from broker.operations.node_facts import ListenerFacts
 from node.addresses import endpoint
 from node.config import Config, StreamSection
-from node.listening import addresses, advertised
+from node.doors.listening import addresses, advertised
 
 LOGGER = logging.getLogger("test")
 DEFAULTS = Config().listen
