@@ -35,7 +35,7 @@ class Forecast:
         self._order.check()
         self._session = session
         check_redrivable(self._session.topology.existing(self._order.queue).queue)
-        self._session.count_ready(self._order.queue, now).then(
+        self._session.looks.count_ready(self._order.queue, now).then(
             lambda ready: self._counted(ready, now), self._answer.fail
         )
         return self._answer
@@ -50,7 +50,7 @@ class Forecast:
             self._answer.resolve(self.counts)
             return
         try:
-            page = self._session.browse(self._order.queue, seen, min(COUNT_MAX, SEEN_MAX - seen), now)
+            page = self._session.looks.browse(self._order.queue, seen, min(COUNT_MAX, SEEN_MAX - seen), now)
         except BrokerError as error:
             self._answer.fail(error)
             return

@@ -85,7 +85,7 @@ class Redrive(SilentSink):
         check_redrivable(session.topology.existing(self.order.queue).queue)
         session.publisher.select_confirms()
         self._watch(now)
-        session.count_ready(self.order.queue, now).then(self._counted, self._fail_and_end)
+        session.looks.count_ready(self.order.queue, now).then(self._counted, self._fail_and_end)
         return self.over
 
     def cancel(self) -> None:

@@ -2,8 +2,9 @@
 
     session.publisher   publishes and their confirms (publish.py)
     session.topology    declares, binds, deletes and purges (topology.py)
+    session.looks       browses queues and counts what they have ready (queue_looks.py)
     session.delayed     looks at delayed messages, and cancels one (delayed_messages.py)
-    the session itself  consumes, gets and browses; keeps what is delivered and not settled (deliveries.py); commits
+    the session itself  consumes and gets; keeps what is delivered and not settled (deliveries.py); commits
 
 Who may do what is found in permissions.py, what exists in the catalog. Errors that are known at once are raised; a request
 that takes time answers a `Pending`.
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from broker import names
 from broker.actors import ActorKind, GoneReason, LogActor
@@ -24,19 +25,16 @@ from broker.catalog import permissions
 from broker.client_connection import Connection
 from broker.counting.counters import Counters
 from broker.errors import BrokerError, NotAllowed, NotSupported, PreconditionFailed
-from broker.messages import browsed
-from broker.messages.browsed import Browsed
 from broker.node_queues import NodeQueues
 from broker.pending import Pending
 from broker.queues.consumer import Consumer
-from broker.queues.queue_deletion import counted
 from broker.queues.queue_type import BackReason, Got, Outcome, Queue, Slice
 from broker.queues.shared_limit import SharedLimit
-from broker.queues.stream_contract import StreamContract
 from broker.routing.reply_to import is_reply_name
 from broker.session.delayed_messages import DelayedMessages
 from broker.session.deliveries import Held, Unacknowledged, marked
 from broker.session.publish import Publisher
+from broker.session.queue_looks import QueueLooks
 from broker.session.session_sink import SessionSink
 from broker.session.topology import Topology
 from broker.session.transactions import CARRIED_OUT_PER_STEP, Completion, Transaction, Transactions
@@ -75,6 +73,7 @@ class Session:
         self._transactions = Transactions()
         self.actor = LogActor(ActorKind.CHANNEL, connection.actor)
         self.topology = Topology(broker, connection)
+        self.looks = QueueLooks(broker, self.topology)
         self.delayed = DelayedMessages(broker.catalog, self.topology, connection.vhost)
         self.publisher = Publisher(broker, connection, sink, self.counters, self._transactions, self.actor, number)
         self._broker = broker
@@ -196,32 +195,6 @@ class Session:
         found = self.topology.takeable(queue).queue
         self._broker.deliver_from(found, now)
         return found.get(no_ack, now, self.actor).map(lambda got: self._numbered(got, no_ack, now))
-
-    def browse(self, queue: str, skip: int, limit: int, now: int) -> Pending[list[Browsed]]:
-        """See Queue.browse. Needs the permission that a get needs."""
-        found = self._browsable(queue, limit)
-        if skip > browsed.SKIP_MAX:
-            raise PreconditionFailed(f"at most {browsed.SKIP_MAX} messages can be skipped, not {skip}")
-        self._broker.deliver_from(found, now)
-        return found.browse(skip, limit, now)
-
-    def browse_from(self, queue: str, offset: object, limit: int, now: int) -> Pending[list[Browsed]]:
-        """See StreamContract.browse_from. `offset`: as x-stream-offset, not None."""
-        found = self._browsable(queue, limit)
-        if found.record.kind != "stream":
-            raise PreconditionFailed(f"{found.record.label} has no offsets to begin at: it is no stream")
-        return cast(StreamContract, found).browse_from(offset, limit, now)
-
-    def _browsable(self, queue: str, limit: int) -> Queue:
-        found = self.topology.readable(queue).queue
-        if not 0 < limit <= browsed.COUNT_MAX:
-            raise PreconditionFailed(f"1 to {browsed.COUNT_MAX} messages can be looked at in one go, not {limit}")
-        return found
-
-    def count_ready(self, queue: str, now: int) -> Pending[int]:
-        """How many messages its home or leader has ready. Needs the permission that a get needs."""
-        found = self.topology.readable(queue).queue
-        return counted(self._broker, found, now).map(lambda _: found.ready_count)
 
     def _get_reply(self, no_ack: bool, now: int) -> Pending[GotMessage | None]:
         """Get replies one by one: the first get makes this session a requester."""

@@ -75,10 +75,10 @@ class ConsumeService(consume_pb2_grpc.ConsumerServicer):
 def _browse(session: Session, request: consume_pb2.BrowseRequest, now: int) -> Pending[list[Browsed]]:
     limit = request.limit or 1
     if not request.HasField("stream_offset"):
-        return session.browse(request.queue, request.skip, limit, now)
+        return session.looks.browse(request.queue, request.skip, limit, now)
     if request.skip:
         raise InvalidRequest("give either stream_offset, where to begin, or skip")
-    return session.browse_from(request.queue, convert.plain_value(request.stream_offset), limit, now)
+    return session.looks.browse_from(request.queue, convert.plain_value(request.stream_offset), limit, now)
 
 
 def _browsed(found: Browsed) -> consume_pb2.GotMessage:

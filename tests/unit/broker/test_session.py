@@ -521,21 +521,21 @@ def test_who_may_read_a_queue_may_look_into_it(client: Client) -> None:
     client.declare("q")
     client.publish("", "q", b"a", b"b", b"c")
     now = client.world.now
-    found = client.world.answer(client.session.browse("q", 1, 5, now))
+    found = client.world.answer(client.session.looks.browse("q", 1, 5, now))
     assert [messages(one.content, 0, 1)[0][1] for one in found] == [b"b", b"c"]
-    refused(NotFound, "no queue 'none' in vhost '/'", lambda: client.session.browse("none", 0, 1, now))
+    refused(NotFound, "no queue 'none' in vhost '/'", lambda: client.session.looks.browse("none", 0, 1, now))
     refused(
         PreconditionFailed,
         "1 to 1000 messages can be looked at in one go, not 1001",
-        lambda: client.session.browse("q", 0, 1001, now),
+        lambda: client.session.looks.browse("q", 0, 1001, now),
     )
     refused(
         PreconditionFailed,
         "at most 100000 messages can be skipped, not 100001",
-        lambda: client.session.browse("q", 100_001, 1, now),
+        lambda: client.session.looks.browse("q", 100_001, 1, now),
     )
     text = "queue 'q' in vhost '/' has no offsets to begin at: it is no stream"
-    refused(PreconditionFailed, text, lambda: client.session.browse_from("q", 0, 1, now))
+    refused(PreconditionFailed, text, lambda: client.session.looks.browse_from("q", 0, 1, now))
 
 
 def test_a_consumer_that_its_queue_ended_for_being_late_is_told_so(client: Client) -> None:
@@ -576,10 +576,10 @@ def test_who_may_not_read_a_queue_may_not_look_into_it(world: World, client: Cli
     world.add_user("app", read="^other$")
     app = world.client("app")
     text = "read access to queue 'q' in vhost '/' refused for user 'app'"
-    refused(AccessRefused, text, lambda: app.session.browse("q", 0, 1, world.now))
-    refused(AccessRefused, text, lambda: app.session.browse_from("q", 0, 1, world.now))
+    refused(AccessRefused, text, lambda: app.session.looks.browse("q", 0, 1, world.now))
+    refused(AccessRefused, text, lambda: app.session.looks.browse_from("q", 0, 1, world.now))
     world.submit(PutPermission(PermissionRecord("app", "/", ".*", ".*", ".*")))
-    assert len(world.answer(app.session.browse("q", 0, 1, world.now))) == 1
+    assert len(world.answer(app.session.looks.browse("q", 0, 1, world.now))) == 1
 
 
 @pytest.mark.parametrize(

@@ -48,9 +48,9 @@ class BrowsingApi:
 def _browsed(session: Session, queue: str, request: Request) -> Pending[list[Browsed]]:
     limit, offset = min(COUNT_MAX, number_asked(request, "limit", LIMIT_DEFAULT)), request.asked("offset")
     if offset is None:
-        return session.browse(queue, number_asked(request, "skip", 0), limit, request.now)
+        return session.looks.browse(queue, number_asked(request, "skip", 0), limit, request.now)
     number = whole_number(offset, DIGITS_MAX)
-    return session.browse_from(queue, offset if number is None else number, limit, request.now)
+    return session.looks.browse_from(queue, offset if number is None else number, limit, request.now)
 
 
 def browsed_view(message: Browsed, truncate: int, *, with_digest: bool = False) -> dict[str, Any]:

@@ -185,10 +185,10 @@ class FakeBroker:
 
 
 class FakeSession:
-    """Its own topology and publisher, too."""
+    """Its own topology, publisher and looks, too."""
 
     def __init__(self, broker: FakeBroker, connection: Connection, sink: Any) -> None:
-        self.topology = self.publisher = self
+        self.topology = self.publisher = self.looks = self
         self.broker, self.connection, self.sink = broker, connection, sink
         self.number, self.user, self.vhost = 0, connection.user, connection.vhost
         self.subscriptions: dict[str, Any] = {}
