@@ -222,11 +222,11 @@ class StreamQueues:
             refused = refusal(AnswerStatus.NOT_LEADER, queue.route.leader())
             answer(place_answer(self._ports.node, found) if found is not None else refused)
 
-        here = queue.place_here(spec)
+        here = queue.own_places.here(spec)
         if here is not None or not queue.route.leads:
             tell(here)
         else:
-            queue.place_as_leader(spec, tell)
+            queue.own_places.as_leader(spec, tell)
 
     def _read_for(self, queue: StreamQueue, node: NodeId, letter: bytes, answer: OnAnswer) -> None:
         """Chunks for readers on another node."""

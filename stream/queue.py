@@ -37,7 +37,7 @@ from broker.queues.stream_contract import (
     StreamTracking,
 )
 from broker.records import QueueRecord
-from raft.core.errors import Damaged, RaftError
+from raft.core.errors import Damaged
 from raft.core.messages import NodeId, node_of
 from replicated.busy_queues import BusyQueues
 from replicated.leader_route import LeaderRoute
@@ -63,6 +63,7 @@ from stream.reading.far_count import FarCount
 from stream.reading.far_log import FarLog
 from stream.reading.letters import AskedOfLeader, Skip
 from stream.reading.offset_spec import offset_spec
+from stream.reading.own_places import OwnPlaces
 from stream.reading.reader import StreamReader
 from stream.reading.readers import PlacedReader, ReadingClient, StreamEnd, StreamReaders
 from stream.reading.reading_share import ReadingShare
@@ -121,6 +122,7 @@ class StreamQueue:
         self.quarantined: str | None = None  # why this node's member takes no part, though its group counts on it
         self.readers = StreamReaders(on_skipped, on_left)
         self._looks = ConsumerLooks(self, self.readers, host)
+        self.own_places = OwnPlaces(self, ports.groups)
         self._beginnings = Beginnings(self, ports)
         self._stores = OffsetStores(self.route, ports)
         self._questions = LeaderQuestions(self, self._stores, ports)
@@ -466,30 +468,6 @@ class StreamQueue:
 
     def unwatch(self, watcher: PlacesWatcher) -> None:
         self._places.unwatch(self, watcher)
-
-    # ReadStream, of those that wait to begin
-
-    def place_here(self, spec: OffsetSpec) -> FoundPlace | None:
-        member = self.readable_member
-        return self._place_in(member, spec) if member is not None and member.places.knows(spec) else None
-
-    def place_as_leader(self, spec: OffsetSpec, found: Callable[[FoundPlace | None], None]) -> None:
-        def may_be_asked(error: RaftError | None) -> None:
-            member = self.member
-            knows = error is None and member is not None and self._knows_end()
-            found(self._place_in(member, spec) if member is not None and knows else None)
-
-        self._ports.groups.read(self.group, may_be_asked)
-
-    def _place_in(self, member: StreamMember, spec: OffsetSpec) -> FoundPlace | None:
-        try:
-            return member.places.find(spec)
-        except Damaged as damage:  # until it is repaired
-            self._ports.groups.damaged(self.group, damage)
-            return None
-
-    def _knows_end(self) -> bool:
-        return self.leading is not None and self.route.leads and self.leading.knows_end()
 
     # StreamFollower, of the member
 

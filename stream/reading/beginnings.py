@@ -8,7 +8,6 @@ leader says is good here, too, when this member has come so far.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
@@ -23,6 +22,7 @@ from replicated.ports import QueuePorts
 from replicated.reply_timeout import ReplyTimeout
 from stream.group.chunk_reading import FoundPlace
 from stream.reading import letters
+from stream.reading.own_places import OwnPlaces
 
 Found = FoundPlace | None  # None: whoever asked has left
 
@@ -36,11 +36,8 @@ class ReadStream(Protocol):
     @property
     def route(self) -> LeaderRoute: ...
 
-    def place_here(self, spec: OffsetSpec) -> Found:
-        """What this member surely knows. None: only the leader does, or it cannot be read now."""
-
-    def place_as_leader(self, spec: OffsetSpec, found: Callable[[Found], None]) -> None:
-        """As soon as a majority has said that this node leads: another one may, and have told its clients of more."""
+    @property
+    def own_places(self) -> OwnPlaces: ...
 
 
 class _Beginning:
@@ -68,7 +65,7 @@ class Beginnings:
 
     def find(self, who: object, spec: OffsetSpec, host: QueueHost, now: int, label: str) -> Pending[Found]:
         """Answered with None if it leaves before."""
-        found = self._stream.place_here(spec)
+        found = self._stream.own_places.here(spec)
         if found is not None:
             return Pending.of(found)
 
@@ -98,7 +95,7 @@ class Beginnings:
                 self._stream.route.forget(one.asked)
                 one.asked = 0
             if not one.asked:
-                found = self._stream.place_here(one.spec)
+                found = self._stream.own_places.here(one.spec)
                 if found is not None:
                     self._found(who, found)
                 else:
@@ -115,7 +112,7 @@ class Beginnings:
         node = self._stream.route.look_for()
         if node == self._ports.node:
             one.asked = node
-            self._stream.place_as_leader(one.spec, partial(self._found_as_leader, who, one))
+            self._stream.own_places.as_leader(one.spec, partial(self._found_as_leader, who, one))
         elif node:
             one.asked = node
             letter = letters.place(self._stream.group, one.spec)

@@ -101,7 +101,7 @@ def test_readers_of_a_stream_wait_for_the_machine_where_the_log_is_ahead_of_it()
         taker.consumer.outstanding = 0
         queue.pump(node.clients.now)
         assert (chunks.bodies, taker.bodies) == ([], [])
-        assert queue.place_here(AtOffset(0)) is None, "the leader knows better where it begins"
+        assert queue.own_places.here(AtOffset(0)) is None, "the leader knows better where it begins"
 
     node.comes_back(read)
     first = machine.state.first_offset
