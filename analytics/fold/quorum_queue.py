@@ -11,7 +11,7 @@ from typing import NamedTuple
 from analytics.fold.lives import Lives
 from analytics.fold.lone_entries import LoneEntries
 from analytics.fold.telling_machine import Refusal, TellingMachine
-from native.log_columns import whole_entry
+from native.entry_rows import whole_entry
 from quorum.fifo.commands import ENTRY_HEAD
 from quorum.fifo.inspection import MemberCounters
 

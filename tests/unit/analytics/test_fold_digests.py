@@ -9,7 +9,7 @@ from analytics.inputs import log_files, snapshot_files
 from analytics.past.past_events import past_of
 from analytics.queue_events import QueueEvent
 from analytics.read_snapshots import snapshot_said
-from native.log_columns import whole_entry
+from native.entry_rows import whole_entry
 from quorum.fifo.versions import VERSION_NEWEST
 from tests.unit.analytics.past_world import GROUP, PastWorld, QuorumBook
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from analytics.fold.quorum_queue import QueueFold
 from broker.queues.queue_type import DeathReason, Outcome
-from native.log_columns import whole_entry
+from native.entry_rows import whole_entry
 from quorum.fifo.commands import (
     Cancel,
     Consume,

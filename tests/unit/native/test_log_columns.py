@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from broker.queues.queue_type import BackReason, DeathReason, Outcome
 from broker.unlogged import Unlogged
 from classic.store import log_records
-from native import log_columns
+from native import entry_rows, log_columns
 from native.columns import rows_of
-from native.log_columns import MISPLACED, FilePlace, whole_entry
+from native.entry_rows import whole_entry
+from native.log_columns import MISPLACED, FilePlace
 from native.log_tables import (
     BACK,
     COUNTS,
@@ -529,12 +530,12 @@ def test_the_numbers_here_are_those_of_the_formats() -> None:
     assert {DONE + one for one in log_records.DoneReason} <= set(OUTCOMES)
     assert {BACK + one for one in BackReason} <= set(OUTCOMES)
     assert [reason.name.lower() for reason in DeathReason] == list(DEATHS)
-    assert CommandKind.ORIGINS == log_columns.ORIGINS_OP
+    assert CommandKind.ORIGINS == entry_rows.ORIGINS_OP
     ops = ("ENQUEUE", "SETTLE", "PURGE", "PURGE_ONCE")
-    assert {name: getattr(log_columns, name) for name in ops} == {name: CommandKind[name] for name in ops}
-    assert CommandKind.DEAD_SETTLED == log_columns.DEAD_SETTLED_OP
-    assert (commands.PERSISTENT, commands.NUMBERED) == (log_columns.PERSISTENT, log_columns.NUMBERED)
-    assert commands.PERSISTENT | commands.REDELIVERED | commands.NUMBERED == log_columns.KNOWN_FLAGS
+    assert {name: getattr(entry_rows, name) for name in ops} == {name: CommandKind[name] for name in ops}
+    assert CommandKind.DEAD_SETTLED == entry_rows.DEAD_SETTLED_OP
+    assert (commands.PERSISTENT, commands.NUMBERED) == (entry_rows.PERSISTENT, entry_rows.NUMBERED)
+    assert commands.PERSISTENT | commands.REDELIVERED | commands.NUMBERED == entry_rows.KNOWN_FLAGS
     assert [Outcome(number).name for number in range(5)] == [
         "ACKNOWLEDGED", "REQUEUED", "REJECTED", "RETURNED", "RELEASED",
     ]  # fmt: skip
