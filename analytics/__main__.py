@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING
 from analytics.audit.audit_trail import AUDIT_COLUMNS, AuditRow, trail
 from analytics.audit.command_look import look_for_commands
 from analytics.audit.command_results import catalog_starts
+from analytics.command_line import parser
 from analytics.file_window import coverage_of
-from analytics.follow.follow_command import add_follow, follow
+from analytics.follow.follow_command import follow
 from analytics.inputs import LogFile, log_files, snapshot_files, without_bodies
 from analytics.jobs import questions
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_MISSING, EXIT_UNKNOWN, JobAnswer, answer_of, worst
-from analytics.jobs.duplicates import WITHIN_S
-from analytics.jobs.figures import second_of
 from analytics.jobs.proof import PROOF_COLUMNS, code_of
 from analytics.jobs.raft_terms import TERM_COLUMNS
 from analytics.life.life_story import story
@@ -32,7 +31,7 @@ from analytics.shell import lines_of_terminal, shell
 from analytics.show import show
 from analytics.spark.cluster_workers import check_workers
 from analytics.spark.sent_wheel import sent
-from analytics.spark.session import EXTRA, LOCAL, WORKER_PYTHON, NoSpark, is_cluster, spark_session
+from analytics.spark.session import NoSpark, is_cluster, spark_session
 from analytics.streams.stream_copies import read_streams
 from analytics.streams.stream_rows import STREAM_COLUMNS, stream_rows
 from analytics.unroutable.count_look import look_for_counts
@@ -43,9 +42,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 EXIT_USAGE = 64
-QUEUE_HELP = "its name, with or without the virtual host and a slash before it"
-PLACE_HELP = "a sequence of a classic queue, an entry of a quorum queue, or POS/OFF/NTH as `lives` says it"
-TIME_HELP = "ISO, UTC if it names no zone; 03:00 of today; or =-2h before now"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -349,129 +345,6 @@ COMMANDS: dict[str, Callable[[JobQuestion], JobAnswer]] = {
     "redelivered": lambda asked: answer_of(questions.redelivered(asked.of_queues())),
     "latency": lambda asked: answer_of(questions.latency(asked.of_queues(), asked.options.by)),
 }
-
-
-def past_second(text: str) -> int:
-    return second_of(text, datetime.now(UTC))
-
-
-def groups(text: str, known: tuple[str, ...] = questions.GROUPS) -> tuple[str, ...]:
-    asked = tuple(text.split(","))
-    if not set(asked) <= set(known):
-        raise ValueError(text)
-    return asked
-
-
-def hot_groups(text: str) -> tuple[str, ...]:
-    return groups(text, questions.HOT_GROUPS)
-
-
-def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser("leveret-analytics", description=f"{__doc__} Needs the extra: {EXTRA}")
-    made.add_argument(
-        "--data",
-        action="append",
-        required=True,
-        metavar="PATH",
-        help="a data directory, or a directory with one for each node",
-    )
-    made.add_argument("--master", default=LOCAL, metavar="URL", help="of Spark; default %(default)s: in this process")
-    made.add_argument(
-        "--wheel",
-        type=Path,
-        metavar="FILE",
-        help=f"of Leveret: sent to workers of a cluster, which need not have it then; their Python is {WORKER_PYTHON}",
-    )
-    made.add_argument("--json", action="store_true", help="one JSON object with coverage and rows")
-    made.add_argument(
-        "--tail",
-        action="store_true",
-        help="read what is written and not known to be durable, too: the last commit of a node that was killed or runs",
-    )
-    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    named = argparse.ArgumentParser(add_help=False)
-    named.add_argument("queue", metavar="QUEUE", nargs="?", help=f"{QUEUE_HELP}; without it: all queues")
-
-    def about(name: str, help_: str) -> argparse.ArgumentParser:
-        return commands.add_parser(name, parents=[named], help=help_)
-
-    about("queues", "how many messages of each queue came to what")
-    about("proof", "whether every message is accounted for; ends with 65 if some are missing, 75 if that is not known")
-    about("dead", "what died in its queue, why, and who had it last")
-    about("dropped", "what was too old or too much for its queue, by publisher")
-    about("redelivered", "what came back to its queue, why, and who had it")
-    twice = about("duplicates", "what came to a queue more than once, by the ids of messages, else by their bodies")
-    twice.add_argument(
-        "--within", type=int, default=WITHIN_S, metavar="SECONDS", help="after the one before; default %(default)s"
-    )
-    latency = about("latency", "how long messages waited, and how long they were held")
-    latency.add_argument(
-        "--by", type=groups, default=("queue",), metavar="GROUPS", help=f"some of {','.join(questions.GROUPS)}"
-    )
-    past = commands.add_parser("queue", help="a queue at a past second; needs neither Spark nor Java")
-    past.add_argument("queue", metavar="QUEUE", help=QUEUE_HELP)
-    past.add_argument("--at", type=past_second, required=True, metavar="TIME", help=TIME_HELP)
-    lives = commands.add_parser("lives", help="what became of the messages of one queue")
-    lives.add_argument("queue", metavar="QUEUE", help=QUEUE_HELP)
-    lives.add_argument(
-        "--position", type=int, metavar="N", help="the message at this sequence, or of this entry of its log"
-    )
-    lives.add_argument(
-        "--state", metavar="STATE", help="ready, out, acked, rejected, expired, maxlen, purged, kept, cut, ..."
-    )
-    life = commands.add_parser(
-        "life", help="the life of one message, from queue to queue; needs neither Spark nor Java"
-    )
-    one = life.add_mutually_exclusive_group(required=True)
-    one.add_argument("--message-id", metavar="ID", help="the messages whose publisher gave them this id")
-    one.add_argument(
-        "--correlation-id", metavar="ID", help="the messages that belong to this request, as its client said"
-    )
-    one.add_argument("--at", nargs=2, metavar=("QUEUE", "POS"), help=PLACE_HELP)
-    one.add_argument("--header", metavar="NAME=VALUE", help="the messages with this header, a text or a whole number")
-    one.add_argument("--body-holds", metavar="TEXT", help="the messages with this text in their bodies")
-    audit = commands.add_parser(
-        "audit",
-        help="who declared, deleted or changed what, and what was refused; needs neither Spark nor Java; ends with 75 if some "
-        "is missing",
-    )
-    audit.add_argument("--user", metavar="NAME", help="what this user's clients have asked for")
-    audit.add_argument("--about", metavar="TEXT", default="", help="commands with this text, as DeleteQueue or a name")
-    audit.add_argument("--since", type=past_second, metavar="TIME", help=TIME_HELP)
-    about(
-        "streams",
-        "what was published to streams, and how far behind readers are: those that store offsets and, where history.level is "
-        "full, all; needs neither Spark nor Java",
-    )
-    unroutable = commands.add_parser(
-        "unroutable",
-        help="what reached no queue, by exchange and publisher, where history.level was full; needs neither Spark nor Java",
-    )
-    unroutable.add_argument(
-        "--exchange", metavar="NAME", help="what was published to this one; '' is the default exchange"
-    )
-    unroutable.add_argument(
-        "--all",
-        action="store_true",
-        help="also what is in no log though it was in a queue, or given to a consumer at once",
-    )
-    add_follow(commands)
-    convert = commands.add_parser("convert", help="the tables as Parquet; again: what has come since")
-    convert.add_argument("directory", metavar="DIR", help="where they are, or are to be")
-    hot = about("hot", "what was published: how much, what share, and the busiest second; the most first")
-    hot.add_argument(
-        "--by", type=hot_groups, default=("queue",), metavar="GROUPS", help=f"some of {','.join(questions.HOT_GROUPS)}"
-    )
-    about("terms", "who led a quorum queue or stream when, and what later leaders have replaced")
-    about("compare", "copies of the log of a quorum queue or stream on several nodes; ends with 65 if they differ")
-    commands.add_parser("shell", help="several questions, line by line, in one session")
-    report = about("report", "the answers of all these questions, and what came and went over time, as one HTML page")
-    report.add_argument("--html", metavar="FILE", required=True, help="the file to write")
-    sql = commands.add_parser(
-        "sql", help="a question in SQL over the tables of docs/history.md, as `lives` and `publishes`"
-    )
-    sql.add_argument("query", metavar="SELECT")
-    return made
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pika
 import pytest
 
-from analytics.__main__ import answer, parser
+from analytics.__main__ import answer
+from analytics.command_line import parser
 from analytics.inputs import log_files
 from tests.running_node import running_node
 
