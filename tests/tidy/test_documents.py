@@ -17,9 +17,9 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "native" 
 LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
 QUOTED = re.compile(r"`([^`\s]+)`")
 IS_PATH = re.compile(r"[\w./-]*/[\w./-]*|[\w-]+\.(?:py|md|toml|txt)")
-IN_PROSE = re.compile(
-    rf"(?<![\w/.])(?:{'|'.join((*SERVER, 'tests', 'docs', 'deploy'))})/[\w./-]+\.(?:py|pyx|md|txt|toml)\b"
-)
+NAMED_IN_PROSE = "|".join((*SERVER, "tests", "docs", "deploy", "proto", "client"))
+IN_PROSE = re.compile(rf"(?<![\w/.])(?:{NAMED_IN_PROSE})/[\w./-]+\.(?:pyx?|md|txt|toml|proto|yaml|js)\b")
+ANY_NAME = re.compile(r"[/_][xX]\.")  # stands for any
 MAKE = re.compile(r"\bmake ([a-z][a-z-]*)")
 LEFT_OUT = {"var/"}  # made by running
 
@@ -34,6 +34,14 @@ def test_files_and_folders_of_the_reading_order_exist(page: Path) -> None:
     named = [name for name in QUOTED.findall(page.read_text()) if IS_PATH.fullmatch(name) and name not in LEFT_OUT]
     assert named, "the names were not found"
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_that_pages_speak_of_exist(page: Path) -> None:
+    """Also without quotes. What stood there once is told by decisions and the change log."""
+    if page.name != "CHANGELOG.md" and page.parent.name != "decisions":
+        named = [name for name in IN_PROSE.findall(page.read_text()) if not ANY_NAME.search(name)]
+        assert [name for name in named if not (ROOT / name).exists()] == []
 
 
 def test_files_that_the_code_speaks_of_exist() -> None:

@@ -12,8 +12,6 @@ import pytest
 
 from tests.tidy.sources import ROOT, called, defined, folder, imported, sources, words
 
-FILE_LINES_MAX = 700  # above it a file has two nouns
-
 # The same name in sibling folders is meant: one can be read beside the other. So is that of a port and of what fulfils it.
 SIBLINGS = {
     "__init__", "__main__", "server", "errors", "connection", "consumer", "consumers", "publish", "driver", "queue", "session",
@@ -100,11 +98,6 @@ def test_a_class_name_is_used_once() -> None:
 
 def test_each_module_says_what_it_is_for() -> None:
     assert [name for name, tree in sources().items() if not ast.get_docstring(tree)] == []
-
-
-def test_files_can_be_held_in_mind() -> None:
-    lines = {name: (ROOT / name).read_text().count("\n") for name in sources()}
-    assert {name: count for name, count in lines.items() if count > FILE_LINES_MAX} == {}
 
 
 def test_words_keep_their_meaning() -> None:
