@@ -46,17 +46,6 @@ class RunQueue:
         self._firsts.append(run.first)
         self.count += run.ready
 
-    def prepend(self, run: StoredRun) -> None:
-        assert not self or run.end <= self.head.first, f"{run.end - 1} is put before {self.head.first}"
-        if self._head:
-            self._head -= 1
-            self._runs[self._head] = run
-            self._firsts[self._head] = run.first
-        else:
-            self._runs.insert(0, run)
-            self._firsts.insert(0, run.first)
-        self.count += run.ready
-
     def prepend_all(self, runs: list[StoredRun]) -> None:
         """Several at once, in order."""
         assert not self or not runs or runs[-1].end <= self.head.first, (

@@ -7,14 +7,12 @@ all members switch at the same index; code that does not know a version must ref
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from raft.core.live_entries import LiveEntries
 from raft.core.messages import Entry
 from storage.disk import Buffer
-
-ReadEntry = Callable[[int], bytes]  # an entry's data by its index; for machines that leave bodies in the log
 
 
 class Machine(Protocol):

@@ -142,11 +142,6 @@ class ThisNode:
         who.require_tag(MANAGEMENT)
         return self._node.alarms()
 
-    def why_blocked(self, who: Operator) -> str | None:
-        """Why publishers are held back, if they are."""
-        who.require_tag(MANAGEMENT)
-        return self._broker.alarms.blocked_reason
-
     def set_log_level(self, who: Operator, level: str) -> None:
         who.require_tag(ADMINISTRATOR)
         if level not in LOG_LEVELS:

@@ -24,13 +24,12 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import NamedTuple
 
 from raft.core.live_entries import LiveEntries
 from raft.core.messages import Entry
-from raft.machine import ReadEntry
 from storage.disk import Buffer
 
 PUT = 1
@@ -43,6 +42,8 @@ IN_LOG = 1
 VERSION_OLDEST = 1
 VERSION_NEWEST = 2
 KEY_BYTES_MAX = (1 << 16) - 1
+
+ReadEntry = Callable[[int], bytes]  # an entry's data by its index: bodies lie in the log
 
 _COMMAND = Struct("<BBQHI")
 _HEAD_BYTES = _COMMAND.size

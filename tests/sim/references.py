@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from raft.core.messages import Entry
-from raft.machine import ReadEntry
 from storage.disk import Buffer
-from tests.raft_node.register import Register
+from tests.raft_node.register import ReadEntry, Register
 
 
 class Reference(Protocol):

@@ -21,8 +21,8 @@ from quorum.fifo.movement import UNBOUNDED
 from quorum.fifo.results import Result, ResultCode, TakenMessage
 from quorum.fifo.rules import Retry
 from raft.core.messages import Entry
-from raft.machine import ReadEntry
 from storage.disk import Buffer
+from tests.raft_node.register import ReadEntry
 from tests.sim.brokers import invariants
 from tests.sim.brokers.active_consumers import ActiveConsumers
 from tests.sim.brokers.invariants import About

@@ -19,9 +19,10 @@ from quorum.fifo.results import Result
 from quorum.member import QueueMember
 from raft.core.live_entries import LiveEntries
 from raft.core.messages import Entry
-from raft.machine import Machine, ReadEntry
+from raft.machine import Machine
 from storage.disk import Buffer
 from stream.group.member import StreamMember
+from tests.raft_node.register import ReadEntry
 from tests.sim.brokers import invariants
 from tests.sim.brokers.invariants import About
 from tests.sim.brokers.ledger import Ledger, UnboundedMachine

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 from native.content import messages
 from raft.core.messages import Entry
-from raft.machine import ReadEntry
 from storage.disk import Buffer
 from stream.chunks.chunk import CHUNK_HEADER_BYTES
 from stream.chunks.entries import (
@@ -32,6 +31,7 @@ from stream.chunks.entries import (
 from stream.group.machine import StreamMachine, Written
 from stream.group.rules import StreamRules
 from tests.chunk_messages import stream_messages
+from tests.raft_node.register import ReadEntry
 from tests.sim.brokers import invariants
 from tests.sim.brokers.invariants import About
 
