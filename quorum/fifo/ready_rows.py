@@ -11,8 +11,8 @@ costs 40 bytes for each run whatever else is going on, and has no Python objects
 
 Taking leaves at the head, adding happens at the tail, expiring cuts rows out anywhere. Only the first and the last block ever
 change: one that is behind the first becomes another one when rows are cut out of it, or when it becomes the first. So a
-snapshot refers to all blocks between, and copies none of them. Each block knows a time before which none of its rows expires,
-so that looking for those that do touches few blocks.
+snapshot refers to all blocks between, and copies none of them. Looking for what expires touches few blocks,
+and few rows of them (quorum/fifo/due_rows.py).
 """
 
 from __future__ import annotations
@@ -24,13 +24,12 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import islice
 
+from quorum.fifo.due_rows import ROWS_MAX, BlockTimes, order_of, without, without_first
 from quorum.fifo.stored import NEVER, StoredMessages
 from storage.disk import Buffer
 
 ROW_WORDS = 5
-# What expires is looked for in whole blocks: with 1,000,000 rows that expire at any time, 10,000 a second, a row takes 30 us in
-# blocks of 256 and 80 us in blocks of 1,024.
-BLOCK_ROWS = 256
+BLOCK_ROWS = ROWS_MAX
 ROW_BYTES = 8 * ROW_WORDS
 HALF_MAX = (1 << 32) - 1
 
@@ -42,7 +41,7 @@ _SWAPPED = sys.byteorder == "big"
 class ReadyRows:
     """See the module. How many messages there are is counted by ReadyMessages."""
 
-    __slots__ = ("_blocks", "_head", "_soonest", "_tail", "priority")
+    __slots__ = ("_blocks", "_head", "_orders", "_soonest", "_tail", "priority")
 
     def __init__(self, priority: int) -> None:
         self.priority = priority
@@ -51,7 +50,8 @@ class ReadyRows:
     def clear(self) -> None:
         self._tail = array("Q")
         self._blocks = deque([self._tail])
-        self._soonest = deque([NEVER])  # for each block: none of its rows expires before
+        self._soonest = BlockTimes()
+        self._orders: deque[bytes | None] = deque([None])  # for each block, when known: in which order its rows expire
         self._head = 0  # word of the first row that is left in the first block
 
     def __bool__(self) -> bool:
@@ -70,12 +70,11 @@ class ReadyRows:
     def add(self, entry: int, offset: int, length: int, run_bytes: int, expires_at: int) -> None:
         tail = self._tail
         if len(tail) >= _BLOCK_WORDS:
-            self._tail = tail = array("Q")
-            self._blocks.append(tail)
-            self._soonest.append(NEVER)
+            tail = self._add_block()
         tail.extend((entry, offset << 32, length << 32 | length, run_bytes, expires_at))
-        if expires_at < self._soonest[-1]:
-            self._soonest[-1] = expires_at
+        times = self._soonest.times
+        if expires_at < times[-1]:
+            times[-1] = expires_at
 
     def take(self, limit: int) -> StoredMessages:
         """What is left of the first run, but not more than `limit` messages. There must be one."""
@@ -98,7 +97,7 @@ class ReadyRows:
         """Take out the first rows that have expired, wherever they are."""
         expired: list[StoredMessages] = []
         emptied = False
-        for at in [at for at, soonest in enumerate(self._soonest) if soonest <= now]:
+        for at in self._soonest.due(now):
             expired += self._expire_in(at, now, rows_max - len(expired))
             emptied = emptied or not self._blocks[at]
             if len(expired) == rows_max:
@@ -135,9 +134,10 @@ class ReadyRows:
     def next_to_expire(self, limit: int) -> list[StoredMessages]:
         """So many rows, the soonest first. At most one block for each is looked at, for each has a row that is that soon."""
         found: list[tuple[int, int, int]] = []  # when, block, word
-        for at in sorted(range(len(self._blocks)), key=self._soonest.__getitem__):
+        soonest = self._soonest.times
+        for at in sorted(range(len(soonest)), key=soonest.__getitem__):
             last = found[limit - 1][0] if len(found) >= limit else NEVER - 1
-            if self._soonest[at] > last:
+            if soonest[at] > last:
                 break
             block, start = self._blocks[at], 0 if at else self._head
             words = range(start, len(block), ROW_WORDS)
@@ -148,7 +148,7 @@ class ReadyRows:
 
     def soonest(self) -> int:
         """Nothing expires before; after `expire` that is exact."""
-        return min(self._soonest)
+        return self._soonest.soonest()
 
     def entries(self) -> array[int]:
         """Indexes of entries, ascending; one that holds several runs comes as often."""
@@ -173,13 +173,11 @@ class ReadyRows:
         self.clear()
         for start in range(0, len(data), _BLOCK_BYTES):
             if start:
-                self._tail = array("Q")
-                self._blocks.append(self._tail)
-                self._soonest.append(NEVER)
+                self._add_block()
             self._tail.frombytes(data[start : start + _BLOCK_BYTES])
             if _SWAPPED:
                 self._tail.byteswap()
-            self._soonest[-1] = min(self._tail[4::ROW_WORDS])
+            self._soonest.times[-1] = min(self._tail[4::ROW_WORDS])
 
     def _row(self, block: array[int], at: int) -> StoredMessages:
         entry, place, lengths, run_bytes, expires_at = block[at : at + ROW_WORDS]
@@ -197,17 +195,32 @@ class ReadyRows:
         )
 
     def _expire_in(self, at: int, now: int, rows_max: int) -> list[StoredMessages]:
-        block, start = self._blocks[at], self._head if at == 0 else 0
-        times = block[start + 4 :: ROW_WORDS]
-        rows = [row for row, expires_at in enumerate(times) if expires_at <= now][:rows_max]
-        expired = [self._row(block, start + row * ROW_WORDS) for row in rows]
+        if at == 0 and self._head:
+            self._cut_off_taken()
+        block, order = self._blocks[at], self._order_of(at)
+        due: list[int] = []
+        for row in order:
+            if block[row * ROW_WORDS + 4] > now:
+                break
+            due.append(row)
+        rows = sorted(due)[:rows_max]  # in the order of the log, as on all members
+        expired = [self._row(block, row * ROW_WORDS) for row in rows]
         if rows:
-            kept = block[start:]
-            for row in reversed(rows):
-                del kept[row * ROW_WORDS : (row + 1) * ROW_WORDS], times[row]
-            self._replace(at, kept)
-        self._soonest[at] = min(times, default=NEVER)
+            block, order = _without_rows(block, rows), without(order, rows)
+            self._replace(at, block, order)
+        self._soonest.times[at] = block[order[0] * ROW_WORDS + 4] if order else NEVER
         return expired
+
+    def _order_of(self, at: int) -> bytes:
+        block, order = self._blocks[at], self._orders[at]
+        if order is None or len(order) * ROW_WORDS < len(block):  # rows were added since
+            order = self._orders[at] = order_of(block[4::ROW_WORDS])
+        return order
+
+    def _cut_off_taken(self) -> None:
+        order, head = self._orders[0], self._head
+        left = None if order is None else without_first(order, head // ROW_WORDS)
+        self._replace(0, self._blocks[0][head:], left)
 
     def _find(self, entry: int, offset: int, message: int) -> tuple[int, int]:
         """The block and the word in it at which this message's row begins if it is here: rows stand in the order of the log.
@@ -218,37 +231,56 @@ class ReadyRows:
         rows = range(0 if at else self._head, len(block), ROW_WORDS)
         return at, rows.start + ROW_WORDS * (bisect_right(rows, place, key=lambda row: _place(block, row)) - 1)
 
-    def _replace(self, at: int, kept: array[int]) -> None:
-        """Have these rows in the place of a block, from its beginning on. A snapshot may refer to what it was."""
+    def _replace(self, at: int, kept: array[int], order: bytes | None = None) -> None:
+        """Have these rows in the place of a block, from its beginning on, and in which order they expire, if that is known. A
+        snapshot may refer to what it was."""
         if self._blocks[at] is self._tail:
             self._tail = kept
         self._blocks[at] = kept
+        self._orders[at] = order
         if at == 0:
             self._head = 0
+
+    def _add_block(self) -> array[int]:
+        self._tail = tail = array("Q")
+        self._blocks.append(tail)
+        self._soonest.add_block()
+        self._orders.append(None)
+        return tail
 
     def _drop_first_block(self) -> None:
         self._head = 0
         if len(self._blocks) == 1:
             del self._tail[:]
-            self._soonest[0] = NEVER
+            self._soonest.times[0], self._orders[0] = NEVER, None
         else:
             self._blocks.popleft()
-            self._soonest.popleft()
+            self._soonest.drop_first()
+            self._orders.popleft()
             if self._blocks[0] is not self._tail:
                 self._blocks[0] = self._blocks[0][:]  # a snapshot may refer to it, and the first block changes
 
     def _drop_empty_blocks(self) -> None:
-        kept = [(block, soonest) for block, soonest in zip(self._blocks, self._soonest, strict=True) if block]
+        kept = [at for at, block in enumerate(self._blocks) if block]
         if not kept:
             self.clear()
             return
-        if self._blocks[0] is not kept[0][0]:
+        if kept[0]:
             self._head = 0
-        self._blocks = deque(block for block, _ in kept)
+        self._blocks = deque([self._blocks[at] for at in kept])
+        self._soonest.keep(kept)
+        self._orders = deque([self._orders[at] for at in kept])
         for end in (0, -1):  # these will change, and may have been between
             self._blocks[end] = self._blocks[end][:]
-        self._soonest = deque(soonest for _, soonest in kept)
         self._tail = self._blocks[-1]
+
+
+def _without_rows(block: array[int], rows: list[int]) -> array[int]:
+    """A copy without these rows, which ascend."""
+    kept = block[:]
+    for row in reversed(rows):
+        del kept[row * ROW_WORDS : (row + 1) * ROW_WORDS]
+    return kept
 
 
 def _place(block: array[int], row: int = 0) -> tuple[int, int]:
