@@ -30,11 +30,12 @@ from broker.names import becoming_queue
 from broker.pending import Pending, ignore
 from broker.queues.consumer import Consumer
 from broker.queues.open_queue import OpenQueue
-from broker.queues.queue_type import Arrival, DeadMessage, DeathReason, Queue, QueueType
+from broker.queues.queue_type import Arrival, DeadMessage, DeathReason, OnArrival, Queue, QueueType
 from broker.rate_limits import RateLimits
 from broker.records import BindingRecord, QueueRecord
+from broker.routing.arrivals import DeadLetterReceipt
 from broker.routing.asked import Asked
-from broker.routing.burials import Burial, Burials, DeadLetterReceipt
+from broker.routing.burials import Burial, Burials
 from broker.routing.dead_letter import REASON_WORDS
 from broker.routing.fan_out import QUEUES_PER_STEP
 from broker.routing.reply_to import Replies
@@ -119,7 +120,7 @@ class NodeQueues:
         return self._timers.call_at(when, call)
 
     def dead_letter(self, queue: Queue, reason: DeathReason, messages: Sequence[DeadMessage], now: int) -> None:
-        self._burials.bury(Burial(queue, self._told(queue), reason, messages, now, None))
+        self._burials.bury(Burial(queue, self._told(queue), reason, messages, now))
 
     def dead_letter_confirmed(
         self,
@@ -130,9 +131,12 @@ class NodeQueues:
         reached: set[int],
         on_answer: Callable[[Arrival], None],
     ) -> None:
-        self._burials.bury(
-            Burial(queue, self._told(queue), reason, (message,), now, DeadLetterReceipt(reached, on_answer))
-        )
+        receipt = DeadLetterReceipt((0,), reached, lambda _, arrival, reached: on_answer(arrival))
+        self._burials.bury(Burial(queue, self._told(queue), reason, (message,), now, receipt))
+
+    def release(self, queue: Queue, messages: Sequence[DeadMessage], now: int, on_answer: OnArrival) -> None:
+        burial = Burial(queue, self._told(queue), DeathReason.EXPIRED, messages, now, on_release=on_answer)
+        self._burials.bury(burial)
 
     def delete_queue(self, queue: Queue, reason: str) -> None:
         """What is refused now is tried again, as long as there is a reason to. A queue that expires is asked for anew by its

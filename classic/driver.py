@@ -30,7 +30,9 @@ from classic.store.backing import QueueBacking
 from classic.store.housekeeping import Housekeeping
 from classic.store.log_records import (
     BY_ACTORS,
+    DEATHS_PER_RECORD_MAX,
     DIED_BEFORE,
+    DIED_EACH,
     QUEUES_PER_RECORD_MAX,
     WAITED_FOR,
     encode_death,
@@ -345,9 +347,12 @@ class ClassicQueues:
             flags |= BY_ACTORS
             number = publisher.number if publisher.named_in == file else self._storage.names.number_of(publisher)
             origin = encode_part(number, run.number, run.count)
-        if run.died_in is not None:
-            flags |= DIED_BEFORE
-            origin = encode_death(run.died_in.queue_id, run.died_in.position, run.died_in.reason) + origin
+        died_in = run.died_in
+        if died_in is not None:
+            flags |= DIED_EACH if died_in.further else DIED_BEFORE
+            assert len(died_in.further) < DEATHS_PER_RECORD_MAX, f"{run.count} messages died in places of their own"
+            deaths = [encode_death(died_in.queue_id, position, died_in.reason) for position in died_in.positions]
+            origin = b"".join(deaths) + origin
         return flags, origin
 
     def _answer_when_durable(self, receipt: Receipt, times: int) -> None:

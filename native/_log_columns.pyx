@@ -68,6 +68,7 @@ cdef enum:
     BY_ACTORS = 1
     WAITED_FOR = 2
     DIED_BEFORE = 4
+    DIED_EACH = 8
 
     DEAD_SETTLED = 5
     SETTLED = 6
@@ -409,6 +410,8 @@ cdef struct Run:
     const uint8_t *content
     bint says_confirm, confirm
     const uint8_t *death    # NULL: it is no dead letter, as far as the log says
+    const uint8_t *deaths   # NULL: its messages have not died in places of their own
+    uint64_t death_count
     const uint8_t *parts    # NULL: who published is not said
     uint64_t part_count
 
@@ -433,9 +436,9 @@ cdef bint classic_run(Record *record, Run *run) noexcept nogil:
     at += 1 + run.key_len
     if at > head_len:
         return False
-    origins_of(run, p[4], p + at, head_len - at)
     run.priority = p[5]
     run.count = get_le(p + 6, 4)
+    origins_of(run, p[4], p + at, head_len - at)
     run.body_bytes = get_le(p + 10, 8)
     run.expires_at = get_le(p + 18, 8)
     run.expires = run.expires_at != <uint64_t>-1
@@ -448,10 +451,14 @@ cdef bint classic_run(Record *record, Run *run) noexcept nogil:
 
 cdef void origins_of(Run *run, uint8_t flags, const uint8_t *p, uint64_t left) noexcept nogil:
     """What the head of a run says behind its names."""
-    run.death = run.parts = NULL
-    run.part_count = 0
+    run.death = run.deaths = run.parts = NULL
+    run.part_count = run.death_count = 0
     run.says_confirm = flags & BY_ACTORS
     run.confirm = (flags & WAITED_FOR) != 0
+    if flags & DIED_EACH:
+        run.deaths = p
+        run.death_count = min(run.count, left // DEATH_SIZE)
+        return
     if flags & DIED_BEFORE:
         if left < DEATH_SIZE:
             return
@@ -687,6 +694,13 @@ cdef class OriginsTable:
         cdef const uint8_t *p = run.parts
         cdef Part part
         part.waited_for = run.confirm
+        if run.deaths != NULL:
+            part.actor = part.number = 0
+            part.count = 1
+            for nth in range(run.death_count):
+                part.death = run.deaths + nth * DEATH_SIZE
+                self.add(record.offset, False, 0, 0, nth, &part)
+            return
         part.death = run.death
         for number in range(run.part_count):
             part.actor = get_le(p, 4)

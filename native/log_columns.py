@@ -30,6 +30,7 @@ of storage/record.py and quorum/fifo/commands.py, those of UNLOGGED in broker/un
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -39,7 +40,7 @@ from native.columns import Column
 from native.entry_rows import (
     DEATH,
     ENQUEUE,
-    NO_DEATH,
+    NODEATH,
     RAFT_ENTRIES,
     RANGE,
     Buffer,
@@ -79,7 +80,7 @@ MARK, ROLL, FIRST_KIND_OF_WRITERS = 1, 2, 16
 CLASSIC_PUBLISH, CLASSIC_SETTLE, CLASSIC_PURGE, CLASSIC_QUEUE_DELETED = 16, 17, 18, 19
 CLASSIC_DONE, CLASSIC_BACK = 24, 26
 COUNTS_KIND, STREAM_READERS = 51, 52
-BY_ACTORS, WAITED_FOR, DIED_BEFORE = 1, 2, 4
+BY_ACTORS, WAITED_FOR, DIED_BEFORE, DIED_EACH = 1, 2, 4, 8
 READER_LEFT = 1
 
 
@@ -287,8 +288,8 @@ def _classic_runs(record: dict[str, Any], payload: memoryview) -> Iterator[Row]:
         return
     head_len, queues, flags, priority, count, body_bytes, expires_at = _PUBLISHED.unpack_from(payload)
     exchange, key, at = names
-    death = NO_DEATH
-    if flags & DIED_BEFORE and head_len - at >= DEATH.size:
+    death = NODEATH
+    if flags & DIED_BEFORE and not flags & DIED_EACH and head_len - at >= DEATH.size:
         death = DEATH.unpack_from(payload, at)
     for queue, first in _PAIR.iter_unpack(payload[_PUBLISHED.size : _PUBLISHED.size + _PAIR.size * queues]):
         yield (
@@ -300,9 +301,16 @@ def _classic_runs(record: dict[str, Any], payload: memoryview) -> Iterator[Row]:
 
 def _parts(record: dict[str, Any], payload: memoryview) -> Iterator[Row]:
     names = _names_of(payload)
-    if names is None or not payload[4] & BY_ACTORS:
+    if names is None:
         return
-    at, head_len, death = names[2], _PUBLISHED.unpack_from(payload)[0], NO_DEATH
+    at, (head_len, *_, messages, _, _), death = names[2], _PUBLISHED.unpack_from(payload), NODEATH
+    if payload[4] & DIED_EACH:
+        places = itertools.islice(DEATH.iter_unpack(whole(payload[:head_len], at, DEATH.size)), messages)
+        for nth, place in enumerate(places):
+            yield record["offset"], None, 0, nth, 1, 0, None, bool(payload[4] & WAITED_FOR), *place
+        return
+    if not payload[4] & BY_ACTORS:
+        return
     if payload[4] & DIED_BEFORE:
         if head_len - at < DEATH.size:
             return

@@ -2,7 +2,8 @@
 
 At most IN_FLIGHT_MAX messages are on their way. One that some of its new queues refuse is tried again after RETRY_MS with those
 that do not have it yet, and those behind it wait. Delayed messages that are released (quorum/holding.py) go by the same way;
-there are RELEASED_MAX on their way, and one that is refused holds up no other. One that has nowhere to go, because nothing is
+there are RELEASED_MAX on their way, those that are found together are handed over together, and one that is refused holds up
+no other. One that has nowhere to go, because nothing is
 bound or all ways lead back to where it died unrejected, holds nobody up: it is tried again later and later, up to every
 NOWHERE_RETRY_MS_MAX, until somebody changes what is declared. Nothing that died here is dropped, however long that takes. A new
 leader begins with the oldest again, and does not know who has it, so a message may arrive twice.
@@ -18,7 +19,7 @@ from functools import partial
 from broker.names import is_holding
 from broker.queues.queue_type import Arrival, DeadMessage, Queue, QueueHost
 from native.content import skip
-from quorum.bodies import counted
+from quorum.bodies import Body, counted
 from quorum.fifo.commands import FIRST_ID, DeadSettled, Op, Piece
 from quorum.fifo.effects import Dead
 from quorum.member import QueueMember
@@ -64,6 +65,7 @@ class DeadLetterWorker:
         # last look: what an earlier leader settled may leave now.
         self._nowhere: dict[int, tuple[int, int]] = {}
         self._arrived: list[int] = []
+        self._read: tuple[Piece, Body] | None = None  # last; the next message is often of the same piece
         self._settling = False
         self._retry_at: int | None = None
         self._ended = False
@@ -89,13 +91,23 @@ class DeadLetterWorker:
         self._settle()
         if any(at <= now for at, _ in self._nowhere.values()):
             self._next = FIRST_ID
+        due: dict[int, DeadMessage] = {}
+        self._send(now, due)
+        self._read = None
+        if due:
+            self._host.release(
+                self._queue, list(due.values()), self._ports.wall_ms(), partial(self._released, list(due))
+            )
+
+    def _send(self, now: int, due: dict[int, DeadMessage]) -> None:
+        """What may go. Delayed messages, but for those that go again, are only added to `due`, by their ids."""
         for dead in self._found():
             for offset in range(dead.piece.length):
                 number = dead.first_id + offset
                 if self._is_full or (len(self._nowhere) >= NOWHERE_MAX and self._is_new(number)):
                     return
                 if self._may_go(number, now):
-                    self._publish(dead, offset, now)
+                    self._publish(dead, offset, now, due)
                 if self._retry_at is not None:
                     return
                 self._next = number + 1
@@ -134,9 +146,9 @@ class DeadLetterWorker:
     def _may_go(self, number: int, now: int) -> bool:
         return number not in self._in_flight and (number not in self._nowhere or self._nowhere[number][0] <= now)
 
-    def _publish(self, dead: Dead, offset: int, now: int) -> None:
+    def _publish(self, dead: Dead, offset: int, now: int, due: dict[int, DeadMessage]) -> None:
         try:
-            body = self._member.bodies.get(dead.piece)
+            body = self._body_of(dead.piece)
         except Damaged as damage:
             self._ports.groups.damaged(self._group, damage)
             self._retry_at = now + RETRY_MS
@@ -144,16 +156,38 @@ class DeadLetterWorker:
         start = skip(body.content, body.position, offset)
         content = counted(body.content[start : skip(body.content, start, 1)], dead.delivery_count, dead.acquired_count)
         number = dead.first_id + offset
+        message = DeadMessage(body.exchange, body.routing_key, content, body.persistent, place_of(dead.piece, offset))
         self._in_flight[number] = len(content)
         self._bytes += len(content)
+        if self._refused_wait_alone and number not in self._nowhere:
+            due[number] = message
+            return
         self._host.dead_letter_confirmed(
             self._queue,
             dead.reason,
-            DeadMessage(body.exchange, body.routing_key, content, body.persistent, place_of(dead.piece, offset)),
+            message,
             self._ports.wall_ms(),
             self._reached.setdefault(number, set()),
             partial(self._published, number),
         )
+
+    def _body_of(self, piece: Piece) -> Body:
+        """Raises Damaged."""
+        if self._read is None or self._read[0] != piece:
+            self._read = piece, self._member.bodies.get(piece)
+        return self._read[1]
+
+    def _released(self, numbers: Sequence[int], members: Sequence[int], arrived: Arrival, reached: set[int]) -> None:
+        """What became of some of the messages with these ids."""
+        if self._ended:
+            return
+        if arrived is Arrival.ARRIVED:
+            self._arrived += [numbers[nth] for nth in members]
+            self._settle()
+            return
+        for nth in members:
+            self._reached[numbers[nth]] = reached
+            self._published(numbers[nth], arrived)
 
     def _published(self, number: int, arrived: Arrival) -> None:
         """What is to be tried again, the tick of the leader's node comes back to."""

@@ -50,12 +50,13 @@ class _Part:
 
     __slots__ = ("count", "died_in", "number", "publisher", "size", "waited_for")
 
-    def __init__(self, run: Run, waited_for: bool) -> None:
+    def __init__(self, run: Run, waited_for: bool, died_nth: int | None = None) -> None:
+        """`died_nth`: only this message of the run, each of which has died in a place of its own."""
         self.publisher = run.publisher
         self.number = run.number
-        self.count = run.count
+        self.count = run.count if died_nth is None else 1
         self.waited_for = waited_for
-        self.died_in = run.died_in
+        self.died_in = run.died_in if run.died_in is None or died_nth is None else run.died_in.of_message(died_nth)
         self.size = ORIGIN.size if run.died_in is None else ORIGIN.size + DEATH.size
 
     def goes_on(self, run: Run, waited_for: bool) -> bool:
@@ -108,9 +109,12 @@ class _Publishes:
         if self.parts and self.parts[-1].goes_on(run, waited_for):
             self.parts[-1].count += run.count
             return 0
-        part = _Part(run, waited_for)
-        self.parts.append(part)
-        return part.size
+        if run.died_in is not None and run.died_in.further:
+            parts = [_Part(run, waited_for, nth) for nth in range(run.count)]
+        else:
+            parts = [_Part(run, waited_for)]
+        self.parts += parts
+        return sum([part.size for part in parts])
 
     def encode(self, key: SessionKey, answered: int) -> tuple[bytes, bytes]:
         exchange, routing_key, expiration_ms, flags, priority = self.alike

@@ -135,7 +135,7 @@ _BACK_REASONS, _DONE_REASONS = frozenset(BackReason), frozenset(DoneReason)
 
 
 def _parts(record: Published, at: int | None) -> list[PublishedRun]:
-    """One for each publisher."""
+    """One for each publisher, or for each message that died in a place of its own."""
     origin = record.origin
     died_in = None if origin.death is None else tuple(origin.death)
     whole = PublishedRun(
@@ -149,9 +149,12 @@ def _parts(record: Published, at: int | None) -> list[PublishedRun]:
         confirm=origin.waited_for if origin.parts else None,
         died_in=died_in,  # type: ignore[arg-type]  # a Death is such a tuple
     )
+    share = record.body_bytes / record.message_count
+    if origin.deaths:
+        one = whole._replace(messages=1, body_bytes=round(share))
+        return [one._replace(died_in=tuple(death)) for death in origin.deaths]  # type: ignore[arg-type]
     if not origin.parts:
         return [whole]
-    share = record.body_bytes / record.message_count
     return [
         whole._replace(
             messages=part.message_count,

@@ -24,6 +24,10 @@ NOT_REMEMBERED = "x-recent-history-no-store"  # a message's header
 class RoutingFacts(Protocol):
     """What an exchange may want to know of a message (broker/routing/asked.py). Called for its headers, decoded only then."""
 
+    @property
+    def has_waited(self) -> bool:
+        """Whether it is a delayed message whose time has come: no exchange delays it again."""
+
     def __call__(self) -> dict[str, Any] | None: ...
 
     def property_of(self, name: str) -> Any: ...

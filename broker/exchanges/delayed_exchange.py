@@ -51,7 +51,8 @@ class DelayedBindings:
         self._routes.remove(binding)
 
     def match(self, keys: Sequence[str], asked: RoutingFacts) -> Iterable[Destination]:
-        return self._routes.match(keys, asked) if delay_ms_of(asked()) is None else (HELD,)
+        is_held = not asked.has_waited and delay_ms_of(asked()) is not None
+        return (HELD,) if is_held else self._routes.match(keys, asked)
 
 
 def delay_ms_of(headers: Mapping[str, Any] | None) -> int | None:

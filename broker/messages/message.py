@@ -28,11 +28,19 @@ PROPERTIES_BYTES_MAX = 131_052
 
 @dataclass(slots=True, frozen=True)
 class DiedIn:
-    """Where a message has died that is published again: as the log names it."""
+    """Where the messages of a run have died that are published again, as the log names it: in one queue, for one reason."""
 
     queue_id: int
-    position: tuple[int, int, int]  # see classic/store/log_records.py
+    position: tuple[int, int, int]  # of the first message, see classic/store/log_records.py
     reason: int  # broker/queues/queue_type.py, DeathReason
+    further: tuple[tuple[int, int, int], ...] = ()  # positions of the other messages
+
+    @property
+    def positions(self) -> tuple[tuple[int, int, int], ...]:
+        return (self.position, *self.further)
+
+    def of_message(self, nth: int) -> DiedIn:
+        return DiedIn(self.queue_id, self.positions[nth], self.reason) if self.further else self
 
 
 @dataclass(slots=True)

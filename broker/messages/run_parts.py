@@ -32,5 +32,7 @@ def one_by_one(run: Run, receipt: Receipt | None, queue_count: int) -> Iterator[
         single = part(run, position, end, 1)
         if run.number:
             single.number += passed
+        if run.died_in is not None:
+            single.died_in = run.died_in.of_message(passed)
         yield single, one
         position = end

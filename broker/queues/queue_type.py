@@ -85,6 +85,10 @@ class Arrival(IntEnum):
     NOWHERE = 2  # there is no queue that it could go to, or only such as it has died in without being rejected
 
 
+# Of which messages that is true, and numbers of queues that have them.
+OnArrival = Callable[[Sequence[int], Arrival, set[int]], None]
+
+
 # Position of a slice that was cut out of another one: nobody needs it to settle, and finding it takes a walk.
 POSITION_UNKNOWN = -1
 
@@ -243,6 +247,10 @@ class QueueHost(Protocol):
     ) -> None:
         """Route one dead message onward, for a queue that keeps it until it has arrived. Told what became of it, now or
         later. `reached`: numbers of queues that have it, and are not given it again; those that take it are added."""
+
+    def release(self, queue: Queue, messages: Sequence[DeadMessage], now: int, on_answer: OnArrival) -> None:
+        """Route delayed messages that are due, which their queue keeps until they have arrived: those as one run that can
+        travel so. Told what became of each, now or later, by its place among them."""
 
     def delete_queue(self, queue: Queue, reason: str) -> None:
         """The queue is to go by its own rules (auto-delete, expires): delete it as a client would have."""

@@ -31,12 +31,13 @@ def nowhere(queue: str) -> bool:
 class Asked:
     """For one message, or for all without headers and properties of their own. Called for the headers."""
 
-    __slots__ = ("_draw", "_is_here", "_props", "by_headers", "by_message", "history_exchanges")
+    __slots__ = ("_draw", "_is_here", "_props", "by_headers", "by_message", "has_waited", "history_exchanges")
 
     def __init__(self, props: bytes | None = None, draw: Draw = always_first, is_here: IsHere = nowhere) -> None:
         self._props = props  # encoded
         self._draw = draw
         self._is_here = is_here
+        self.has_waited = False
         self.by_headers = False  # the same headers go the same way
         self.by_message = False  # each message goes its own way
         self.history_exchanges: list[RecentHistoryBindings] = []

@@ -10,7 +10,7 @@ A core: the steps are a work of broker/background_work.py.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -23,10 +23,11 @@ from broker.messages.confirms import Receipt
 from broker.messages.message import Run
 from broker.names import is_holding
 from broker.queues.open_queue import OpenQueue
-from broker.queues.queue_type import Arrival, DeadMessage, DeathReason, Queue
+from broker.queues.queue_type import DeadMessage, DeathReason, OnArrival, Queue
+from broker.routing.arrivals import DeadLetterReceipt, QueueAnswer
 from broker.routing.asked import Asked
 from broker.routing.dead_letter import HistoryTooLong, dead_lettered
-from broker.routing.release import released
+from broker.routing.release import Releases
 from broker.turns import Turns
 from broker.unlogged import Unlogged, UnloggedCounter
 
@@ -56,7 +57,8 @@ class Burial:
     reason: DeathReason
     messages: Sequence[DeadMessage]
     died_at: int
-    receipt: DeadLetterReceipt | None  # of the one message, if its queue keeps it until it has arrived
+    receipt: DeadLetterReceipt | None = None  # of the one message, if its queue keeps it until it has arrived
+    on_release: OnArrival | None = None  # of delayed messages that are due together
 
 
 class Burials:
@@ -67,6 +69,7 @@ class Burials:
         self.released = 0  # delayed messages that were routed
         self.counted: dict[DeathReason, int] = dict.fromkeys(DeathReason, 0)  # messages given to an exchange
         self._broker = broker
+        self._releases = Releases(broker.catalog, broker.asks)
         self._waiting: deque[Burial] = deque()  # the first is under way
 
     def bury(self, burial: Burial) -> None:
@@ -120,22 +123,26 @@ class Burials:
 
     def _release(self, burial: Burial) -> Iterator[int]:
         """Delayed messages whose time has come."""
-        assert burial.receipt is not None, f"{burial.queue.record.label} keeps messages until they have arrived"
-        broker = self._broker
-        for message in burial.messages:
-            run, targets = released(broker.catalog, burial.queue.record, message, broker.asks)
-            self.released += 1
+        record = burial.queue.record
+        self.released += len(burial.messages)
+        for run, targets, members in self._releases.runs(record, burial.messages):
+            receipt = burial.receipt
+            if receipt is None:
+                assert burial.on_release is not None, f"{record.label} keeps messages until they have arrived"
+                receipt = DeadLetterReceipt(members, set(), burial.on_release)
             if targets:
-                yield from self._pass_on_confirmed(burial, burial.receipt, targets, run)
+                yield from self._pass_on_confirmed(burial, receipt, targets, run)
             else:  # as with any other publish
-                if broker.unlogged is not None:
-                    broker.unlogged.count(Unlogged.UNROUTABLE, None, run.exchange, run.routing_key, 1, run.body_bytes)
-                burial.receipt.begin(0)
+                self._count_unlogged(Unlogged.UNROUTABLE, run)
+                receipt.begin(0)
+
+    def _count_unlogged(self, what: Unlogged, run: Run) -> None:
+        if self._broker.unlogged is not None:
+            self._broker.unlogged.count(what, None, run.exchange, run.routing_key, run.count, run.body_bytes)
 
     def _pass_on(self, vhost: str, targets: Sequence[str], run: Run) -> Iterator[int]:
-        unlogged = self._broker.unlogged
-        if unlogged is not None and not targets:
-            unlogged.count(Unlogged.DEAD_UNROUTABLE, None, run.exchange, run.routing_key, run.count, run.body_bytes)
+        if not targets:
+            self._count_unlogged(Unlogged.DEAD_UNROUTABLE, run)
         for name in targets:
             found = self._broker.find_queue(vhost, name)
             if found is not None:
@@ -159,57 +166,14 @@ class Burials:
         for record in owed:
             found = self._broker.find_queue(vhost, record.name)
             if found is None or found.queue.record.id != record.id:
-                receipt.told(record.id, took=True)  # it was deleted meanwhile, as with any other publish
+                receipt.told(record.id)  # it was deleted meanwhile, as with any other publish
                 continue
-            answer = Receipt(QueueAnswer(receipt, record.id), 1, 1, 1)
+            answer = Receipt(QueueAnswer(receipt, record.id), 0, run.count - 1, 1)
             try:
                 found.kind.publish((found.queue,), run, answer, self._broker.turns.now)
             except ResourceExhausted:
                 answer.give_up()
             yield 1
-
-
-class DeadLetterReceipt:
-    """Tells once what became of a message, when all queues that were given it have answered."""
-
-    def __init__(self, reached: set[int], on_answer: Callable[[Arrival], None]) -> None:
-        """`reached`: see QueueHost.dead_letter_confirmed."""
-        self.reached = reached
-        self._on_answer = on_answer
-        self._owed = 0
-        self._is_refused = False
-
-    def begin(self, queues: int) -> None:
-        """So many are given it."""
-        self._owed = queues
-        if not queues:
-            self._on_answer(Arrival.ARRIVED)
-
-    def told(self, queue: int, *, took: bool) -> None:
-        if took:
-            self.reached.add(queue)
-        else:
-            self._is_refused = True
-        self._owed -= 1
-        if not self._owed:
-            self._on_answer(Arrival.REFUSED if self._is_refused else Arrival.ARRIVED)
-
-    def went_nowhere(self) -> None:
-        self._on_answer(Arrival.NOWHERE)
-
-
-class QueueAnswer:
-    """What one queue says of a message. Fulfils AnswersTo."""
-
-    def __init__(self, receipt: DeadLetterReceipt, queue: int) -> None:
-        self._receipt = receipt
-        self._queue = queue
-
-    def answered(self, receipt: Receipt) -> None:
-        self._receipt.told(self._queue, took=receipt.taken)
-
-    def given_up(self, receipt: Receipt) -> None:
-        self._receipt.told(self._queue, took=False)
 
 
 def _went_nowhere(burial: Burial) -> None:

@@ -6,6 +6,7 @@
         exchange and key as in broker/messages/route_names.py
         flag 4: the message died in another queue
             queue id u64 | position: u64, u32, u32 | reason u8: 0 rejected | 1 expired | 2 maxlen | 3 delivery limit
+        flag 8: each of the messages died in another queue, in a place of its own: for each what flag 4 has for all
         flag 1: who published, for each part of the run; up to head_len
             actor u32 | number u64 | count u32
     CLASSIC_SETTLE         messages of one queue that are done with
@@ -52,6 +53,8 @@ NEVER = -1
 BY_ACTORS = 1  # flags of CLASSIC_PUBLISH
 WAITED_FOR = 2
 DIED_BEFORE = 4
+DIED_EACH = 8
+DEATHS_PER_RECORD_MAX = 1_024  # the head's length has 16 bits, and queues are in it, too
 
 
 class DoneReason(IntEnum):
@@ -89,6 +92,7 @@ class PublishOrigin(NamedTuple):
     parts: tuple[Part, ...] = ()
     waited_for: bool = False
     death: Death | None = None
+    deaths: tuple[Death, ...] = ()  # of each message, where they differ
 
 
 class Published(NamedTuple):
@@ -131,18 +135,26 @@ encode_part: Callable[[int, int, int], bytes] = _PART.pack
 
 
 def encode_death(queue_id: int, position: tuple[int, int, int], reason: int) -> bytes:
-    """Goes with DIED_BEFORE."""
+    """Goes with DIED_BEFORE; one for each message goes with DIED_EACH."""
     return _DEATH.pack(queue_id, *position, reason)
 
 
-def _origin(payload: memoryview, at: int, head_len: int, flags: int) -> PublishOrigin:
-    death = None
+def _origin(payload: memoryview, at: int, head_len: int, flags: int, count: int) -> PublishOrigin:
+    death, deaths = None, list[Death]()
     if flags & DIED_BEFORE:
-        queue_id, *position, reason = _DEATH.unpack_from(payload, at)
-        death = Death(queue_id, (position[0], position[1], position[2]), reason)
+        death = _death(payload, at)
         at += _DEATH.size
+    if flags & DIED_EACH:
+        end = at + _DEATH.size * count
+        deaths = [_death(payload, place) for place in range(at, end, _DEATH.size)]
+        at = end
     parts = _PART.iter_unpack(payload[at:head_len]) if flags & BY_ACTORS else ()
-    return PublishOrigin(tuple(Part(*part) for part in parts), bool(flags & WAITED_FOR), death)
+    return PublishOrigin(tuple(Part(*part) for part in parts), bool(flags & WAITED_FOR), death, tuple(deaths))
+
+
+def _death(payload: memoryview, at: int) -> Death:
+    queue_id, *position, reason = _DEATH.unpack_from(payload, at)
+    return Death(queue_id, (position[0], position[1], position[2]), reason)
 
 
 def decode_published(payload: memoryview) -> Published:
@@ -150,7 +162,7 @@ def decode_published(payload: memoryview) -> Published:
     at = _FIXED.size
     queues = list(_QUEUE.iter_unpack(payload[at : at + _QUEUE.size * queue_count]))
     name, key, end = route_names.read(payload, at + _QUEUE.size * queue_count)
-    origin = _origin(payload, end, head_len, flags) if flags else PublishOrigin()
+    origin = _origin(payload, end, head_len, flags, count) if flags else PublishOrigin()
     expires_at = None if expires == NEVER else expires
     return Published(head_len, queues, priority, count, body_bytes, expires_at, name, key, origin)
 

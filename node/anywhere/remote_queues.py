@@ -16,6 +16,7 @@ from broker.errors import NotFound
 from broker.messages.browsed import Browsed
 from broker.messages.confirms import Receipt
 from broker.messages.message import Run
+from broker.messages.run_parts import one_by_one
 from broker.pending import Pending
 from broker.queues.consumer import Consumer
 from broker.queues.queue_type import Got, HeldSlice, Outcome, QueueStatistics, Slice
@@ -79,9 +80,12 @@ class RemoteQueues:
 
     def _publish(self, record: QueueRecord, queues: Sequence[RemoteQueue], run: Run, receipt: Receipt | None) -> None:
         """To queues of one home."""
-        home = self.home_of(record)
-        if home is not None:
-            home.publish([queue.record.id for queue in queues], run, receipt)
+        home, ids = self.home_of(record), [queue.record.id for queue in queues]
+        if home is not None and run.died_in is not None and run.died_in.further and self.reads_deaths(home.node):
+            for one, owed in one_by_one(run, receipt, len(queues)):  # a letter says where one message has died
+                home.publish(ids, one, owed)
+        elif home is not None:
+            home.publish(ids, run, receipt)
         elif receipt is not None:
             for _ in queues:
                 receipt.refused()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from broker.catalog.carrying_out import CommandOutcome
 from broker.history_level import HistoryLevel
 from broker.limits import Limits
 from broker.pending import Pending
-from broker.queues.queue_type import Arrival, DeadMessage, DeathReason, Queue
+from broker.queues.queue_type import Arrival, DeadMessage, DeathReason, OnArrival, Queue
 from classic.store.node_storage import ClassicLimits
 from node.catalog.cluster_metadata import ClusterMetadata
 from node.foundation import Parts
@@ -131,6 +131,13 @@ class BuryingBroker(Broker):
             on_answer(arrival)
 
         super().dead_letter_confirmed(queue, reason, message, now, reached, answered)
+
+    def release(self, queue: Queue, messages: Sequence[DeadMessage], now: int, on_answer: OnArrival) -> None:
+        def answered(members: Sequence[int], arrival: Arrival, reached: set[int]) -> None:
+            self._note(f"released {arrival.name.lower()}")
+            on_answer(members, arrival, reached)
+
+        super().release(queue, messages, now, answered)
 
 
 def parts_of(process: BrokerProcess) -> Parts:

@@ -19,7 +19,7 @@ from broker.pending import Pending
 from broker.queues.queue_type import DeadMessage
 from broker.records import BindingRecord, ExchangeRecord
 from broker.routing.asked import Asked
-from broker.routing.release import released
+from broker.routing.release import Releases
 from broker.routing.route import route
 from native.content import encode, one
 from tests.unit.broker.broker_world import World
@@ -181,11 +181,16 @@ def test_no_name_and_no_binding_leads_to_its_queue(declared: Declared) -> None:
         declared.catalog.check_binding(BindingRecord("/", "amq.fanout", HOLDING, "queue", ""), None)
 
 
+def asks(vhost: str, props: bytes | None) -> Asked:
+    return Asked(props)
+
+
 def release(declared: Declared, props: bytes) -> tuple[dict[str, Any], list[str], Any]:
     holding = declared.catalog.queue("/", HOLDING)
     assert holding is not None
     message = DeadMessage("elsewhere", "key", encode(props, b"body"), True, (7, 9, 0))
-    run, targets = released(declared.catalog, holding, message, lambda vhost, props: Asked(props))
+    [(run, targets, members)] = Releases(declared.catalog, asks).runs(holding, [message])
+    assert members == [0]
     props, body, _ = one(run.content, 0)
     assert body == b"body"
     return decode_properties(props), targets, run

@@ -104,6 +104,12 @@ def test_a_dead_letter_says_where_it_died_and_why(world: World) -> None:
     assert origins(world) == [PublishOrigin(death=Death(10, (5, 0, 0), DeathReason.EXPIRED))]
 
 
+def test_messages_of_a_run_that_died_in_places_of_their_own_say_so_each(world: World) -> None:
+    places = ((5, 0, 0), (7, 120, 3))
+    world.publish(["q"], [b"a", b"b"], died_in=DiedIn(10, places[0], DeathReason.EXPIRED, places[1:]))
+    assert origins(world) == [PublishOrigin(deaths=tuple(Death(10, place, DeathReason.EXPIRED) for place in places))]
+
+
 def test_what_a_queue_gives_up_is_passed_on_with_its_place(channel: LogActor, monkeypatch: pytest.MonkeyPatch) -> None:
     dies = EffectiveArguments(dead_letter_exchange="dlx", max_length=4)
     world = World([record_of("q", 9)], log_file_bytes_max=WIDE, effective=dies)

@@ -68,6 +68,13 @@ def published_by(parts: list[tuple[int, int, int]], waited_for: bool, death: byt
     return a_record(Kind.CLASSIC_PUBLISH, 0, 15, head + CONTENT)
 
 
+def died_each(flags: int, deaths: list[tuple[int, int, int]]) -> bytes:
+    """A run of two messages that died in these places."""
+    origin = b"".join(log_records.encode_death(70, place, DeathReason.EXPIRED) for place in deaths)
+    head = log_records.encode_published([(43, 8)], 0, 2, 8, None, "ex", "key", flags, origin)
+    return a_record(Kind.CLASSIC_PUBLISH, 0, 15, head + CONTENT)
+
+
 def reasoned(kind: Kind, actor: int, reason: int, *pairs: tuple[int, int]) -> bytes:
     return a_record(kind, 0, 16, log_records.encode_reasoned(43, actor, reason, ranges(*pairs)))
 
@@ -272,6 +279,15 @@ class TestRows:
             origin(dead["offset"], 1, 6, None, nth=1, src=MAXLEN),
         ]
 
+    def test_messages_of_a_run_that_died_in_places_of_their_own_have_a_row_each(self, form: Any) -> None:
+        data = died_each(log_records.DIED_EACH | log_records.WAITED_FOR, [(30, 9, 1), (31, 9, 0)])
+        _, _, made, _, origins, *_ = tables(form, data, FilePlace(0))
+        assert [row["src_queue"] for row in rows_of(PUBLISHES, made)] == [None]
+        assert rows_of(ORIGINS, origins) == [
+            origin(0, 1, 0, None, nth=nth, src=(70, *place, DeathReason.EXPIRED))
+            for nth, place in enumerate([(30, 9, 1), (31, 9, 0)])
+        ]
+
     def test_who_published_runs_of_a_quorum_queue_stands_beside_each_part_of_each_entry(self, form: Any) -> None:
         data = entries(GROUP, 30, [op(SAID, ENQUEUED, NUMBERED), op(ENQUEUED), op(SAID, SAID, SETTLED, ENQUEUED)])
         *_, origins, _, _, _ = tables(form, data, FilePlace(0))
@@ -421,6 +437,13 @@ def agree(data: bytes, place: FilePlace = WHOLE) -> Any:
 
 
 class TestDamage:
+    @pytest.mark.parametrize("deaths", [0, 1, 3])
+    @pytest.mark.parametrize("flags", range(8, 16))
+    def test_a_run_with_more_or_fewer_places_of_death_than_messages_is_read_the_same_by_both(
+        self, flags: int, deaths: int
+    ) -> None:
+        agree(died_each(flags, [(30, 9, 1)] * deaths), FilePlace(0))
+
     def test_every_prefix_gives_the_whole_records_before_its_end(self) -> None:
         data = a_log()
         whole = rows_of(RECORDS, agree(data)[0])
@@ -525,7 +548,7 @@ def test_the_numbers_here_are_those_of_the_formats() -> None:
     assert (Kind.COUNTS, Kind.STREAM_READERS) == (log_columns.COUNTS_KIND, log_columns.STREAM_READERS)
     assert [None, *(what.name.lower() for what in Unlogged)] == list(UNLOGGED)
     assert record.FIRST_KIND_OF_WRITERS == log_columns.FIRST_KIND_OF_WRITERS
-    flags = ("BY_ACTORS", "WAITED_FOR", "DIED_BEFORE")
+    flags = ("BY_ACTORS", "WAITED_FOR", "DIED_BEFORE", "DIED_EACH")
     assert {name: getattr(log_columns, name) for name in flags} == {name: getattr(log_records, name) for name in flags}
     assert {DONE + one for one in log_records.DoneReason} <= set(OUTCOMES)
     assert {BACK + one for one in BackReason} <= set(OUTCOMES)

@@ -91,6 +91,21 @@ def test_where_a_dead_letter_died_is_told_to_a_home_that_reads_it(
     assert [run.died_in for run in runs] == [died_in if is_read else None]
 
 
+@pytest.mark.parametrize("is_read", [True, False])
+def test_messages_that_died_in_places_of_their_own_reach_their_home_with_them(
+    far: Far, monkeypatch: pytest.MonkeyPatch, is_read: bool
+) -> None:
+    runs: list[Run] = []
+    queue = far.queue()
+    monkeypatch.setattr(far.far.home.home.kind, "publish", lambda queues, run, *_: runs.append(run))
+    far.far.here.remote.reads_deaths = lambda node: node == HOME and is_read
+    died_in = DiedIn(7, (5, 1, 2), DeathReason.EXPIRED, ((6, 0, 0),))
+    far.far.publish([queue], Run("", "k", encode(b"\0\0", b"x") * 2, 2, 2, died_in=died_in), None, far.now)
+    far.turn()
+    one, other = DiedIn(7, (5, 1, 2), DeathReason.EXPIRED), DiedIn(7, (6, 0, 0), DeathReason.EXPIRED)
+    assert [(run.count, run.died_in) for run in runs] == ([(1, one), (1, other)] if is_read else [(2, None)])
+
+
 # ------------------------------------------------------------------------- links that break
 
 

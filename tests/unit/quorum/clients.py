@@ -57,6 +57,9 @@ class Host:
     def dead_letter_confirmed(self, *arguments: Any) -> None:
         self.target.dead_letter_confirmed(*arguments)
 
+    def release(self, *arguments: Any) -> None:
+        self.target.release(*arguments)
+
     def delete_queue(self, queue: Queue, reason: str) -> None:
         self.to_delete.append((queue, reason))
 

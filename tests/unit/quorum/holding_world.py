@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from broker.messages.message import LOOK_HEADERS, Run
-from broker.queues.queue_type import Arrival, DeadMessage, DeathReason, Queue
+from broker.queues.queue_type import Arrival, DeadMessage, DeathReason, OnArrival, Queue
 from native.content import encode, messages
 from quorum.fifo.versions import VERSION_NEWEST
 from tests.unit.quorum.clients import Clients
@@ -35,6 +35,14 @@ class ReleasedTo:
         self.released.append((body, self.clients.cluster.loop.time()))
         if not self.silent:
             on_answer(Arrival.ARRIVED)
+
+    def release(self, queue: Queue, messages: Sequence[DeadMessage], now: int, on_answer: OnArrival) -> None:
+        """Those that come together are told one by one what became of them."""
+        for nth, message in enumerate(messages):
+            self.dead_letter_confirmed(
+                queue, DeathReason.EXPIRED, message, now, set(),
+                lambda arrival, nth=nth: on_answer([nth], arrival, set()),
+            )  # fmt: skip
 
     @property
     def bodies(self) -> list[bytes]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.queues.queue_type import Arrival, DeadMessage, DeathReason, Outcome, Queue
+from broker.queues.queue_type import Arrival, DeadMessage, DeathReason, OnArrival, Outcome, Queue
 from native.content import encode, messages, skip
 from quorum.dead_letters import (
     IN_FLIGHT_BYTES_MAX,
@@ -247,7 +247,9 @@ class Worker:
         member: Any = SimpleNamespace(machine=machine, bodies=SimpleNamespace(get=self.read))
         groups = SimpleNamespace(damaged=lambda group, damage: self.damaged.append(damage))
         ports: Any = SimpleNamespace(monotonic=lambda: self.now_s, wall_ms=lambda: 0, groups=groups)
-        host: Any = SimpleNamespace(dead_letter_confirmed=lambda *arguments: self.published.append(arguments[-1]))
+        host: Any = SimpleNamespace(
+            dead_letter_confirmed=lambda *arguments: self.published.append(arguments[-1]), release=self.release
+        )
         queue: Any = SimpleNamespace(record=SimpleNamespace(name=name))
         self.worker = DeadLetterWorker(queue, 1, member, ports, host, self.propose)
 
@@ -268,6 +270,10 @@ class Worker:
                 first_id=from_id, piece=piece, reason=DeathReason.REJECTED, delivery_count=0, acquired_count=0
             )
         ]
+
+    def release(self, queue: Queue, messages: Sequence[DeadMessage], now: int, on_answer: OnArrival) -> None:
+        for nth in range(len(messages)):
+            self.published.append(lambda arrival, nth=nth: on_answer([nth], arrival, set()))
 
     def settle_all(self) -> None:
         while self.proposed:

@@ -52,7 +52,9 @@ class SayingLine(Line):
         waited_for: bool = True,
         died_in: DiedIn | None = None,
     ) -> None:
-        run = Run("", key, encode(b"\0\0", b"m"), 1, 1, publisher=actor, number=number, died_in=died_in)
+        count = len(died_in.positions) if died_in is not None else 1
+        content = encode(b"\0\0", b"m") * count
+        run = Run("", key, content, count, count, publisher=actor, number=number, died_in=died_in)
         self.session.enqueue(run, Receipt(NOBODY, number, number, 1) if waited_for else None, joined=True)
 
     def said(self) -> list[Any]:
@@ -93,6 +95,16 @@ def test_a_dead_letter_says_where_it_died_and_nobody_published_it() -> None:
     assert enqueue.messages == 2
     assert [part.died_in for part in origins.parts] == [DeathPlace(70, at, 9, 1, DeathReason.MAXLEN) for at in (30, 31)]
     assert {part.actor for part in origins.parts} == {0}
+
+
+def test_messages_of_a_run_that_died_in_places_of_their_own_say_so_each() -> None:
+    line = SayingLine()
+    died_in = DiedIn(70, (30, 9, 1), DeathReason.EXPIRED, ((31, 9, 1), (32, 9, 1)))
+    line.publish_by(None, 0, waited_for=False, died_in=died_in)
+    origins, enqueue = line.said()
+    assert enqueue.messages == 3
+    places = [DeathPlace(70, at, 9, 1, DeathReason.EXPIRED) for at in (30, 31, 32)]
+    assert [(part.messages, part.died_in) for part in origins.parts] == [(1, place) for place in places]
 
 
 def test_what_is_not_published_and_a_log_that_names_nobody_say_nothing_of_it() -> None:
