@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,13 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker, UnroutableError
 
-from tests.e2e.test_cluster import process_of
+from quorum.dead_letters import RELEASED_MAX
+from tests.bench.client import Client
+from tests.bench.delayed import WINDOW, unit
+from tests.e2e.test_cluster import on, process_of
 from tests.e2e.test_far_queues import channel_to
 from tests.e2e.test_quorum_queues import QUORUM, all_are_voters
-from tests.running_cluster import running_cluster
+from tests.running_cluster import RunningCluster, running_cluster
 from tests.running_node import RunningNode, running_node, start_node
 
 COMES_WITHIN_S = 30.0
@@ -210,3 +214,45 @@ def test_the_leader_is_killed_and_what_waits_comes_in_time_on_the_other_nodes(tm
                     break
             assert seen.keys() == set(bodies), "one that was on its way may come twice, and none is lost"
             cluster.said(r"^n1 +\| ready: ", seen_before)
+
+
+def killed(cluster: RunningCluster) -> None:
+    os.kill(process_of(cluster, 1), signal.SIGKILL)  # it leads: the exchange was declared there
+
+
+def moved(cluster: RunningCluster) -> None:
+    on(cluster.grpc(2), lambda node: node.admin.transfer_queue_leader(HOLDING, "n2"))
+
+
+@pytest.mark.parametrize("leave", [killed, moved])
+def test_the_leader_goes_in_the_middle_of_a_release_and_none_is_lost_or_early(
+    tmp_path: Path, leave: Callable[[RunningCluster], None]
+) -> None:
+    """What was on its way comes twice, and that is at most so many."""
+    count, came, seen = 20_000, 0, Counter[bytes]()
+    with running_cluster(tmp_path / "data") as cluster:
+        all_are_voters(cluster)
+        with channel_to(cluster, 1) as channel:
+            declared(channel)
+        publisher = Client(*cluster.amqp(2))
+        with closing(publisher), channel_to(cluster, 3) as consumer:
+            due = [time.monotonic() + 6 + number / 5_000 for number in range(count)]
+            for at in range(0, count, WINDOW):
+                now = time.monotonic()
+                units = [
+                    unit(math.ceil(1000 * max(0.001, when - now)), b"%.6f" % when) for when in due[at : at + WINDOW]
+                ]
+                publisher.publish(units, len(units), WINDOW)
+            consumer.basic_qos(prefetch_count=WINDOW)
+            for method, _, body in consumer.consume("due", inactivity_timeout=COMES_WITHIN_S):
+                assert method is not None, f"{len(seen)} of {count} messages came, the others did not"
+                assert time.monotonic() >= float(body)
+                consumer.basic_ack(method.delivery_tag)
+                came += 1
+                if came == count // 4:
+                    leave(cluster)
+                if not method.redelivered or body not in seen:
+                    seen[body] += 1
+                if len(seen) == count:
+                    break
+    assert seen.total() - count <= RELEASED_MAX

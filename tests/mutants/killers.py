@@ -196,6 +196,7 @@ KILLERS = (
             "tests/unit/broker/test_works_in_slices.py",
             "tests/unit/broker/test_burials.py",
             "tests/unit/broker/test_dead_letter.py",
+            "tests/unit/broker/test_releases.py",
             "tests/unit/broker/test_fan_out.py",
             "tests/unit/classic/test_refusals.py",
             "tests/unit/classic/test_deferred_work.py",

@@ -98,3 +98,15 @@ def test_a_queue_whose_exchange_is_gone_is_deleted_after_a_while(world: HoldingW
     assert world.clients.hosts[1].to_delete == []
     world.cluster.run(3)
     assert [found.record.name for found, _ in world.clients.hosts[1].to_delete] == ["amq.delayed.x"]
+
+
+def test_what_was_on_its_way_when_its_leader_was_lost_is_released_by_the_next(world: HoldingWorld) -> None:
+    world.exchange.silent = True
+    world.publish(100, b"a", b"b")
+    world.cluster.run(0.5)
+    assert world.exchange.bodies == [b"a", b"b"]
+    world.exchange.silent = False
+    world.cluster.nodes[1].kill()
+    world.cluster.run(5)
+    assert world.exchange.bodies == [b"a", b"b"] * 2
+    assert [world.kept(node) for node in (2, 3)] == [0, 0]
