@@ -200,6 +200,11 @@ class Node:
         """Also after a start that failed half-way."""
         await self._undo.aclose()
 
+    def ended(self) -> int:
+        """How many connections and queues, of those that there were since it has started."""
+        totals = self.kernel.broker.totals
+        return totals.connections_closed + totals.queues_deleted
+
     # parts
 
     async def _take_place(self, disk: OsDisk) -> tuple[NodeIdentity, PeerSide]:

@@ -27,6 +27,7 @@ from node.config import Config, ConfigError
 from node.membership.first_boot import NoPlace
 from node.peers.server import CannotListenToPeers
 from node.watching import descriptors
+from node.watching.garbage import LastingObjects
 from node.watching.loop_watch import LoopWatch, SlowTurnLog
 from storage.errors import Corrupt, DirectoryInUse, StorageError
 
@@ -236,11 +237,13 @@ async def serve(config: Config, ending: Ending) -> int:
         logger.warning("the kernels are not compiled: messages move some hundred times slower (see native/README.md)")
     watch = LoopWatch(loop, SlowTurnLog(logger))
     node = Node(config, ending, loop_watch=watch)
+    lasting = LastingObjects(node.ended)
     try:
         if not await started(node, ending):
             return ending.exit_code
         throttle_garbage_collection()
         watch.start()
+        lasting.start()
         listening = ", ".join(f"{listener.protocol} {listener.address}" for listener in node.listeners)
         print(f"ready: node {config.node_name}, {listening}", flush=True)
         loop.add_signal_handler(signal.SIGHUP, node.certificates.look)
@@ -251,6 +254,7 @@ async def serve(config: Config, ending: Ending) -> int:
     finally:
         loop.remove_signal_handler(signal.SIGHUP)
         watch.stop()
+        lasting.stop()
         await node.stop()
         await hand_over_signals(loop)
     logger.info("stopped")

@@ -155,6 +155,10 @@ class ConfirmTracker:
         stands_in = self._open[at] = Receipt(self, receipt.first, receipt.last, 1)
         stands_in.refused()
 
+    def close(self) -> None:
+        """Nobody hears of what is still to be answered."""
+        self._on_ready = _nothing
+
     @property
     def unanswered_count(self) -> int:
         return sum(receipt.last - receipt.first + 1 for receipt in self._open if receipt.waiting)
@@ -169,6 +173,10 @@ class ConfirmTracker:
         # An ack with `multiple` answers for everything below it, so it may not reach past a nack that goes out with it.
         all_taken = all(ok for _, _, ok in answers)
         return [(first, last, all_taken and last < oldest_open, ok) for first, last, ok in answers]
+
+
+def _nothing() -> None:
+    pass
 
 
 def merged(answers: list[Answer]) -> list[Answer]:

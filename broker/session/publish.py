@@ -31,7 +31,7 @@ from broker.routing.fan_out import FanOut, Handover
 from broker.routing.reply_to import ReplyQueue, addressed
 from broker.routing.sender_selected import further_keys, raw_headers, without_header
 from broker.routing.targets import Router, Target, TargetCache
-from broker.session.session_sink import SessionSink
+from broker.session.session_sink import GONE, SessionSink
 from broker.session.transactions import (
     CARRIED_OUT_PER_STEP,
     MESSAGES_AS_A_PUBLISH,
@@ -74,7 +74,7 @@ class Publisher:
         self._traced = broker.catalog.traced_vhosts
         self._rates = broker.rates
         self._rate_limited = broker.rates.limited
-        self._sink = sink
+        self._sink: SessionSink = sink
         self._router = Router(broker.catalog, broker.open_queues, broker.asks, connection)
         self._flows = Flows()
         self._sizes = broker.message_sizes[connection.protocol]
@@ -386,3 +386,6 @@ class Publisher:
     def close(self) -> None:
         """The client is gone: it hears of no more confirms. What it has published goes on to its queues."""
         self._closed = True
+        self._sink = GONE
+        if self._confirms is not None:
+            self._confirms.close()

@@ -35,7 +35,7 @@ from broker.session.delayed_messages import DelayedMessages
 from broker.session.deliveries import Held, Unacknowledged, marked
 from broker.session.publish import Publisher
 from broker.session.queue_looks import QueueLooks
-from broker.session.session_sink import SessionSink
+from broker.session.session_sink import GONE, SessionSink
 from broker.session.topology import Topology
 from broker.session.transactions import CARRIED_OUT_PER_STEP, Completion, Transaction, Transactions
 
@@ -77,7 +77,7 @@ class Session:
         self.delayed = DelayedMessages(broker.catalog, self.topology, connection.vhost)
         self.publisher = Publisher(broker, connection, sink, self.counters, self._transactions, self.actor, number)
         self._broker = broker
-        self._sink = sink
+        self._sink: SessionSink = sink
         self._on_closed = on_closed
         self._prefetch = 0
         self._shared = SharedLimit()
@@ -435,6 +435,7 @@ class Session:
         """The same in steps. From this call on the session delivers and confirms nothing."""
         self.closed = True
         self._left = left
+        self._sink = GONE
         self.publisher.close()
         return self._leave()
 

@@ -30,3 +30,28 @@ class SessionSink(Protocol):
 
     def timed_out(self, consumer_tag: str) -> None:
         """The same, because it did not settle in time. A client without consumer_cancel_notify loses its channel."""
+
+
+class _Gone:
+    """The sink of a session that has closed: its client hears nothing more, and what held the client's channel can go.
+    Fulfils SessionSink."""
+
+    writable = False
+
+    def deliver(self, consumer: Consumer, first_tag: int, piece: Slice, content: bytes) -> None:
+        raise AssertionError(f"consumer {consumer.tag} of a closed session gets messages from {first_tag} on")
+
+    def confirm(self, first: int, last: int, multiple: bool, ok: bool) -> None:
+        pass
+
+    def returned(self, run: Run, code: int, text: str) -> None:
+        pass
+
+    def cancelled(self, consumer_tag: str) -> None:
+        pass
+
+    def timed_out(self, consumer_tag: str) -> None:
+        pass
+
+
+GONE = _Gone()

@@ -84,7 +84,7 @@ class Connection:
         self.channels: dict[int, Channel] = {}
 
         self.pressure = Backpressure(limits.write_buffer_high_bytes, outside.wake)
-        self._intake = Intake(self)
+        self._intake = Intake()
         self.framing_lost = False  # where a frame begins is unknown: input is dropped
         self._assembling_bytes = 0
         self._out: list[Buffer] = []
@@ -99,7 +99,7 @@ class Connection:
         self.now = now
         self.bytes_in += len(data)
         if not self.framing_lost and self.state not in DROPS_INPUT:
-            self._intake.receive(data)
+            self._intake.receive(self, data)
 
     def proceed(self, now: int) -> bool:
         """Go on with what was stopped, input or deliveries, where the reason is gone. True if there was any."""
@@ -110,7 +110,7 @@ class Connection:
         postponed = pressure.take_postponed()
         if postponed is not None:
             self.take_items(postponed)
-            self._intake.split_kept()
+            self._intake.split_kept(self)
         while (channel := pressure.next_channel()) is not None:
             channel.take_waiting(now)
         if pressure.restart_deliveries():
@@ -151,7 +151,7 @@ class Connection:
     def _postpone(self, items: list[Item]) -> None:
         self.pressure.postpone(items)
         if self.awaits_login:
-            self._intake.limit_unauthenticated(sum(map(item_bytes, items)))
+            self._intake.limit_unauthenticated(self, sum(map(item_bytes, items)))
 
     def _take(self, item: Item) -> None:
         """One item that is not a publish or an acknowledgement on an open channel."""

@@ -47,56 +47,55 @@ class IntakeConnection(Protocol):
 
 
 class Intake:
-    """See the module. One for each connection."""
+    """See the module. One for each connection, which is told to each call: it has this, and would not end if this had it."""
 
-    __slots__ = ("_connection", "_unsplit")
+    __slots__ = ("_unsplit",)
 
-    def __init__(self, connection: IntakeConnection) -> None:
-        self._connection = connection
+    def __init__(self) -> None:
         self._unsplit: bytearray | None = None  # what cannot be split yet
 
     @property
     def kept_bytes(self) -> int:
         return 0 if self._unsplit is None else len(self._unsplit)
 
-    def receive(self, data: Buffer) -> None:
+    def receive(self, connection: IntakeConnection, data: Buffer) -> None:
         """Split what arrived, behind what was kept. `data` may be overwritten afterwards."""
         unsplit, self._unsplit = self._unsplit, None
         if unsplit is None:
-            self._keep_rest(data, self._split(data, 0))
+            self._keep_rest(connection, data, self._split(connection, data, 0))
         else:
-            self._receive_behind(unsplit, data)
+            self._receive_behind(connection, unsplit, data)
 
-    def _receive_behind(self, unsplit: bytearray, data: Buffer) -> None:
+    def _receive_behind(self, connection: IntakeConnection, unsplit: bytearray, data: Buffer) -> None:
         """Of a big read only as much is copied as completes the incomplete frame; the rest is split where it lies."""
         kept = len(unsplit)
         unsplit += data[:JOINED_BYTES_MAX] if len(data) > JOINED_BYTES_MAX else data
-        consumed = self._split(unsplit, 0)
+        consumed = self._split(connection, unsplit, 0)
         if len(data) <= JOINED_BYTES_MAX:
-            self._keep_rest(unsplit, consumed)
+            self._keep_rest(connection, unsplit, consumed)
         elif consumed >= kept:
-            self._keep_rest(data, self._split(data, consumed - kept))
+            self._keep_rest(connection, data, self._split(connection, data, consumed - kept))
         else:
             unsplit += data[JOINED_BYTES_MAX:]
-            self._keep_rest(unsplit, self._split(unsplit, consumed))
+            self._keep_rest(connection, unsplit, self._split(connection, unsplit, consumed))
 
-    def split_kept(self) -> None:
+    def split_kept(self, connection: IntakeConnection) -> None:
         """The input of the connection goes on: split what arrived while it was stopped."""
         unsplit, self._unsplit = self._unsplit, None
         if unsplit is not None:
-            self._keep_rest(unsplit, self._split(unsplit, 0))
+            self._keep_rest(connection, unsplit, self._split(connection, unsplit, 0))
 
     def forget(self) -> None:
         self._unsplit = None
 
-    def limit_unauthenticated(self, kept_bytes: int) -> None:
+    def limit_unauthenticated(self, connection: IntakeConnection, kept_bytes: int) -> None:
         """What one kind of buffer keeps of a client whose login is being checked."""
         if kept_bytes > UNAUTHENTICATED_BYTES_MAX:
-            self._connection.lose_framing(
+            connection.lose_framing(
                 ProtocolError(FRAME_ERROR, f"more than {UNAUTHENTICATED_BYTES_MAX} bytes before the login was answered")
             )
 
-    def _keep_rest(self, data: Buffer, consumed: int) -> None:
+    def _keep_rest(self, connection: IntakeConnection, data: Buffer, consumed: int) -> None:
         if consumed >= len(data):
             return
         if isinstance(data, bytearray):
@@ -104,12 +103,12 @@ class Intake:
             self._unsplit = data
         else:
             self._unsplit = bytearray(memoryview(data)[consumed:])
-        if self._connection.awaits_login:
-            self.limit_unauthenticated(len(self._unsplit))
+        if connection.awaits_login:
+            self.limit_unauthenticated(connection, len(self._unsplit))
 
-    def _split(self, data: Buffer, position: int) -> int:
+    def _split(self, connection: IntakeConnection, data: Buffer, position: int) -> int:
         """Hand over all that is whole from `position` on; returns the position of the first byte that is not."""
-        connection, pressure = self._connection, self._connection.pressure
+        pressure = connection.pressure
         if connection.state is _EXPECTING_HEADER:
             position = connection.take_protocol_header(data)
         while pressure.postponed is None and not connection.framing_lost and connection.state not in SPLITS_NO_FRAMES:

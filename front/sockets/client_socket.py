@@ -175,6 +175,7 @@ class ClientSocket(asyncio.BufferedProtocol, Guest):
         if self._core is not None:
             self._core.connection_lost(server.wall_ms())
             self._log_end()
+            self._core = None  # it knows this socket
         server.wheel.disarm(self)
         if self._output is not None:
             self._output.close()

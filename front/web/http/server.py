@@ -12,7 +12,6 @@ import logging
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import partial
 from http import HTTPStatus
 from typing import cast
 
@@ -56,7 +55,7 @@ class WebSocket(asyncio.StreamReaderProtocol, Guest):
     """One accepted connection."""
 
     def __init__(self, server: WebServer, source: str) -> None:
-        super().__init__(asyncio.StreamReader(limit=READ_BYTES), partial(server.serve_connection, self))
+        super().__init__(asyncio.StreamReader(limit=READ_BYTES), server.serve_connection)
         self.source = source
         self.asks_for_head = False  # the request being served: its answer has no body, whatever is wrong
         self._server = server
@@ -121,9 +120,8 @@ class WebServer:
 
     # ------------------------------------------------------------------------- requests
 
-    async def serve_connection(
-        self, socket: WebSocket, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    async def serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        socket = cast(WebSocket, writer.transport.get_protocol())
         task = asyncio.current_task()
         assert task is not None, "a connection is served by a task"
         self._connections.add(task)

@@ -162,6 +162,9 @@ class BriefNode:
     def look(self) -> None:
         """It has no certificates."""
 
+    def ended(self) -> int:
+        return 0
+
     async def stop(self) -> None:
         """There is nothing to stop."""
 

@@ -95,8 +95,8 @@ def test_others_are_served_between_the_many_things_that_one_client_has_sent_at_o
         reader.feed_eof()
         server = WebServer(counting, allowance, wall_ms=lambda: 1)
         beside = asyncio.create_task(beat())
-        socket = web_server.WebSocket(server, "127.0.0.1")
-        await server.serve_connection(socket, reader, writer)  # type: ignore[arg-type]
+        writer.socket = web_server.WebSocket(server, "127.0.0.1")
+        await server.serve_connection(reader, writer)  # type: ignore[arg-type]
         beside.cancel()
         return beats[0]
 
@@ -104,7 +104,14 @@ def test_others_are_served_between_the_many_things_that_one_client_has_sent_at_o
 
 
 class SilentWriter:
-    """Takes everything at once, as a socket does whose client reads."""
+    """Takes everything at once, as a socket does whose client reads. It is its own transport."""
+
+    def __init__(self) -> None:
+        self.transport = self
+        self.socket: web_server.WebSocket | None = None
+
+    def get_protocol(self) -> web_server.WebSocket | None:
+        return self.socket
 
     def get_extra_info(self, name: str) -> None:
         return None

@@ -1,0 +1,141 @@
+"""Connections that have ended leave nothing that only the garbage collector would free."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pika
+import pytest
+from pamqp import commands
+
+from tests.bench.client import Client
+from tests.running_node import RunningNode, start_node
+
+TOLD_WITHIN_S = 30.0
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
+    scratch = tmp_path_factory.mktemp("leftovers")
+    environment = {"LEFTOVERS": str(scratch / "leftovers")}
+    node = start_node(scratch / "data", environment=environment, module="tests.leftovers_node")
+    yield node
+    node.stop()
+
+
+def connected(node: RunningNode) -> pika.BlockingConnection:
+    return pika.BlockingConnection(pika.URLParameters(node.amqp_url))
+
+
+def idle_connection(node: RunningNode) -> None:
+    connected(node).close()
+
+
+def working_connection(node: RunningNode) -> None:
+    connection = connected(node)
+    channel = connection.channel()
+    channel.queue_declare("kept", durable=True)
+    channel.confirm_delivery()
+    channel.basic_publish("", "kept", b"one")
+    channel.basic_publish("amq.direct", "nowhere", b"two")
+    channel.basic_consume("kept", lambda *_: None)
+    channel.basic_get("kept")
+    connection.close()
+
+
+def transaction_left_open(node: RunningNode) -> None:
+    connection = connected(node)
+    channel = connection.channel()
+    channel.tx_select()
+    channel.basic_publish("amq.direct", "nowhere", b"one")
+    connection.close()
+
+
+def lost_connection(node: RunningNode) -> None:
+    client = Client(*node.amqp)
+    client.call(1, commands.Basic.Consume(queue="kept", consumer_tag="lost"), "Basic.ConsumeOk")
+    client.abort()
+
+
+def refused_channel(node: RunningNode) -> None:
+    connection = connected(node)
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker):
+        connection.channel().queue_declare("never declared", passive=True)
+    connection.close()
+
+
+def asked(node: RunningNode, path: str) -> None:
+    connection = http.client.HTTPConnection(*node.http)
+    login = base64.b64encode(b"guest:guest").decode()
+    for _ in range(2):
+        connection.request("GET", path, headers={"Authorization": f"Basic {login}"})
+        connection.getresponse().read()
+    connection.close()
+
+
+def asked_for_a_list(node: RunningNode) -> None:
+    asked(node, "/api/queues?page=1&sort=messages&name=k&use_regex=true")
+
+
+def asked_for_what_is_not_there(node: RunningNode) -> None:
+    asked(node, "/api/queues/%2F/none")
+
+
+@pytest.mark.parametrize(
+    "client",
+    [
+        idle_connection,
+        working_connection,
+        transaction_left_open,
+        lost_connection,
+        refused_channel,
+        asked_for_a_list,
+        asked_for_what_is_not_there,
+    ],
+)
+def test_a_client_that_has_gone_leaves_nothing_for_the_collector(
+    client: Callable[[RunningNode], None], node: RunningNode
+) -> None:
+    working_connection(node)
+    client(node)  # what is made once, of the node itself, is made
+    all_gone(node)
+    node.process.send_signal(signal.SIGUSR1)
+    for _ in range(3):
+        client(node)
+    all_gone(node)
+    left = leftovers(node)
+    assert not left["count"], (left["types"], left["held"])
+
+
+def all_gone(node: RunningNode) -> None:
+    """Its connections have ended on the node, too: a further one ends after them."""
+    deadline = time.monotonic() + TOLD_WITHIN_S
+    while b"[]" not in answer(node, "/api/connections"):
+        assert time.monotonic() < deadline, "connections that do not end"
+
+
+def answer(node: RunningNode, path: str) -> bytes:
+    connection = http.client.HTTPConnection(*node.http)
+    connection.request("GET", path, headers={"Authorization": "Basic " + base64.b64encode(b"guest:guest").decode()})
+    body = connection.getresponse().read()
+    connection.close()
+    return body
+
+
+def leftovers(node: RunningNode) -> dict[str, Any]:
+    told = Path(node.data_dir.parent / "leftovers")
+    told.unlink(missing_ok=True)
+    node.process.send_signal(signal.SIGUSR2)
+    deadline = time.monotonic() + TOLD_WITHIN_S
+    while not told.exists():
+        assert time.monotonic() < deadline, "nothing was told"
+        time.sleep(0.05)
+    found: dict[str, Any] = msgspec.json.decode(told.read_bytes())
+    return found
