@@ -36,7 +36,8 @@ class ListOf(Generic[T]):
     name: Callable[[T], str]  # that pages are filtered by
     # Called with those that are about to be shown: what is known of them elsewhere is fetched once for all.
     prepare: Callable[[list[T]], Awaitable[None]] | None = None
-    # Called with the column that is sorted by: what tells its value of each, without showing it. None: showing tells it only.
+    # Called with the column that is sorted by: what tells its value of each, without showing it, all of one kind. None: showing
+    # tells it only.
     value: Callable[[str], Awaitable[Callable[[T], Any] | None]] | None = None
     is_sorted: bool = False  # it comes in its order
 
@@ -55,15 +56,21 @@ async def listed(request: Request, found: Iterable[T], kind: ListOf[T]) -> Respo
     if page is not None:
         shown = [row async for row in made_in_slices(rows)]
         return json_response(page.answer(shown, len(everything), len(matching)))
-    encoded = [msgspec.json.encode(row) async for row in made_in_slices(rows)]
-    if len(encoded) <= SENT_AT_ONCE:
-        return Response(200, b"[" + b",".join(encoded) + b"]")
-    return Response(200, pieces=[*_pieces(encoded), b"]"])
+    pieces = await _encoded(rows)
+    return Response(200, b"".join(pieces)) if len(pieces) == 2 else Response(200, pieces=pieces)
 
 
-def _pieces(encoded: list[bytes]) -> Iterator[bytes]:
-    for at in range(0, len(encoded), SENT_AT_ONCE):
-        yield (b"," if at else b"[") + b",".join(encoded[at : at + SENT_AT_ONCE])
+async def _encoded(rows: Iterator[Json]) -> list[bytes]:
+    """In few pieces: the garbage collector goes through each entry of a list that is new."""
+    pieces: list[bytes] = []
+    some: list[bytes] = []
+    async for row in made_in_slices(rows):
+        if len(some) == SENT_AT_ONCE:
+            pieces.append((b"," if pieces else b"[") + b",".join(some))
+            some.clear()
+        some.append(msgspec.json.encode(row))
+    pieces += [(b"," if pieces else b"[") + b",".join(some), b"]"]
+    return pieces
 
 
 async def _matching(everything: Sequence[T], kind: ListOf[T], page: Page) -> list[T]:
@@ -93,9 +100,7 @@ async def _chosen(
     ordered = await _in_order(matching, kind, 0, len(matching))
     value = None if kind.value is None else await kind.value(column)
     if value is not None:
-        known = value
-        key: Callable[[T], Any] = lambda one: _sort_key(known(one))  # noqa: E731
-        chosen = await sorted_part(ordered, key, reverse=reverse, start=start, end=end)
+        chosen = await sorted_part(ordered, value, reverse=reverse, start=start, end=end)
         return await _prepared(chosen, kind), kind.show
     made, path = await _made(ordered, kind), column.split(".")
     rows = await sorted_part(made, lambda row: _sort_key(value_at(row, path)), reverse=reverse, start=start, end=end)
@@ -109,7 +114,9 @@ def _as_it_is(row: Json) -> Json:
 async def _in_order(matching: list[T], kind: ListOf[T], start: int, end: int, *, reverse: bool = False) -> list[T]:
     if not kind.is_sorted:
         return await sorted_part(matching, kind.order, reverse=reverse, start=start, end=end)
-    return matching[::-1][start:end] if reverse else matching[start:end]
+    if reverse:
+        return matching[max(0, len(matching) - end) : len(matching) - start][::-1]
+    return matching if start == 0 and end >= len(matching) else matching[start:end]
 
 
 async def _prepared(chosen: list[T], kind: ListOf[T]) -> list[T]:

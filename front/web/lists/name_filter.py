@@ -16,6 +16,7 @@ import re2
 import regex
 
 from front.web.http.refusals import bad_request
+from front.web.http.request import HttpError
 
 PATTERN_CHARACTERS_MAX = 1_024
 COMPILED_BYTES_MAX = 262_144  # of RE2: larger ones take long to compile, and for each name
@@ -23,7 +24,8 @@ COMPILED_BYTES_MAX = 262_144  # of RE2: larger ones take long to compile, and fo
 UNROLLED_MAX = 20_000
 MATCH_S_MAX = 0.005  # of one name
 MATCHES_S_MAX = 0.25  # of all names of one request
-LINEAR_S_MAX = 2.0  # the same of RE2, which needs 0.15 s for 100,000 names; others that are at work count, too
+LOOKED_AT_ONCE = 16  # names, between two looks at the clock: few enough that other work is hardly counted
+LINEAR_S_MAX = 2.0  # the same of RE2, which needs 0.08 s for 100,000 names; others that are at work count, too
 _COUNTS = re.compile(r"\{(\d*),?(\d*)\}")
 _VERBOSE = re.compile(r"\(\?[a-zA-Z0-9]*x")  # spaces and comments may be anywhere then, in a count, too
 
@@ -48,11 +50,23 @@ def _linear(pattern: str) -> Matcher | None:
         compiled = re2.compile(pattern, options)
     except re2.error:
         return None
-    return _within_time(pattern, lambda name, _: compiled.search(_as_utf8(name)) is not None, LINEAR_S_MAX)
+    search, left_s = compiled.search, LINEAR_S_MAX
+    begun, looked_at = 0.0, 0
 
+    def matches(name: str) -> bool:
+        """Of bytes it says where they match without counting characters, in half the time."""
+        nonlocal begun, left_s, looked_at
+        looked_at += 1
+        if looked_at % LOOKED_AT_ONCE == 1:
+            begun = perf_counter()
+        found = search(name.encode("utf-8", "replace")) is not None
+        if looked_at % LOOKED_AT_ONCE == 0:
+            left_s -= perf_counter() - begun
+            if left_s <= 0:
+                raise _too_slow(pattern)
+        return found
 
-def _as_utf8(name: str) -> str:
-    return name if name.isascii() else name.encode("utf-8", "replace").decode()
+    return matches
 
 
 def _backtracking(pattern: str) -> Matcher:
@@ -80,8 +94,12 @@ def _most(least: str, most: str) -> int:
     return 1 + max(int(number or 0) for number in (least, most))
 
 
+def _too_slow(pattern: str) -> HttpError:
+    return bad_request(f"the regular expression '{pattern}' takes too long to match")
+
+
 def _within_time(pattern: str, matches: Callable[[str, float], bool], left_s: float) -> Matcher:
-    """`matches` is told how long it may take, and raises TimeoutError; or takes longer, and is not asked again."""
+    """`matches` is told how long it may take, and raises TimeoutError."""
 
     def timed(name: str) -> bool:
         nonlocal left_s
@@ -92,7 +110,7 @@ def _within_time(pattern: str, matches: Callable[[str, float], bool], left_s: fl
             left_s = 0.0
         left_s -= perf_counter() - begun
         if left_s <= 0:
-            raise bad_request(f"the regular expression '{pattern}' takes too long to match")
+            raise _too_slow(pattern)
         return found
 
     return timed

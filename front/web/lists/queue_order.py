@@ -6,6 +6,7 @@ Ten thousand queues that are sorted by a figure are looked at for that figure on
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 from broker.operations.operator import Operator
@@ -14,7 +15,7 @@ from broker.queues.queue_type import QueueStatistics
 from broker.records import QueueRecord
 from front.web.handlers import WebFront
 from front.web.lists.sorting import sorted_part
-from front.web.samples.node_samples import counts_row
+from front.web.samples.node_samples import COUNTS
 from front.web.samples.shapes import QUEUE
 
 LISTS_KEPT = 8  # of different operators, or vhosts
@@ -22,6 +23,11 @@ LISTS_KEPT = 8  # of different operators, or vhosts
 
 def queue_order(record: QueueRecord) -> tuple[str, str]:
     return record.vhost, record.name
+
+
+def _order_key(record: QueueRecord) -> str:
+    """The same order as one text, which is compared in a third of the time, and is nothing that the collector looks through."""
+    return f"{record.vhost}\0{record.name}"
 
 
 class OrderedQueues:
@@ -39,7 +45,7 @@ class OrderedQueues:
         found = self._lists.get(key)
         if found is None:
             records = resources.queue_records(who, vhost)
-            found = await sorted_part(records, queue_order, reverse=False, start=0, end=len(records))
+            found = await sorted_part(records, _order_key, reverse=False, start=0, end=len(records))
             if resources.version == version:
                 self._lists[key] = found
         return found
@@ -92,23 +98,19 @@ def _rate(figure: str, front: WebFront) -> Callable[[QueueRecord], float]:
 
 
 def _count(figure: str, front: WebFront) -> Callable[[QueueRecord], int]:
-    places, find = _PLACES[figure], front.broker.find_queue
-
-    def count(record: QueueRecord) -> int:
-        found = find(record.vhost, record.name)
-        if found is None:
-            return 0
-        row = counts_row(found.queue.counts())
-        return sum([row[place] for place in places])
-
-    return count
+    names, find = [COUNTS[place] for place in _PLACES[figure]], front.broker.find_queue
+    read: Callable[[QueueStatistics], Any] = attrgetter(*names)
+    if len(names) == 1:
+        return lambda record: 0 if (found := find(record.vhost, record.name)) is None else read(found.queue.counts())
+    return lambda record: 0 if (found := find(record.vhost, record.name)) is None else sum(read(found.queue.counts()))
 
 
 def _statistic(column: str, front: WebFront) -> Callable[[QueueRecord], Any]:
     read, find = _STATISTICS[column], front.broker.find_queue
+    missing = read(QueueStatistics(state=""))
 
     def statistic(record: QueueRecord) -> Any:
         found = find(record.vhost, record.name)
-        return 0 if found is None else read(found.queue.statistics())
+        return missing if found is None else read(found.queue.statistics())
 
     return statistic

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from broker.client_connection import Connection
@@ -21,6 +22,18 @@ if TYPE_CHECKING:
     from broker.queues.queue_type import Queue
 
 THE_NODE = "node"  # the key of what there is once
+# What is counted of a queue, in the order of the shape QUEUE.
+COUNTS = (
+    "ready",
+    "unacknowledged",
+    "published",
+    "delivered",
+    "delivered_no_ack",
+    "got",
+    "redelivered",
+    "acknowledged",
+)
+counts_row: Callable[[QueueStatistics], Row] = attrgetter(*COUNTS)
 ROUTES_MAX = 10_000  # and consumers: what clients of one node do with how many exchanges and queues is sampled
 
 
@@ -119,19 +132,6 @@ def routes_of(session: Session) -> Iterator[tuple[tuple[str, int, str, str], int
 
 def deliveries_row(consumer: Consumer) -> Row:
     return (0, consumer.delivered) if consumer.no_ack else (consumer.delivered, 0)
-
-
-def counts_row(counts: QueueStatistics) -> Row:
-    return (
-        counts.ready,
-        counts.unacknowledged,
-        counts.published,
-        counts.delivered,
-        counts.delivered_no_ack,
-        counts.got,
-        counts.redelivered,
-        counts.acknowledged,
-    )
 
 
 def overview_row(sums: NodeSums, churn: Totals) -> Row:

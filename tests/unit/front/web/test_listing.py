@@ -173,6 +173,24 @@ def test_all_names_of_a_request_have_one_deadline_together(monkeypatch: pytest.M
     assert perf_counter() - begun < 30
 
 
+def test_names_that_re2_looks_at_have_one_deadline_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filtering, "LINEAR_S_MAX", 0.0)
+    matches = name_filter("x$", is_regex=True)
+    assert [matches(name) for name in ("ax", "xa", "\ud800X")] == [True, False, True]
+    with pytest.raises(HttpError, match="takes too long"):
+        for _ in range(filtering.LOOKED_AT_ONCE):
+            matches("x")
+
+
+def test_a_list_that_comes_in_its_order_is_cut_to_a_page_from_either_end() -> None:
+    kind: ListOf[dict[str, Any]] = ListOf(lambda one: one, itemgetter("name"), itemgetter("name"), is_sorted=True)
+    for page, reverse in product((1, 2, 3), ("false", "true")):
+        request = Request("GET", f"/api/things?page={page}&sort_reverse={reverse}", {}, b"", LOCAL, 0)
+        found = json.loads(asyncio.run(listed(request, THINGS, kind)).body)["items"]
+        ordered = THINGS[::-1] if reverse == "true" else THINGS
+        assert found == ordered[100 * page - 100 : 100 * page], (page, reverse)
+
+
 def test_a_long_list_is_sent_in_pieces_that_are_one_array() -> None:
     things = [{"name": f"{number:05}"} for number in range(2 * SENT_AT_ONCE + 1)]
     request = Request("GET", "/api/things", {}, b"", LOCAL, 0)
