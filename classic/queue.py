@@ -33,7 +33,7 @@ from classic.expiry import Alarm, Disuse, expiry_of
 from classic.fence import Fence
 from classic.leaving import PIECE_MAX, Leaving, parted
 from classic.limits import DROP_HEAD, dead_letters_refused, excess, over, refuses
-from classic.queue_figures import fill_in
+from classic.queue_figures import fill_in, persistent_bytes
 from classic.run_backing import ContentLost, ContentOutOfReach
 from classic.store.backing import QueueBacking
 from classic.store.log_records import DoneReason
@@ -300,6 +300,7 @@ class ClassicQueue:
         figures = fill_in(self.counts(), self.levels)
         figures.unacknowledged_bytes = self._out_bytes
         figures.persistent = figures.ready + figures.unacknowledged - self.transient.count if self.record.durable else 0
+        figures.persistent_bytes = persistent_bytes(figures)
         figures.consumers = len(self._consumers)
         active = self._consumers.active
         figures.single_active_consumer_tag = active.tag if active is not None else None

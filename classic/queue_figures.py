@@ -16,9 +16,17 @@ def fill_in(figures: QueueStatistics, levels: Sequence[VariableQueue]) -> QueueS
     figures.ready_bytes = sum(level.ready_bytes for level in levels)
     figures.ram = sum(level.ram_count for level in levels)
     figures.details = details(levels)
+    figures.ram_bytes = figures.details["ram_bytes"]
     runs = sum(len(q) for level in levels for q in (level.q1, level.q2, level.q3, level.q4))
-    figures.memory_bytes = runs * RUN_BYTES + figures.details["ram_bytes"]
+    figures.memory_bytes = runs * RUN_BYTES + figures.ram_bytes
     return figures
+
+
+def persistent_bytes(figures: QueueStatistics) -> int:
+    """Sizes are not counted for each kind of message: where both are in the queue, each has its share of the bytes."""
+    count = figures.ready + figures.unacknowledged
+    size = figures.ready_bytes + figures.unacknowledged_bytes
+    return size if figures.persistent == count else size * figures.persistent // count
 
 
 def details(levels: Sequence[VariableQueue]) -> dict[str, Any]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import platform
+import resource
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import native
 from broker.alarms import Alarms
@@ -15,11 +18,21 @@ from broker.pending import Pending
 from node.background import Background
 from node.config import Config, ConfigError
 from node.doors.certificates import Certificates
+from node.effective_config import effective_config
 from node.logins.auth import Verifier
 from node.logins.password_hashes import Hashes
 from node.version import VERSION as VERSION
 from node.watching.alarms import Watcher
 from node.watching.metrics import file_descriptors
+
+
+def disk_bytes() -> dict[str, int]:
+    """That this process had read from disks and written to them, as the kernel counts; nothing where it does not."""
+    try:
+        lines = Path("/proc/self/io").read_text().splitlines()
+    except OSError:
+        return {}
+    return {name: int(count) for name, _, count in (line.partition(": ") for line in lines)}
 
 
 class NodeAdmin:
@@ -64,6 +77,7 @@ class NodeAdmin:
     def facts(self) -> NodeFacts:
         measured = self._watcher.statistics()
         files_open, files_max = file_descriptors()
+        disk, used = disk_bytes(), resource.getrusage(resource.RUSAGE_SELF)
         return NodeFacts(
             cluster_name=self._config.cluster_name,
             version=VERSION,
@@ -80,8 +94,15 @@ class NodeAdmin:
             files_open=files_open,
             files_max=files_max,
             processors=os.cpu_count() or 1,
+            read_bytes=disk.get("read_bytes", 0),
+            written_bytes=disk.get("write_bytes", 0),
+            collections=sum(generation["collections"] for generation in gc.get_stats()),
+            context_switches=used.ru_nvcsw + used.ru_nivcsw,
             listeners=self._listeners(),
         )
+
+    def effective_config(self) -> str:
+        return effective_config(self._config)
 
     def alarms(self) -> Sequence[AlarmFacts]:
         return [AlarmFacts(alarm.kind, alarm.reason, alarm.since) for alarm in self._alarms.raised()]

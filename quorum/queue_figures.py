@@ -70,12 +70,20 @@ def fill_in(figures: QueueStatistics, queue: ShownQueue) -> QueueStatistics:
         figures.unacknowledged_bytes = machine.unacknowledged_bytes
         figures.persistent += machine.unacknowledged
         figures.disk_reads = queue.member.bodies.reads
-        figures.details |= {"delayed": machine.delayed, "dead": machine.dead, "dead_bytes": machine.dead_bytes}
+        state = queue.member.machine.state
+        figures.details |= {
+            "delayed": machine.delayed,
+            "next_delayed_at": state.delayed.due if state.delayed.count else None,
+            "dead": machine.dead,
+            "dead_bytes": machine.dead_bytes,
+            "delivery_limit": state.rules.delivery_limit,
+        }
     else:
         figures.ready_bytes = queue.news.ready_bytes
         figures.unacknowledged = queue.news.unacknowledged
         figures.unacknowledged_bytes = queue.news.unacknowledged_bytes
         figures.persistent += queue.news.unacknowledged
+    figures.persistent_bytes = figures.ready_bytes + figures.unacknowledged_bytes
     figures.single_active_consumer_tag = _active_tag(queue)
     return figures
 

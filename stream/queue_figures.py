@@ -45,7 +45,7 @@ def fill_in(found: QueueStatistics, stream: ShownStream, *, is_led: bool) -> Que
     found.state = "running" if is_led else "minority"
     if stream.member is not None:
         found.ready_bytes = stream.member.machine.state.size
-        found.persistent = found.ready
+        found.persistent, found.persistent_bytes = found.ready, found.ready_bytes
         found.details = _details(stream, stream.member.machine.state)
         found.disk_reads = stream.member.reading.reads
     elif stream.readers:
@@ -58,7 +58,9 @@ def _details(stream: ShownStream, state: StreamState) -> dict[str, Any]:
     first = state.segments[0] if state.segments else None
     return {
         "first_offset": state.first_offset,
+        "first_timestamp": state.places.first_time_ms,
         "committed_offset": state.next_offset - 1,
+        "committed_chunk_id": state.last_chunk,
         "first_segment_until_ms": first.last_time_ms if first is not None else 0,
         "segments": len(state.segments),
         "readers": stream.readers.details(stream.end),

@@ -51,6 +51,10 @@ class NodeFacts:
     files_open: int = 0
     files_max: int = 0  # that the process may open
     processors: int = 1
+    read_bytes: int = 0  # from disks, by the process
+    written_bytes: int = 0
+    collections: int = 0  # of garbage
+    context_switches: int = 0
     listeners: Sequence[ListenerFacts] = ()
 
 
@@ -65,6 +69,9 @@ class NodePort(Protocol):
         """Product, version, node and cluster, under the keys that the management API and definitions have for them."""
 
     def facts(self) -> NodeFacts: ...
+
+    def effective_config(self) -> str:
+        """One key a line, and no secrets."""
 
     def alarms(self) -> Sequence[AlarmFacts]:
         """Those that are on now."""

@@ -125,6 +125,11 @@ class ThisNode:
             consumers=sum(1 for _ in broker.consumers()),
         )
 
+    def effective_config(self, who: Operator) -> str:
+        """One key a line, and no secrets."""
+        who.require_tag(ADMINISTRATOR)
+        return self._node.effective_config()
+
     def facts(self) -> NodeFacts:
         """For what the node notes of itself: nobody asks."""
         return self._node.facts()

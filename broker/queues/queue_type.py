@@ -129,7 +129,9 @@ class QueueStatistics:
     ready_bytes: int = 0
     unacknowledged_bytes: int = 0
     persistent: int = 0
+    persistent_bytes: int = 0
     ram: int = 0  # messages whose content is in memory
+    ram_bytes: int = 0
     consumers: int = 0
     consumer_capacity: float = 0.0
     state: str = "running"

@@ -60,7 +60,7 @@ class Connection:
     __slots__ = (
         "_assembling_bytes", "_intake", "_out", "broker", "bytes_in", "bytes_out", "channel_max", "channels", "client",
         "client_properties", "close_reason", "frame_max", "framing_lost", "heartbeat", "identity", "limits", "login",
-        "now", "outside", "peer", "pressure", "state",
+        "mechanism", "now", "outside", "peer", "pressure", "reads", "state", "writes",
     )  # fmt: skip
 
     def __init__(
@@ -79,6 +79,7 @@ class Connection:
         self.channel_max = limits.channel_max
         self.heartbeat = Heartbeat()
         self.login: UserRecord | None = None  # the user's record at the time of the login
+        self.mechanism = ""  # of the login
         self.client_properties: dict[str, Any] = {}
         self.client: BrokerConnection | None = None  # set while the broker knows the connection
         self.channels: dict[int, Channel] = {}
@@ -88,8 +89,8 @@ class Connection:
         self.framing_lost = False  # where a frame begins is unknown: input is dropped
         self._assembling_bytes = 0
         self._out: list[Buffer] = []
-        self.bytes_in = 0
-        self.bytes_out = 0
+        self.bytes_in = self.reads = 0
+        self.bytes_out = self.writes = 0
         outside.arm(limits.handshake_timeout_s)
 
     # ------------------------------------------------------------------------- input
@@ -98,6 +99,7 @@ class Connection:
         """What arrived on the socket, in pieces of any size. `data` itself is not kept: it may be overwritten afterwards."""
         self.now = now
         self.bytes_in += len(data)
+        self.reads += 1
         if not self.framing_lost and self.state not in DROPS_INPUT:
             self._intake.receive(self, data)
 
@@ -319,6 +321,7 @@ class Connection:
         """What to write now, in order; each buffer is returned once."""
         out, self._out = self._out, []
         self.bytes_out += self.pressure.sent()
+        self.writes += 1
         return out
 
     # ------------------------------------------------------------------------- alarms, heartbeats, deadlines
@@ -455,6 +458,9 @@ class Connection:
             "state": "blocked" if self.pressure.alarm is not None else self.state.value,
             "bytes_in": self.bytes_in,
             "bytes_out": self.bytes_out,
+            "reads": self.reads,
+            "writes": self.writes,
+            "mechanism": self.mechanism,
             "pending_out_bytes": self.pressure.unsent_bytes,
             "held_bytes": self.pressure.waiting_bytes,
             "channels": len(self.channels),

@@ -47,6 +47,7 @@ class HandshakeConnection(Protocol):
     frame_max: int
     channel_max: int
     client_properties: dict[str, Any]
+    mechanism: str
     login: UserRecord | None
     client: BrokerConnection | None
 
@@ -95,6 +96,7 @@ def start_ok(connection: HandshakeConnection, arguments: Arguments) -> None:
     if mechanism not in _mechanisms(connection):
         raise ProtocolError(COMMAND_INVALID, f"unknown authentication mechanism '{mechanism[:64]}'")
     connection.go("connection.start-ok")
+    connection.mechanism = mechanism
     connection.pressure.wait_for_login()
     connection.outside.arm(LOGIN_TIMEOUT_S)  # it waits for this node now, which may have many to check
     if mechanism == "EXTERNAL":

@@ -77,7 +77,7 @@ class StreamConnection:
         "_held_back", "_intake", "_out",
         "bytes_in", "bytes_out", "client", "client_properties", "close_reason", "deadlines", "deliver_version", "frame_max",
         "heartbeat", "host", "identity", "limits", "login", "mechanism", "now", "outside", "peer", "pressure", "publishers",
-        "session", "state", "subscriptions",
+        "reads", "session", "state", "subscriptions", "writes",
     )  # fmt: skip
 
     def __init__(
@@ -108,8 +108,8 @@ class StreamConnection:
         self._intake = StreamIntake(self)
         self._held_back: Command | None = None  # the answer to a login that was refused
         self._out: list[Sendable] = []
-        self.bytes_in = 0
-        self.bytes_out = 0
+        self.bytes_in = self.reads = 0
+        self.bytes_out = self.writes = 0
         self.deadlines.set(Due.STEP, limits.step_timeout_s)
 
     # ------------------------------------------------------------------------- input
@@ -120,6 +120,7 @@ class StreamConnection:
         if not self.bytes_in and len(data) and data[0]:
             self._end(f"not the stream protocol, but {protocol_named(bytes(data[:8]))}")
         self.bytes_in += len(data)
+        self.reads += 1
         self._intake.receive(data)
 
     def proceed(self, now: int) -> bool:
@@ -273,6 +274,7 @@ class StreamConnection:
         out, self._out = self._out, []
         self.pressure.sent()
         self.bytes_out += sum(map(len, out))
+        self.writes += 1
         return out
 
     # ------------------------------------------------------------------------- the virtual host
@@ -451,6 +453,9 @@ class StreamConnection:
             "state": "blocked" if flow.alarm is not None and flow.publishes else self.state.value,
             "bytes_in": self.bytes_in,
             "bytes_out": self.bytes_out,
+            "reads": self.reads,
+            "writes": self.writes,
+            "mechanism": self.mechanism,
             "pending_out_bytes": flow.unsent_bytes,
             "held_bytes": flow.kept_bytes,
             "outstanding_messages": flow.outstanding_messages,

@@ -41,6 +41,11 @@ class ChunkPlaces:
     def __len__(self) -> int:
         return len(self._offsets)
 
+    @property
+    def first_time_ms(self) -> int | None:
+        """Of the first chunk that is kept; None: there is none."""
+        return self._times[0] if self._times else None
+
     def add(self, entry_index: int, chunk: ChunkHeader, *, begins: bool) -> None:
         """A chunk behind all others. `begins`: it is the first of a segment, and has a place of its own."""
         if begins or not self._offsets or self._entries >= STRETCH_ENTRIES or self._bytes >= STRETCH_BYTES:

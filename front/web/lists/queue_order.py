@@ -66,6 +66,8 @@ _STATISTICS: dict[str, Callable[[QueueStatistics], Any]] = {
     "message_bytes": lambda figures: figures.ready_bytes + figures.unacknowledged_bytes,
     "message_bytes_ready": lambda figures: figures.ready_bytes,
     "message_bytes_unacknowledged": lambda figures: figures.unacknowledged_bytes,
+    "message_bytes_persistent": lambda figures: figures.persistent_bytes,
+    "message_bytes_ram": lambda figures: figures.ram_bytes,
     "messages_persistent": lambda figures: figures.persistent,
     "messages_ram": lambda figures: figures.ram,
     "memory": lambda figures: figures.memory_bytes,

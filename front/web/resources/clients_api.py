@@ -20,7 +20,7 @@ from front.web.router import WebRouter
 from front.web.samples.node_sums import session_row
 from front.web.samples.ranges import Ranges, ranges_asked_for
 from front.web.security.access import Right
-from front.web.views.client_views import channel_name, channel_view, connection_view, consumer_view
+from front.web.views.client_views import channel_name, channel_view, connection_view, consumer_view, since
 from front.web.views.message_stats import with_details
 from front.whole_number import whole_number
 
@@ -119,7 +119,7 @@ class ClientsApi:
         shown, key = channel_view(self._node, one), (one.connection.id, one.number)
         row, now = session_row(one.counters), self._front.wall_ms()
         with_details(shown["message_stats"], self._front.samples.channels.figures(key, row, now, asked))
-        return shown
+        return shown | since(self._front.samples.channels.idle_since(key))
 
     def _consumers(self, who: Operator, vhost: str | None, queue: str | None = None) -> Iterator[Json]:
         return (consumer_view(self._node, one) for one in self._clients.consumers(who, vhost, queue))

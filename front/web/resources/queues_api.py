@@ -27,6 +27,7 @@ from front.web.samples.node_samples import counts_row
 from front.web.samples.ranges import Ranges, ranges_asked_for
 from front.web.samples.shapes import HANDED_OUT, MESSAGE_RATES, QUEUE
 from front.web.security.access import Right
+from front.web.views.client_views import since
 from front.web.views.declared_views import queue_view
 
 QUEUES, TRAFFIC, VALUES = "queues", "traffic of queues", "values of queues"
@@ -194,7 +195,7 @@ class QueuesApi:
         return told
 
     def _shown(self, view: QueueView, figures: SampledFigures) -> Json:
-        shown = queue_view(view, figures)
+        shown = queue_view(view, figures) | since(self._front.samples.queues.idle_since(view.record.id))
         places = self._members.places(view.record) if self._members is not None else None
         if places is None:
             return shown

@@ -29,10 +29,10 @@ Spans = Sequence[tuple[int, int]]
 class _Sampled:
     """One object: its last sample, the one before, and its rings, if it has any."""
 
-    __slots__ = ("at", "before", "before_at", "rings", "round", "row")
+    __slots__ = ("at", "before", "before_at", "changed_at", "rings", "round", "row")
 
     def __init__(self, at: int, row: Row) -> None:
-        self.at = self.before_at = at
+        self.at = self.before_at = self.changed_at = at
         self.row = self.before = row
         self.rings: Sequence[SampleRing] = ()
         self.round = 0
@@ -42,7 +42,7 @@ class _Sampled:
         self.before_at, self.before = self.at, self.row
         self.at = at
         if row != self.row:
-            self.row = row
+            self.row, self.changed_at = row, at
         for ring in self.rings:
             ring.add(at, row)
 
@@ -129,6 +129,11 @@ class SampleBook:
         if found is None or found.row is found.before or now - found.at > OLD_ROUNDS * self.round_ms:
             return 0.0
         return _rate(self._shown[figure], found.row, found.before, found.at - found.before_at)
+
+    def idle_since(self, key: Hashable) -> int | None:
+        """When its counts were seen to change last, or it was seen first; None: they do, or that is not known."""
+        found = self._objects.get(key)
+        return None if found is None or found.changed_at == found.at else found.changed_at
 
     def points(self, key: Hashable, asked: Ranges) -> dict[str, Points]:
         """Of figures of which times are asked for."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from broker.client_connection import Connection
@@ -20,7 +21,10 @@ _FIGURES = {
     "state": "state",
     "bytes_in": "recv_oct",
     "bytes_out": "send_oct",
+    "reads": "recv_cnt",
+    "writes": "send_cnt",
     "pending_out_bytes": "send_pend",
+    "mechanism": "auth_mechanism",
     "channels": "channels",
     "channel_max": "channel_max",
     "frame_max": "frame_max",
@@ -39,12 +43,15 @@ _COUNTED = {
     "channels": 0,
     "recv_oct": 0,
     "send_oct": 0,
+    "recv_cnt": 0,
+    "send_cnt": 0,
     "send_pend": 0,
     "state": "running",
     "ssl": False,
 }  # until known
 _UNKNOWN = dict.fromkeys(
     (
+        "auth_mechanism",
         "ssl_protocol",
         "ssl_cipher",
         "ssl_hash",
@@ -124,6 +131,13 @@ def channel_view(node: str, session: Session) -> Json:
         "acks_uncommitted": 0,
         "message_stats": session_stats(counters),
     }
+
+
+def since(idle_ms: int | None) -> Json:
+    """Since when nothing was done with it, as RabbitMQ writes it; nothing while something is."""
+    if idle_ms is None:
+        return {}
+    return {"idle_since": datetime.fromtimestamp(idle_ms / 1_000, UTC).isoformat(timespec="milliseconds")}
 
 
 def consumer_view(node: str, view: ConsumerView) -> Json:

@@ -21,7 +21,14 @@ from front.web.samples.shapes import DATA, HANDED_OUT, MESSAGE_RATES, MESSAGES, 
 from front.web.views.binding_keys import properties_key
 
 Json = dict[str, Any]
-WAITING = {"delayed": "messages_delayed", "dead": "messages_dlx", "dead_bytes": "message_bytes_dlx"}
+# Of a quorum queue, by our own names.
+REPLICATED = {
+    "delayed": "messages_delayed",
+    "next_delayed_at": "next_delayed_at",
+    "dead": "messages_dlx",
+    "dead_bytes": "message_bytes_dlx",
+    "delivery_limit": "delivery_limit",
+}
 # A queue counts what was got together, and no get of nothing.
 TRAFFIC = (*QUEUE.parts[MESSAGE_RATES], "get_no_ack", "get_empty", *HANDED_OUT)
 
@@ -148,6 +155,8 @@ def _sizes(figures: QueueStatistics) -> Json:
         "message_bytes": figures.ready_bytes + figures.unacknowledged_bytes,
         "message_bytes_ready": figures.ready_bytes,
         "message_bytes_unacknowledged": figures.unacknowledged_bytes,
+        "message_bytes_persistent": figures.persistent_bytes,
+        "message_bytes_ram": figures.ram_bytes,
         "messages_persistent": figures.persistent,
         "messages_ram": figures.ram,
     }
@@ -173,9 +182,8 @@ def _details(kind: str, figures: QueueStatistics) -> Json:
     found: Json = to_json(figures.details)
     if kind == "classic":
         return {"backing_queue_status": found, "storage_version": 2}
-    return found if kind == "stream" else {"backing_queue_status": found, **_waiting(found)}
+    return found if kind == "stream" else {"backing_queue_status": found, **_replicated(found)}
 
 
-def _waiting(details: Json) -> Json:
-    """Of a quorum queue: what is neither ready nor delivered."""
-    return {name: details[ours] for ours, name in WAITING.items() if ours in details}
+def _replicated(details: Json) -> Json:
+    return {name: details[ours] for ours, name in REPLICATED.items() if ours in details}

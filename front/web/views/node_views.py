@@ -14,6 +14,24 @@ Json = dict[str, Any]
 PROTOCOLS = {"amqps": "amqp/ssl", "streams": "stream/ssl", "peer": "clustering"}
 KINDS = {"disk": "disc", "ram": "ram"}
 PROCESSES_MAX = 1_048_576  # RabbitMQ's own; nothing here is limited like it
+# What RabbitMQ counts of disks, collections and its stores. 0 stands for what is not counted here.
+OF_DISKS = (
+    "io_read_count",
+    "io_read_bytes",
+    "io_write_count",
+    "io_write_bytes",
+    "io_sync_count",
+    "io_seek_count",
+    "io_reopen_count",
+    "gc_num",
+    "gc_bytes_reclaimed",
+    "context_switches",
+    "msg_store_read_count",
+    "msg_store_write_count",
+    "queue_index_read_count",
+    "queue_index_write_count",
+)
+TIMES_OF_DISKS = ("io_read_avg_time", "io_write_avg_time", "io_sync_avg_time", "io_seek_avg_time")
 UNKNOWN_FACTS: Json = {
     "uptime": 0,
     "run_queue": 0,
@@ -31,6 +49,8 @@ UNKNOWN_FACTS: Json = {
     "disk_free": 0,
     "disk_free_limit": 0,
     "disk_free_alarm": False,
+    **dict.fromkeys(OF_DISKS, 0),
+    **dict.fromkeys(TIMES_OF_DISKS, 0.0),
     "rates_mode": "basic",
     "db_dir": "",
     "config_files": [],
@@ -69,6 +89,10 @@ def facts_view(status: NodeStatus, now_ms: int, versions: Mapping[str, str]) -> 
         "disk_free": facts.disk_free_bytes,
         "disk_free_limit": facts.disk_free_limit_bytes,
         "disk_free_alarm": "disk" in alarms,
+        "io_read_bytes": facts.read_bytes,
+        "io_write_bytes": facts.written_bytes,
+        "gc_num": facts.collections,
+        "context_switches": facts.context_switches,
         "db_dir": facts.data_dir,
         "contexts": context_views(status.name, facts.listeners),
         **{name: text for name, text in versions.items() if name in UNKNOWN_FACTS},

@@ -77,6 +77,7 @@ class NodesApi:
         router.add("GET", "/api/nodes/{node}", self._get, Right.MONITORING)
         router.add("GET", "/api/nodes/{node}/memory", self._get_memory, Right.MONITORING)
         router.add("GET", "/api/nodes/{node}/memory/relative", self._get_memory_shares, Right.MONITORING)
+        router.add("GET", "/api/config/effective", self._get_config, Right.ADMINISTRATOR)
         router.add("GET", "/api/auth/attempts/{node}", self._get_logins, Right.MONITORING)
         router.add("DELETE", "/api/auth/attempts/{node}", self._delete_logins, Right.ADMINISTRATOR)
         router.add("GET", "/api/auth/attempts/{node}/source", self._get_logins_by_source, Right.MONITORING)
@@ -124,6 +125,11 @@ class NodesApi:
 
     async def _get(self, request: Request, node: str) -> Response:
         return json_response(await self._one(request, node))
+
+    async def _get_config(self, request: Request) -> Response:
+        """Of this node."""
+        text = self._this_node.effective_config(operator(request))
+        return Response(200, text.encode(), "text/plain; charset=utf-8")
 
     async def _get_logins(self, request: Request, node: str) -> Response:
         return json_response(await self._ask(request, node, LOGINS, self._logins))

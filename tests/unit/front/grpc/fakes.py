@@ -544,6 +544,9 @@ class FakeNode:
     def alarms(self) -> list[AlarmFacts]:
         return [AlarmFacts("memory", "above the watermark", NOW)]
 
+    def effective_config(self) -> str:
+        return 'node.name = "fake"\n'
+
     def set_log_level(self, level: str) -> None:
         self.level = level
 

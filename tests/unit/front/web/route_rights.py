@@ -80,6 +80,7 @@ PATHS: dict[Right, tuple[str, ...]] = {
     Right.ADMINISTRATOR: (
         "POST /api/leveret/queues/{vhost}/{queue}/replay",
         "PUT /api/cluster-name",
+        "GET /api/config/effective",
         "DELETE /api/auth/attempts/{node}",
         "PUT /api/feature-flags/{name}/enable",
         "GET POST /api/definitions",

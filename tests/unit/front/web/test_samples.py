@@ -65,6 +65,21 @@ def test_a_rate_is_0_when_the_last_sample_is_old_or_the_clock_was_set_back() -> 
     assert sampled.rate() == 10.0
 
 
+def test_what_does_nothing_is_idle_since_it_was_seen_to_do_something() -> None:
+    sampled = Sampled()
+    assert sampled.book.idle_since("one") is None, "nobody has looked yet"
+    sampled.round(100)
+    assert sampled.book.idle_since("one") is None, "it has just been seen"
+    sampled.round(150)
+    changed_at = sampled.now
+    assert sampled.book.idle_since("one") is None
+    for _ in range(2):
+        sampled.round(150)
+        assert sampled.book.idle_since("one") == changed_at
+    sampled.round(151)
+    assert sampled.book.idle_since("one") is None
+
+
 def test_what_only_grows_has_no_rate_below_0_and_lengths_have() -> None:
     book = SampleBook(QUEUE, DETAILED)
     book.add(1, BEGIN, (100, 0, 100, 0, 0, 0, 0, 0))

@@ -1,0 +1,91 @@
+"""Every field that tools for RabbitMQ look for is there, of a node with traffic."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pika
+import pytest
+
+from tests.running_node import RunningNode, running_node
+from tests.security.guarded_node import Http
+
+FIELDS = {
+    "nodes": "name uptime run_queue processors os_pid fd_total proc_total mem_limit mem_alarm disk_free_limit disk_free_alarm "
+    "rates_mode enabled_plugins being_drained type running mem_used fd_used sockets_used sockets_total proc_used disk_free "
+    "partitions cluster_links applications auth_mechanisms exchange_types log_files config_files db_dir net_ticktime "
+    "io_read_count io_read_bytes io_read_avg_time io_write_count io_write_bytes io_write_avg_time io_sync_count "
+    "io_sync_avg_time io_seek_count io_reopen_count gc_num gc_bytes_reclaimed context_switches msg_store_read_count "
+    "msg_store_write_count queue_index_read_count queue_index_write_count",
+    "connections": "name node protocol user connected_at client_properties vhost state type channels host port peer_host "
+    "peer_port ssl ssl_protocol auth_mechanism timeout frame_max channel_max recv_oct send_oct recv_oct_details recv_cnt "
+    "send_cnt send_pend",
+    "channels": "number name connection_details vhost state consumer_count confirm prefetch_count messages_unacknowledged "
+    "messages_unconfirmed user node transactional messages_uncommitted acks_uncommitted global_prefetch_count message_stats",
+    "consumers": "consumer_tag active ack_required prefetch_count exclusive arguments queue channel_details activity_status",
+    "queues/%2F/classic": "name vhost type durable auto_delete exclusive arguments consumer_utilisation consumer_capacity "
+    "memory consumers node state messages messages_ready messages_unacknowledged messages_details message_bytes "
+    "message_bytes_ready message_bytes_unacknowledged message_bytes_ram message_bytes_persistent messages_ram "
+    "messages_persistent head_message_timestamp message_stats effective_policy_definition policy operator_policy "
+    "exclusive_consumer_tag single_active_consumer_tag storage_version consumer_details incoming deliveries",
+    "queues/%2F/quorum": "leader members online delivery_limit messages_dlx message_bytes_dlx messages_delayed next_delayed_at "
+    "message_bytes_persistent message_bytes_ram",
+    "queues/%2F/stream": "leader members online segments committed_offset committed_chunk_id first_timestamp readers "
+    "first_offset",
+}
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[RunningNode]:
+    with running_node() as node:
+        connection = pika.BlockingConnection(pika.URLParameters(node.amqp_url))
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.basic_qos(prefetch_count=10)
+        for kind in ("classic", "quorum", "stream"):
+            channel.queue_declare(kind, durable=True, arguments={"x-queue-type": kind})
+            for persistent in (1, 2, 2):
+                channel.basic_publish("", kind, b"1234", pika.BasicProperties(delivery_mode=persistent))
+        channel.basic_consume("classic", lambda *_: None)
+        yield node
+        connection.close()
+
+
+@pytest.fixture(scope="module")
+def asked(node: RunningNode) -> Http:
+    return Http(node)
+
+
+def shown(asked: Http, path: str) -> dict[str, Any]:
+    found = asked.get(f"/api/{path}")
+    one: dict[str, Any] = found[0] if isinstance(found, list) else found
+    return one
+
+
+@pytest.mark.parametrize("path", FIELDS)
+def test_no_field_is_missing(asked: Http, path: str) -> None:
+    assert [name for name in FIELDS[path].split() if name not in shown(asked, path)] == []
+
+
+def test_a_connection_says_how_it_was_opened_and_how_often_it_was_read_and_written(asked: Http) -> None:
+    one = shown(asked, "connections")
+    assert one["auth_mechanism"] == "PLAIN"
+    assert 0 < one["recv_cnt"] < one["recv_oct"] and 0 < one["send_cnt"] < one["send_oct"]
+
+
+def test_bytes_of_persistent_messages_are_counted_apart(asked: Http) -> None:
+    sizes = {kind: shown(asked, f"queues/%2F/{kind}")["message_bytes_persistent"] for kind in ("classic", "quorum")}
+    assert sizes == {"classic": 8, "quorum": 12}, "a quorum queue makes all persistent"
+
+
+def test_a_stream_and_a_quorum_queue_say_what_only_they_have(asked: Http) -> None:
+    stream, quorum = shown(asked, "queues/%2F/stream"), shown(asked, "queues/%2F/quorum")
+    assert abs(stream["first_timestamp"] - time.time() * 1_000) < 600_000 and stream["committed_chunk_id"] == 2
+    assert quorum["delivery_limit"] == 20 and quorum["next_delayed_at"] is None
+
+
+def test_the_configuration_is_told_in_text(asked: Http, node: RunningNode) -> None:
+    status, text = asked.ask("GET", "/api/config/effective")
+    assert status == 200 and f'node.data_dir = "{node.data_dir}"' in text.splitlines()

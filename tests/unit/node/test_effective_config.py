@@ -1,0 +1,39 @@
+"""What a node shows of its configuration, and what it keeps to itself."""
+
+from __future__ import annotations
+
+import msgspec
+
+from node.config import AmqpSection, ClusterSection, Config, LimitsSection
+from node.effective_config import HIDDEN, effective_config
+
+
+def shown(config: Config) -> dict[str, str]:
+    return dict(line.split(" = ", 1) for line in effective_config(config).splitlines())
+
+
+def test_every_key_is_shown_with_its_default_where_nothing_was_said() -> None:
+    found = shown(Config())
+    assert found["node.data_dir"] == '"var"'
+    assert found["limits.connections"] == str(LimitsSection().connections)
+    assert found["listen.amqp"] == '["127.0.0.1:5672","[::1]:5672"]'
+    assert set(msgspec.to_builtins(Config())) - {"shovel"} == {key.partition(".")[0] for key in found} - {"shovel"}
+
+
+def test_what_lets_somebody_in_is_hidden() -> None:
+    shovel = {"name": "s", "src-uri": "amqp://u:let-me-in@a", "dest-uri": ["amqp://u:let-me-in@b"], "src-queue": "q"}
+    config = Config(
+        cluster=ClusterSection(secret="let-me-in", secret_file="path"),
+        amqp=AmqpSection(anonymous_login_password="let-me-in"),
+        shovel=(shovel,),
+    )
+    found = shown(config)
+    hidden = [key for key, value in found.items() if value == HIDDEN]
+    assert hidden == ["cluster.secret", "amqp.anonymous_login_password", "shovel.0.src-uri", "shovel.0.dest-uri"]
+    assert found["cluster.secret_file"] == '"path"' and found["shovel.0.src-queue"] == '"q"'
+    assert found["auth.password_hashing"] == '"argon2id"'
+    assert "let-me-in" not in effective_config(config)
+
+
+def test_a_key_without_a_value_is_shown_as_empty() -> None:
+    assert shown(Config())["cluster.secret"] == '""'
