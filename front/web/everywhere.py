@@ -75,6 +75,11 @@ class Everywhere:
         asked = {} if self._others is None else await self._others.ask(_encoded(what, who, arguments), node)
         return [row for answer in asked.values() for row in _rows(answer)]
 
+    async def find_each(self, what: str, who: Operator, *arguments: Any) -> dict[str, list[Json]]:
+        """Of each other node that has answered, by name."""
+        asked = {} if self._others is None else await self._others.ask(_encoded(what, who, arguments))
+        return {name: _rows(answer) for name, answer in asked.items() if answer is not None}
+
     async def find_on(self, node: str, what: str, who: Operator, *arguments: Any) -> list[Json] | None:
         """Of one other node; None: it has not answered."""
         asked = {} if self._others is None else await self._others.ask(_encoded(what, who, arguments), node)

@@ -30,9 +30,10 @@ from front.web.security.access import Right
 from front.web.views.client_views import since
 from front.web.views.declared_views import queue_view
 
-QUEUES, TRAFFIC, VALUES = "queues", "traffic of queues", "values of queues"
+QUEUES, TRAFFIC, VALUES, MANY_VALUES = "queues", "traffic of queues", "values of queues", "many values of queues"
 TRAFFIC_SHOWN = (*QUEUE.parts[MESSAGE_RATES], *HANDED_OUT)
 ASKED_AT_ONCE = 500  # queues, of one node
+VALUES_IN_A_ROW = 1_000
 
 
 def _starts(names: list[tuple[str, str]]) -> range:
@@ -75,6 +76,7 @@ class QueuesApi:
         everywhere.add(QUEUES, self._here)
         everywhere.add(TRAFFIC, self._traffic)
         everywhere.add(VALUES, self._values)
+        everywhere.add(MANY_VALUES, self._many_values)
 
     def add_routes(self, router: WebRouter) -> None:
         router.add("GET", "/api/queues", self._get_all)
@@ -133,24 +135,43 @@ class QueuesApi:
             return here
         known = here
         told: dict[int, Any] = {}
-        for row in await self._everywhere.find_elsewhere(VALUES, who, vhost, column):
-            told[row["id"]] = told[row["id"]] + row["value"] if row["id"] in told else row["value"]
+        for node, rows in (await self._everywhere.find_each(MANY_VALUES, who, vhost, column)).items():
+            async for row in made_in_slices(iter(rows or await self._values_of_older(node, who, vhost, column))):
+                for id_, value in zip(row["ids"], row["values"], strict=True):
+                    told[id_] = told[id_] + value if id_ in told else value
 
-        def value(record: QueueRecord) -> Any:
+        def figure(record: QueueRecord) -> Any:
             if record.id not in told:
                 return known(record)
             return told[record.id] if record.kind == "classic" else known(record) + told[record.id]
 
-        return value
+        return figure
+
+    async def _values_of_older(self, node: str, who: Operator, vhost: str | None, column: str) -> list[Json]:
+        """Of a node that does not know how many are told at once: with each change of version there is one for a while."""
+        rows = await self._everywhere.find_elsewhere(VALUES, who, vhost, column, node=node)
+        return [{"ids": [row["id"]], "values": [row["value"]]} for row in rows]
+
+    async def _many_values(self, who: Operator, vhost: str | None, column: str) -> AsyncIterator[Json]:
+        """What queues are sorted by, as far as this node adds to it. A row in any case: one of an older version has none."""
+        value, of_clients = value_of(column, self._front), is_traffic(column)
+        ids: list[int] = []
+        values: list[Any] = []
+        records = [] if value is None else self._resources.queue_records(who, vhost)
+        async for record in made_in_slices(iter(records)):
+            if value is not None and (record.home == self._node if record.kind == "classic" else of_clients):
+                ids.append(record.id)
+                values.append(value(record))
+                if len(ids) == VALUES_IN_A_ROW:
+                    yield {"ids": ids, "values": values}
+                    ids, values = [], []
+        yield {"ids": ids, "values": values}
 
     async def _values(self, who: Operator, vhost: str | None, column: str) -> AsyncIterator[Json]:
-        """What queues are sorted by, as far as this node adds to it."""
-        value, of_clients = value_of(column, self._front), is_traffic(column)
-        if value is None:
-            return
-        async for record in made_in_slices(iter(self._resources.queue_records(who, vhost))):
-            if record.home == self._node if record.kind == "classic" else of_clients:
-                yield {"id": record.id, "value": value(record)}
+        """The same for nodes of older versions, one by one."""
+        async for row in self._many_values(who, vhost, column):
+            for id_, value in zip(row["ids"], row["values"], strict=True):
+                yield {"id": id_, "value": value}
 
     async def _get(self, request: Request, vhost: str, queue: str) -> Response:
         who = operator(request)

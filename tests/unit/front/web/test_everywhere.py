@@ -68,6 +68,13 @@ def test_one_node_is_asked_and_its_silence_is_no_empty_answer() -> None:
     assert asyncio.run(others.find_elsewhere("things", ANNE, node="n3")) == []
 
 
+def test_what_each_node_says_is_told_apart_and_who_is_silent_is_left_out() -> None:
+    said = asyncio.run(everywhere(OtherTwo(b'{"node":"n2"}')).find_each("things", ANNE))
+    assert said == {"n2": [{"node": "n2"}]}
+    assert asyncio.run(everywhere(OtherTwo(b"")).find_each("things", ANNE)) == {"n2": []}
+    assert asyncio.run(everywhere(None).find_each("things", ANNE)) == {}
+
+
 def test_an_answer_that_cannot_be_read_has_no_rows() -> None:
     assert asyncio.run(everywhere(OtherTwo(b'{"node":')).find_elsewhere("things", ANNE)) == []
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 from broker.operations.operator import Operator
 from broker.queues.queue_type import QueueStatistics
 from broker.records import QueueRecord
+from front.web.everywhere import Everywhere
 from front.web.lists.queue_order import LISTS_KEPT, OrderedQueues, value_of
+from front.web.resources.queues_api import QueuesApi
 from front.web.samples.books import DETAILED, SampleBook
 from front.web.samples.node_samples import counts_row
 from front.web.samples.shapes import QUEUE
@@ -109,3 +113,22 @@ def test_a_column_is_a_count_or_its_rate() -> None:
         assert column == "name" or column.endswith("rate") or told(record("gone")) == 0, column
     for column in ("publish", "message_stats.messages", "arguments.x-max-length"):
         assert value_of(column, front) is None, column
+
+
+class OldAndNew:
+    """Two other nodes; `old` does not know how many values are told at once."""
+
+    async def ask(self, question: bytes, node: str | None = None) -> dict[str, bytes | None]:
+        if json.loads(question)["what"] == "many values of queues":
+            return {"new": b'{"ids":[1,3],"values":[5,6]},{"ids":[],"values":[]}', "old": b""}
+        assert node == "old", "only a node that has told nothing is asked again"
+        return {"old": b'{"id":2,"value":7}'}
+
+
+def test_figures_of_nodes_of_an_older_version_are_asked_for_one_by_one() -> None:
+    api = object.__new__(QueuesApi)
+    api._front = SimpleNamespace(broker=SimpleNamespace(find_queue=lambda *_: None))  # type: ignore[assignment]
+    api._everywhere = Everywhere(OldAndNew())
+    value = asyncio.run(api._value(ANNE, None, "messages"))
+    assert value is not None
+    assert [value(replace(record("q"), id=number)) for number in (1, 2, 3, 4)] == [5, 7, 6, 0]
