@@ -40,7 +40,7 @@ from native.columns import Column
 from native.entry_rows import (
     DEATH,
     ENQUEUE,
-    NODEATH,
+    NO_DEATH,
     RAFT_ENTRIES,
     RANGE,
     Buffer,
@@ -288,7 +288,7 @@ def _classic_runs(record: dict[str, Any], payload: memoryview) -> Iterator[Row]:
         return
     head_len, queues, flags, priority, count, body_bytes, expires_at = _PUBLISHED.unpack_from(payload)
     exchange, key, at = names
-    death = NODEATH
+    death = NO_DEATH
     if flags & DIED_BEFORE and not flags & DIED_EACH and head_len - at >= DEATH.size:
         death = DEATH.unpack_from(payload, at)
     for queue, first in _PAIR.iter_unpack(payload[_PUBLISHED.size : _PUBLISHED.size + _PAIR.size * queues]):
@@ -303,7 +303,7 @@ def _parts(record: dict[str, Any], payload: memoryview) -> Iterator[Row]:
     names = _names_of(payload)
     if names is None:
         return
-    at, (head_len, *_, messages, _, _), death = names[2], _PUBLISHED.unpack_from(payload), NODEATH
+    at, (head_len, *_, messages, _, _), death = names[2], _PUBLISHED.unpack_from(payload), NO_DEATH
     if payload[4] & DIED_EACH:
         places = itertools.islice(DEATH.iter_unpack(whole(payload[:head_len], at, DEATH.size)), messages)
         for nth, place in enumerate(places):
