@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from broker.messages.message import Run
 from classic.queue import ClassicQueue
 from classic.stored_run import StoredRun
-from native.content import skip
+from native.content import body_bytes, skip
 
 
 @dataclass(slots=True, frozen=True)
@@ -39,7 +39,9 @@ def as_published(queue: ClassicQueue, part: CopiedPart, now: int) -> Run:
         run.routing_key,
         content if end - start == len(content) else content[start:end],
         count,
-        run.bytes_of(part.first, part.end),
+        body_bytes(
+            content, start, count
+        ),  # exact: of a part `StoredRun.bytes_of` may only guess, and a leader refuses that
         persistent=run.persistent,
         priority=run.priority,
         expiration_ms=None if run.expires_at is None else max(0, run.expires_at - now),

@@ -44,7 +44,7 @@ class Source:
         self.backing = self
         contents = [encode(b"\0\0", b"%d" % number) for number in range(COUNT)]
         self.run: Any = SimpleNamespace(
-            content=b"".join(contents), content_first=0, bytes_of=lambda first, end: end - first, exchange="",
+            content=b"".join(contents), content_first=0, exchange="",
             routing_key="q", persistent=True, priority=0, expires_at=None,
         )  # fmt: skip
 
