@@ -63,6 +63,7 @@ class Conversion:
         insist: Callable[[Command], Pending[Any]],
         soon: Callable[[], None],
         wall_ms: Callable[[], int],
+        on_phase: Callable[[Phase], None] = ignore,
     ) -> None:
         self.source = source
         self.copies = copies
@@ -74,6 +75,7 @@ class Conversion:
         self._insist = insist
         self._soon = soon
         self._wall_ms = wall_ms
+        self._on_phase = on_phase
         self._goes_on = False  # soon
         self._waiting_bytes = 0
         self._fence_at = 0  # not before
@@ -83,6 +85,10 @@ class Conversion:
     @property
     def copied_count(self) -> int:
         return self._copied.held.count
+
+    def _enter(self, phase: Phase) -> None:
+        self.phase = phase
+        self._on_phase(phase)
 
     def _go_on(self) -> None:
         if not self._goes_on:
@@ -112,7 +118,7 @@ class Conversion:
     def _look_at_group(self) -> None:
         member = self.copies.queue.member
         if member is not None and member.machine.version >= UNSEEN_IN_PLACE and self.copies.are_as_expected:
-            self.phase = Phase.COPYING
+            self._enter(Phase.COPYING)
             self._go_on()
 
     # copying
@@ -180,7 +186,7 @@ class Conversion:
 
     def _fence(self, now: int) -> None:
         self.source.fence = Fence()
-        self.phase = Phase.FENCED
+        self._enter(Phase.FENCED)
         self._fenced_at = now
         self._copy_rest(now)
 
@@ -208,7 +214,7 @@ class Conversion:
     def _open_fence(self, now: int) -> None:
         """The queue goes on, and so does copying."""
         if self.phase is Phase.FENCED:
-            self.phase = Phase.COPYING
+            self._enter(Phase.COPYING)
             self._fence_at = now + TRY_AGAIN_MS
             self._unfence(now)
 
@@ -220,7 +226,7 @@ class Conversion:
         source = self.source
         assert source.fence is not None, "a queue is sealed without a fence"
         source.fence.sealed = True
-        self.phase = Phase.SEALED
+        self._enter(Phase.SEALED)
         self.copies.close()
         self._let_go()
         for first, end in self._seen_by_clients():
@@ -240,7 +246,7 @@ class Conversion:
         if self.copies.queue.ready_count > self.copied_count:
             self.give_up()  # copies that were let go have come back: this node was taken for dead meanwhile
             return
-        self.phase = Phase.SWAPPING
+        self._enter(Phase.SWAPPING)
         before, now = self.source.record, self.copies.queue.record
         swap = ConvertQueue(before.vhost, before.name, before.id, now.id)
         self._insist(swap).then(self._swapped, lambda error: self.give_up())
@@ -253,7 +259,7 @@ class Conversion:
 
     def converted(self, publish: OnPublish) -> None:
         """The quorum queue has the place of the other one. `publish`: to it."""
-        self.phase = Phase.OVER
+        self._enter(Phase.OVER)
         fence = self.source.fence
         if fence is not None:
             self.fenced_ms = self._wall_ms() - self._fenced_at
@@ -265,19 +271,19 @@ class Conversion:
             return
         if self.phase is not Phase.SWAPPING:
             self._unfence(self._wall_ms())
-        self.phase = Phase.OVER
+        self._enter(Phase.OVER)
         becoming = self.copies.queue.record
         delete = DeleteQueue(becoming.vhost, becoming.name, becoming.id)
         self._insist(delete).then(lambda _: self.stays(), ignore)
 
     def stays(self) -> None:
         """The quorum queue is deleted, so nothing takes the classic queue's place any more."""
-        self.phase = Phase.OVER
+        self._enter(Phase.OVER)
         self._unfence(self._wall_ms())
 
     def gone(self) -> None:
         """The classic queue is deleted."""
-        self.phase = Phase.OVER
+        self._enter(Phase.OVER)
         self.source.deleted_behind_fence()
 
 

@@ -38,7 +38,7 @@ from classic.queue import ClassicQueue
 from node.anywhere import wire as words
 from node.anywhere.home_queues import HomeQueues
 from node.anywhere.wire import Op
-from node.conversion.conversion import Conversion
+from node.conversion.conversion import Conversion, Phase
 from node.peers.calls import CLASSIC, CallsLoop, PeerCalls
 from quorum.driver import QuorumQueues
 from quorum.fifo.commands import Tick
@@ -141,6 +141,7 @@ class Conversions:
             insist=self._insist,
             soon=partial(self._advance_soon, source.record.id),
             wall_ms=self._wall_ms,
+            on_phase=_PhaseLog(source.record.label).entered,
         )
         logger.info("%s is being converted to a quorum queue", source.record.label)
 
@@ -264,6 +265,19 @@ class Conversions:
             return
         self._beginning.add(record.id)
         self._broker.metadata.submit(wish).then(lambda _: begun(), lambda _: begun())
+
+
+class _PhaseLog:
+    """Each phase of a conversion once, for the fence may be closed and opened again every second."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self._latest = Phase.FOUNDING
+
+    def entered(self, phase: Phase) -> None:
+        if phase > self._latest:
+            self._latest = phase
+            logger.info("%s is being converted: %s", self._label, phase.name.lower())
 
 
 def _when_said(queue: QuorumQueue, call: Callable[[], None]) -> None:

@@ -5,6 +5,7 @@ node/membership/joining.py only decide.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -40,6 +41,8 @@ from raft.core.majority import is_needed, majority_of
 from raft.core.messages import NodeId, node_of, replica_of
 
 LEFT_S_MAX = 10.0  # until the others agree that this node has left
+
+logger = logging.getLogger("leveret")
 
 
 class MembershipMetadata(Protocol):
@@ -279,8 +282,10 @@ class Cluster:
         try:
             if not drain.stands:
                 raise PreconditionFailed(f"node '{self._identity.name}' was revived before it was drained")
+            logger.info("node '%s' is drained: leaders are on other nodes", self._identity.name)
             if self.maintenance is not None:
                 await self.maintenance.drain()
+            logger.info("node '%s' is drained: clients are sent away", self._identity.name)
         finally:
             self._doors.release()
 
