@@ -38,7 +38,8 @@ def federate(downstream: End, upstream: End, name: str, kind: str) -> None:
 
 
 def exchange_link(upstream: End, downstream: End, name: str, count: int) -> Collector:
-    """The messages wait in the upstream's queue of the link. Its consumer is at a queue that is bound downstream."""
+    """All messages wait in the upstream's queue of the link, for the downstream comes back behind the last one: both ends are
+    killed while the link works. Its consumer is at a queue that is bound downstream."""
     connection = downstream.connect()
     channel = connection.channel()
     channel.exchange_declare(name, "direct", durable=True)
@@ -47,7 +48,9 @@ def exchange_link(upstream: End, downstream: End, name: str, count: int) -> Coll
     connection.close()
     federate(downstream, upstream, name, "exchanges")
     until_bound(upstream, name)
+    downstream.kill()
     publish_numbers(client_of(upstream.url), name, "k", count)
+    downstream.start()
     return Collector(lambda: downstream.url, f"{name}.arrived", count)
 
 

@@ -52,10 +52,16 @@ class Broker:
         host, _, port = self.management.rpartition(":")
         return ask_at((host, int(port)), method, path, body)
 
-    def kill_and_start(self) -> None:
+    def kill(self) -> None:
         found = subprocess.run(self.pid_command, shell=True, capture_output=True, text=True, check=True)
         os.kill(int(found.stdout), signal.SIGKILL)
+
+    def start(self) -> None:
         subprocess.run(self.start_command, shell=True, check=True, stdout=subprocess.DEVNULL)
+
+    def kill_and_start(self) -> None:
+        self.kill()
+        self.start()
 
 
 @dataclass
@@ -70,8 +76,11 @@ class OwnNode:
                  for part in (f"--{to}", f"127.0.0.1:{port}")]  # fmt: skip
         self.running: RunningNode = start_node(self.data_dir, "--name", "own", *where)
 
-    def kill_and_start(self) -> None:
+    def kill(self) -> None:
         self.running.kill()
+
+    def kill_and_start(self) -> None:
+        self.kill()
         self.start()
 
     @property
