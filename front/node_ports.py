@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -195,6 +195,24 @@ class ChangeView:
 
 
 @dataclass(slots=True, frozen=True)
+class MemberMoveView:
+    """One member of a replicated queue that goes to another node. `target` is empty where the queue has one too many, as after
+    a move that was cut short. Loads are those before the move, in what was asked for (BALANCED_BY)."""
+
+    vhost: str
+    queue: str
+    source: str
+    target: str
+    load: int
+    source_load: int
+    target_load: int
+    number: int  # of the move, from 1 to `total`
+    total: int
+    state: str = "planned"  # or copying, moved, failed
+    error: str = ""
+
+
+@dataclass(slots=True, frozen=True)
 class Chosen:
     """Queues of this kind whose vhost and name match these regular expressions; empty: all."""
 
@@ -246,6 +264,12 @@ class QueueMembersPort(Protocol):
     async def rebalance(self, chosen: Chosen, by: str = "queues", *, dry_run: bool = False) -> Sequence[ChangeView]:
         """Nodes carry as much each by leading, as far as the members allow it. `by`: one of BALANCED_BY. With `dry_run` the
         moves are only told."""
+
+    def move_members(
+        self, chosen: Chosen, by: str = "queues", *, dry_run: bool = False
+    ) -> AsyncGenerator[MemberMoveView, None]:
+        """Nodes keep as much each, as far as it is worth a copy: members move one after the other. Ends at the first failure;
+        asked again, it goes on with what is left."""
 
 
 class LogLine(NamedTuple):

@@ -126,6 +126,23 @@ class QueueGroup:
 
 
 @dataclass(slots=True, frozen=True)
+class QueueMemberMove:
+    """A copy of a quorum queue or stream that goes to another node; loads are those before the move, in what was asked for."""
+
+    vhost: str
+    queue: str
+    source: str  # node
+    target: str  # node; empty: the queue has one copy too many, as after a move that was cut short
+    load: int
+    source_load: int
+    target_load: int
+    number: int  # of the move, from 1 to `total`
+    total: int
+    state: str  # planned, copying, moved or failed
+    error: str  # why it failed; it is the last one then
+
+
+@dataclass(slots=True, frozen=True)
 class LogGap:
     """Numbers of files that are missing from a log."""
 

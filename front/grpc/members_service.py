@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import aclosing
 from dataclasses import replace
 
 from broker.errors import InvalidRequest, NotSupported
@@ -68,12 +69,16 @@ class MembersMethods:
     @answers_errors
     async def RebalanceQueues(self, request: pb.RebalanceQueuesRequest, context: Context) -> pb.QueueChanges:
         members = self._members("RebalanceQueues")
-        chosen = replace(_chosen(request), kind=request.kind)
-        if chosen.kind not in ("", "quorum", "stream"):
-            raise InvalidRequest(
-                f"queues of kind {chosen.kind!r} have no leaders to spread: there are quorum and stream"
-            )
-        return _changes(await members.rebalance(chosen, request.by or "queues", dry_run=request.dry_run))
+        return _changes(await members.rebalance(_of_kind(request), request.by or "queues", dry_run=request.dry_run))
+
+    @answers_errors
+    async def MoveQueueMembers(self, request: pb.MoveQueueMembersRequest, context: Context) -> None:
+        """Whoever leaves the call ends it behind no more than the step that is under way."""
+        members = self._members("MoveQueueMembers")
+        moves = members.move_members(_of_kind(request), request.by or "queues", dry_run=request.dry_run)
+        async with aclosing(moves):
+            async for move in moves:
+                await context.write(stub_of(pb.QueueMemberMove, move))
 
 
 def group_stub(view: GroupView | None) -> pb.QueueGroup | None:
@@ -86,8 +91,16 @@ def _member(view: MemberView) -> pb.QueueMember:
     return stub_of(pb.QueueMember, view, readers=[stub_of(pb.QueueReader, one) for one in view.readers])
 
 
-def _chosen(request: pb.GrowQueuesRequest | pb.ShrinkQueuesRequest | pb.RebalanceQueuesRequest) -> Chosen:
+def _chosen(
+    request: pb.GrowQueuesRequest | pb.ShrinkQueuesRequest | pb.RebalanceQueuesRequest | pb.MoveQueueMembersRequest,
+) -> Chosen:
     return Chosen(request.vhost_pattern, request.queue_pattern)
+
+
+def _of_kind(request: pb.RebalanceQueuesRequest | pb.MoveQueueMembersRequest) -> Chosen:
+    if request.kind not in ("", "quorum", "stream"):
+        raise InvalidRequest(f"queues of kind {request.kind!r} have no members to spread: there are quorum and stream")
+    return replace(_chosen(request), kind=request.kind)
 
 
 def _changes(found: Sequence[ChangeView]) -> pb.QueueChanges:

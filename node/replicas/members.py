@@ -7,7 +7,8 @@ each other. A change that meets another one of the same group, or an election, i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,7 @@ from broker.names import labelled, not_found
 from broker.pending import Pending
 from broker.records import NodeRecord, QueueRecord
 from front.answers import answered
-from front.node_ports import BALANCED_BY, ChangeView, Chosen, GroupView, PlannedMove, QueueNodes
+from front.node_ports import BALANCED_BY, ChangeView, Chosen, GroupView, MemberMoveView, PlannedMove, QueueNodes
 from node.identity import DISK
 from node.membership.node_names import name_of_node, node_named
 from node.replicas.decommission_plan import HostedQueue, planned_moves
@@ -27,7 +28,8 @@ from node.replicas.group_view import group_view, heirs_of, led_by, load_of
 from node.replicas.health import lost_without, problems
 from node.replicas.placement import Candidate, next_member
 from node.replicas.rebalancing import LeaderMove, Led, moves
-from node.replicas.reconciliation import target_size
+from node.replicas.reconciliation import target_size, wanted_size
+from node.replicas.spreading import MemberMove, Placed, member_moves
 from raft.core.messages import NodeId, node_of
 from replicated.kinds import ReplicatedKinds
 from replicated.queue import ReplicatedQueue
@@ -148,8 +150,7 @@ class QueueMembers:
         return await self._each((one for one in self._chosen(chosen) if number in one.member_nodes()), work)
 
     async def rebalance(self, chosen: Chosen, by: str = "queues", *, dry_run: bool = False) -> Sequence[ChangeView]:
-        if by not in BALANCED_BY:
-            raise PreconditionFailed(f"leaders cannot be spread by {by!r}: there are {', '.join(BALANCED_BY)}")
+        _check_balanced_by(by)
         queues = {queue.group: queue for queue in self._chosen(chosen)}
         led = await self._led(queues.values(), by)
         nodes = {one.number: one for one in self._candidates() if one.disk and one.usable}
@@ -165,6 +166,40 @@ class QueueMembers:
             return f"is led by {there.name} now ({self._reason(move, by)})"
 
         return await self._each((queues[group] for group in handed), work)
+
+    async def move_members(
+        self, chosen: Chosen, by: str = "queues", *, dry_run: bool = False
+    ) -> AsyncGenerator[MemberMoveView, None]:
+        _check_balanced_by(by)
+        queues = {queue.group: queue for queue in self._chosen(chosen)}
+        placed = [self._placed(queues[group], load) for group, load in (await self._loads(queues.values(), by)).items()]
+        plan = await asyncio.to_thread(
+            member_moves, placed, list(self._candidates())
+        )  # of many queues it takes a while
+        for number, move in enumerate(plan, 1):
+            queue = queues[move.key]
+            view = self._move_view(queue.record, move, number, len(plan))
+            if dry_run:
+                yield view
+                continue
+            yield replace(view, state="copying")
+            try:
+                await self._move_member(queue, move)
+            except BrokerError as error:
+                yield replace(view, state="failed", error=error.text)
+                return
+            yield replace(view, state="moved")
+
+    def _placed(self, queue: ReplicatedQueue, load: int) -> Placed[int]:
+        record = queue.record
+        wanted = wanted_size(record, self._catalog.effective(record))
+        return Placed(queue.group, tuple(dict.fromkeys(queue.member_nodes())), wanted, load)
+
+    def _move_view(self, record: QueueRecord, move: MemberMove[int], number: int, total: int) -> MemberMoveView:
+        target = self._name_of(move.target) if move.target else ""
+        source = self._name_of(move.source)
+        loads = move.load, move.source_load, move.target_load
+        return MemberMoveView(record.vhost, record.name, source, target, *loads, number, total)
 
     def _reason(self, move: LeaderMove, by: str) -> str:
         source, target = self._name_of(move.source), self._name_of(move.target)
@@ -277,6 +312,20 @@ class QueueMembers:
                 await self._until_it_votes(queue, place)
         await self._remove(queue, node, anyway=False)
 
+    async def _move_member(self, queue: ReplicatedQueue, move: MemberMove[int]) -> None:
+        """Raises PreconditionFailed where somebody else has changed its members since the plan, or does meanwhile."""
+        before = set(queue.member_nodes())
+        if move.source not in before or move.target in before:
+            raise PreconditionFailed(f"the members of {queue.record.label} are others by now: plan anew")
+        if move.target:
+            await self._add_member(queue, move.target)
+            await self._until_it_votes(queue, move.target)
+            if queue.route.leader() == move.source:
+                await self._hand_over(queue, self._node(self._name_of(move.target)))
+        if not {*queue.member_nodes(), move.target} >= before:
+            raise PreconditionFailed(f"{queue.record.label} has lost a member meanwhile, and keeps the others")
+        await self._remove(queue, move.source, anyway=False)
+
     def _place_for(self, queue: ReplicatedQueue, leaves: NodeId) -> NodeId | None:
         nodes = [one for one in self._candidates() if one.number != leaves]
         return next_member(nodes, [one for one in queue.member_nodes() if one != leaves])
@@ -294,15 +343,27 @@ class QueueMembers:
 
     async def _led(self, queues: Iterable[ReplicatedQueue], by: str) -> list[Led[int]]:
         """Those that have a leader."""
-        found = await self._leaders_figures(queues)
-        before: Mapping[int, Figures] = {}
-        if by == "entries":
-            await asyncio.sleep(GROWTH_S)
-            before, found = found, await self._leaders_figures(queues)
+        found, before = await self._weighed(queues, by)
         return [
             Led(group, led_by(figures), heirs_of(figures), load_of(figures, before.get(group), by))
-            for group, figures in sorted(found.items())
+            for group, figures in found.items()
         ]
+
+    async def _loads(self, queues: Iterable[ReplicatedQueue], by: str) -> dict[int, int]:
+        """What a member costs, of those that have a leader, by group."""
+        found, before = await self._weighed(queues, by)
+        return {group: load_of(figures, before.get(group), by) for group, figures in found.items()}
+
+    async def _weighed(
+        self, queues: Iterable[ReplicatedQueue], by: str
+    ) -> tuple[dict[int, Figures], Mapping[int, Figures]]:
+        """What leaders say now, by group, and what they said a moment before, where that matters."""
+        asked = list(queues)
+        before: Mapping[int, Figures] = {}
+        if by == "entries":
+            before = await self._leaders_figures(asked)
+            await asyncio.sleep(GROWTH_S)
+        return dict(sorted((await self._leaders_figures(asked)).items())), before
 
     async def _leaders_figures(self, queues: Iterable[ReplicatedQueue]) -> dict[int, Figures]:
         """What the leader of each queue says, by its group."""
@@ -389,6 +450,11 @@ class QueueMembers:
 
     def _name_of(self, number: NodeId) -> str:
         return name_of_node(self._catalog, number)
+
+
+def _check_balanced_by(by: str) -> None:
+    if by not in BALANCED_BY:
+        raise PreconditionFailed(f"nothing can be spread by {by!r}: there are {', '.join(BALANCED_BY)}")
 
 
 async def _patiently(ask: Callable[[], Pending[None]]) -> None:

@@ -56,11 +56,19 @@ class Remove:
 
 def target_size(record: QueueRecord, effective: EffectiveArguments, disk_nodes: int) -> int:
     """How many members the queue should have on a cluster with so many disk nodes."""
+    wanted = wanted_size(record, effective)
     if record.kind == "stream":
-        return size_for(effective.initial_cluster_size or len(record.members), max(1, disk_nodes))
+        wanted = wanted or len(record.members)
+    return size_for(wanted, max(1, disk_nodes))
+
+
+def wanted_size(record: QueueRecord, effective: EffectiveArguments) -> int:
+    """How many members somebody wants the queue to have; 0: nobody has said."""
+    if record.kind == "stream":
+        return effective.initial_cluster_size or 0
     asked = (record.arguments.get(TARGET_SIZE), effective.definition.get(TARGET_SIZE_POLICY))
     target = max((size for size in asked if isinstance(size, int)), default=0)
-    return size_for(target or record.arguments.get(INITIAL_SIZE, 0), max(1, disk_nodes))
+    return target or record.arguments.get(INITIAL_SIZE, 0)
 
 
 def next_step(

@@ -8,6 +8,7 @@ import signal
 from collections import Counter
 from pathlib import Path
 
+import leveret
 from tests.e2e.test_cluster import on, process_of
 from tests.e2e.test_far_queues import channel_to, known
 from tests.e2e.test_management_cluster import ask, until
@@ -68,5 +69,38 @@ def test_a_rebalance_whose_node_is_killed_is_finished_by_the_next_one(tmp_path: 
         until(spread)
         with channel_to(cluster, 3) as channel:
             for queue in QUEUES:
+                found = consumed(known(channel, queue), queue, MESSAGES)
+                assert [number for number, _ in found] == list(range(MESSAGES))
+
+
+def moves_of(cluster: RunningCluster, *, dry_run: bool = False) -> list[tuple[str, str, str]]:
+    """Each in which state, from where, and to where."""
+
+    async def asked(node: leveret.Node) -> list[tuple[str, str, str]]:
+        found = node.admin.move_queue_members(dry_run=dry_run)
+        return [(step.state, step.source, step.target) async for step in found]
+
+    return on(cluster.grpc(3), asked)
+
+
+def test_members_move_from_the_node_that_has_all_and_take_messages_and_leaders_along(tmp_path: Path) -> None:
+    with running_cluster(tmp_path / "data") as cluster:
+        all_are_voters(cluster)
+        with channel_to(cluster, 1) as channel:
+            channel.confirm_delivery()
+            for queue in QUEUES:
+                channel.queue_declare(queue, durable=True, arguments={**QUORUM, "x-quorum-initial-group-size": 1})
+                published(channel, queue, range(MESSAGES))
+        for queue in QUEUES:
+            group_when(cluster.grpc(3), queue, lambda group: voters(group) == {"n1"})
+        planned = moves_of(cluster, dry_run=True)
+        assert Counter(planned) == {("planned", "n1", "n2"): 4, ("planned", "n1", "n3"): 4}
+        moved = moves_of(cluster)
+        assert [state for state, _, _ in moved] == ["copying", "moved"] * 8
+        assert moves_of(cluster) == moves_of(cluster, dry_run=True) == []
+        assert leaders(cluster) == {"n1": 4, "n2": 4, "n3": 4}
+        with channel_to(cluster, 2) as channel:
+            for queue in QUEUES:
+                assert len(voters(group_when(cluster.grpc(1), queue, lambda group: bool(group.leader)))) == 1
                 found = consumed(known(channel, queue), queue, MESSAGES)
                 assert [number for number, _ in found] == list(range(MESSAGES))

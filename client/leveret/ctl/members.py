@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import aclosing
 from typing import Annotated, Any
 
 import typer
 
+import leveret
 from leveret.ctl.terminal import completion, exits, render
 from leveret.ctl.terminal.exits import UsageError
 from leveret.ctl.terminal.run import options, with_node
-from leveret.records import QueueChange, QueueGroup, QueueMember
+from leveret.records import QueueChange, QueueGroup, QueueMember, QueueMemberMove
 
 Name = Annotated[str, typer.Argument(help="The queue's name.", autocompletion=completion.queues)]
 Node = Annotated[str, typer.Argument(help="The name of a node, as in `leveretctl cluster status`.")]
@@ -24,7 +26,7 @@ Anyway = Annotated[
 By = Annotated[
     str, typer.Option(help="What leading costs: queues, bytes, or entries (that the log grows by in a second).")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be handed over, and why.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done, and why.")]
 BALANCED_BY = ("queues", "bytes", "entries")
 
 COLUMNS = (
@@ -114,22 +116,77 @@ def shrink(
 
 
 def rebalance(
-    vhost_pattern: VhostPattern = "", queue_pattern: QueuePattern = "", by: By = "queues", dry_run: DryRun = False
+    vhost_pattern: VhostPattern = "",
+    queue_pattern: QueuePattern = "",
+    by: By = "queues",
+    dry_run: DryRun = False,
+    members: Annotated[
+        bool,
+        typer.Option("--members", help="Move copies, one after the other, where nodes keep much more than others."),
+    ] = False,
 ) -> None:
-    """Have the nodes carry about as much each by leading quorum queues and streams. Members stay where they are."""
-    spread("", vhost_pattern, queue_pattern, by, dry_run)
+    """Have the nodes carry about as much each by leading quorum queues and streams; or by keeping copies of them.
+
+    Cut short, it may be given again: it goes on with what is left.
+    """
+    if members:
+        move(vhost_pattern, queue_pattern, by, dry_run)
+    else:
+        spread("", vhost_pattern, queue_pattern, by, dry_run)
+
+
+def move(vhost_pattern: str, queue_pattern: str, by: str, dry_run: bool) -> None:
+    """A line for each step, as it is made. Exits with TEMPORARY when one failed."""
+    _check_by(by)
+
+    async def work(node: leveret.Node) -> QueueMemberMove | None:
+        found = node.admin.move_queue_members(
+            vhost_pattern=vhost_pattern, queue_pattern=queue_pattern, by=by, dry_run=dry_run
+        )
+        last: QueueMemberMove | None = None
+        async with aclosing(found):
+            async for last in found:
+                _show_move(last, by)
+        return last
+
+    last = with_node(work)
+    if last is None and not options.json:
+        render.print_line("the nodes keep about as much each already")
+    if last is not None and last.state == "failed":
+        raise typer.Exit(exits.TEMPORARY)
+
+
+def _show_move(one: QueueMemberMove, by: str) -> None:
+    if options.json:
+        render.print_record(one)
+        return
+    unit = {"queues": "queues", "bytes": "bytes", "entries": "entries/s"}[by]
+    if one.target:
+        loads = f"{one.source} keeps {one.source_load} {unit}, {one.target} {one.target_load}"
+        what = f"from {one.source} to {one.target} ({loads})"
+    else:
+        what = f"away from {one.source} (it has one member too many)"
+    end = f": {one.error}" if one.error else ""
+    line = (
+        f"{one.number} of {one.total}: a member of queue '{one.queue}' in vhost '{one.vhost}' {what}: {one.state}{end}"
+    )
+    render.print_line(render.printable(line))
 
 
 def spread(kind: str, vhost_pattern: str, queue_pattern: str, by: str, dry_run: bool) -> None:
     """Leaders of quorum queues, streams, or both."""
-    if by not in BALANCED_BY:
-        raise UsageError(f"to rebalance by {by!r}: there are {', '.join(BALANCED_BY)}")
+    _check_by(by)
     found = with_node(
         lambda one: one.admin.rebalance_queues(
             kind=kind, vhost_pattern=vhost_pattern, queue_pattern=queue_pattern, by=by, dry_run=dry_run
         )
     )
     show_changes(found, False, "the nodes carry as much each as the members allow already")
+
+
+def _check_by(by: str) -> None:
+    if by not in BALANCED_BY:
+        raise UsageError(f"to rebalance by {by!r}: there are {', '.join(BALANCED_BY)}")
 
 
 def show_changes(found: Sequence[QueueChange], errors_only: bool, nothing: str) -> None:

@@ -1556,6 +1556,46 @@ class RebalanceQueuesRequest(_message.Message):
     dry_run: bool
     def __init__(self, vhost_pattern: _Optional[str] = ..., queue_pattern: _Optional[str] = ..., kind: _Optional[str] = ..., by: _Optional[str] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
+class MoveQueueMembersRequest(_message.Message):
+    __slots__ = ("vhost_pattern", "queue_pattern", "kind", "by", "dry_run")
+    VHOST_PATTERN_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_PATTERN_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    vhost_pattern: str
+    queue_pattern: str
+    kind: str
+    by: str
+    dry_run: bool
+    def __init__(self, vhost_pattern: _Optional[str] = ..., queue_pattern: _Optional[str] = ..., kind: _Optional[str] = ..., by: _Optional[str] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class QueueMemberMove(_message.Message):
+    __slots__ = ("vhost", "queue", "source", "target", "load", "source_load", "target_load", "number", "total", "state", "error")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    LOAD_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_LOAD_FIELD_NUMBER: _ClassVar[int]
+    TARGET_LOAD_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    queue: str
+    source: str
+    target: str
+    load: int
+    source_load: int
+    target_load: int
+    number: int
+    total: int
+    state: str
+    error: str
+    def __init__(self, vhost: _Optional[str] = ..., queue: _Optional[str] = ..., source: _Optional[str] = ..., target: _Optional[str] = ..., load: _Optional[int] = ..., source_load: _Optional[int] = ..., target_load: _Optional[int] = ..., number: _Optional[int] = ..., total: _Optional[int] = ..., state: _Optional[str] = ..., error: _Optional[str] = ...) -> None: ...
+
 class QueueChange(_message.Message):
     __slots__ = ("vhost", "queue", "done", "error")
     VHOST_FIELD_NUMBER: _ClassVar[int]

@@ -329,6 +329,11 @@ class AdminStub:
                 request_serializer=leveret_dot_v1_dot_admin__pb2.RebalanceQueuesRequest.SerializeToString,
                 response_deserializer=leveret_dot_v1_dot_admin__pb2.QueueChanges.FromString,
                 _registered_method=True)
+        self.MoveQueueMembers = channel.unary_stream(
+                '/leveret.v1.Admin/MoveQueueMembers',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.MoveQueueMembersRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.QueueMemberMove.FromString,
+                _registered_method=True)
         self.ListLog = channel.unary_stream(
                 '/leveret.v1.Admin/ListLog',
                 request_serializer=leveret_dot_v1_dot_admin__pb2.ListLogRequest.SerializeToString,
@@ -725,6 +730,13 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def MoveQueueMembers(self, request, context):
+        """administrator. Members move one after the other, and end with the call; a dry run tells all moves and makes none
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListLog(self, request, context):
         """administrator. Of the node that is asked: the files of its log and archive. See docs/history.md
         """
@@ -1041,6 +1053,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.RebalanceQueues,
                     request_deserializer=leveret_dot_v1_dot_admin__pb2.RebalanceQueuesRequest.FromString,
                     response_serializer=leveret_dot_v1_dot_admin__pb2.QueueChanges.SerializeToString,
+            ),
+            'MoveQueueMembers': grpc.unary_stream_rpc_method_handler(
+                    servicer.MoveQueueMembers,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.MoveQueueMembersRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.QueueMemberMove.SerializeToString,
             ),
             'ListLog': grpc.unary_stream_rpc_method_handler(
                     servicer.ListLog,
@@ -2651,6 +2668,33 @@ class Admin:
             '/leveret.v1.Admin/RebalanceQueues',
             leveret_dot_v1_dot_admin__pb2.RebalanceQueuesRequest.SerializeToString,
             leveret_dot_v1_dot_admin__pb2.QueueChanges.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MoveQueueMembers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/leveret.v1.Admin/MoveQueueMembers',
+            leveret_dot_v1_dot_admin__pb2.MoveQueueMembersRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.QueueMemberMove.FromString,
             options,
             channel_credentials,
             insecure,

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from front.node_ports import GroupView, MemberView
+from front.node_ports import GroupView, MemberMoveView, MemberView
 from leveret import errors
 from leveret.ctl import __main__ as ctl
 from leveret.ctl import top
@@ -133,10 +133,22 @@ def test_members_of_quorum_queues_are_named_moved_and_shown(leveretctl: Ctl, nod
         "queue 'q' in vhost '/': the member on n3 was removed\n"
     )
     assert leveretctl("queue", "rebalance") == ("the nodes carry as much each as the members allow already\n")
+    assert leveretctl("queue", "rebalance", "--members", "--dry-run") == "the nodes keep about as much each already\n"
+    node.members.moves = [
+        MemberMoveView("/", "q", "n1", "n4", 7, 40, 0, 1, 2, "moved"),
+        MemberMoveView("/", "r", "n2", "", 7, 40, 0, 2, 2, "moved"),
+    ]
+    assert leveretctl("queue", "rebalance", "--members", "--by", "bytes") == (
+        "1 of 2: a member of queue 'q' in vhost '/' from n1 to n4 (n1 keeps 40 bytes, n4 0): moved\n"
+        "2 of 2: a member of queue 'r' in vhost '/' away from n2 (it has one member too many): moved\n"
+    )
+    node.members.moves = [MemberMoveView("/", "q", "n1", "n4", 7, 40, 0, 1, 2, "failed", "n4 is down")]
+    leveretctl("queue", "rebalance", "--members", code=exits.TEMPORARY)
     assert "n2, n3 were added" in leveretctl("queue", "grow-to", "3", "--queue-pattern", "^p")
     leveretctl("queue", "grow", "n4", "even", "--errors-only", code=exits.TEMPORARY)
     assert node.members.asked == [
-        "add / q n4", "delete / q n3 anyway", "transfer / q n2", "shrink n3 ^q", "rebalance ", "grow to 3 ^p", "grow n4   even",
+        "add / q n4", "delete / q n3 anyway", "transfer / q n2", "shrink n3 ^q", "rebalance ",
+        "move   by queues dry", "move   by bytes", "move   by queues", "grow to 3 ^p", "grow n4   even",
     ]  # fmt: skip
     assert "there are all and even" in leveretctl("queue", "grow", "n4", "odd", code=exits.USAGE)
     leveretctl("queue", "delete", "q")

@@ -298,8 +298,40 @@ def test_a_dry_run_tells_which_leader_would_go_where_and_why_and_moves_none() ->
     assert set(administration.asked) == {"figures"}
 
 
+def of_two_queues_on_node_1(administration: Administration) -> QueueMembers:
+    world = World((1,))
+    second = world.clients.cluster.declare("r", [1], home=1)
+    world.clients.cluster.leader(second)
+    world.catalog.load(second)
+    return world.administered(administration)
+
+
+async def moves_of(members: QueueMembers, *, dry_run: bool = False) -> list[tuple[str, str, str, str]]:
+    found = members.move_members(Chosen(), dry_run=dry_run)
+    return [(one.queue, one.target, one.state, one.error) async for one in found]
+
+
+def test_a_member_moves_when_the_new_one_votes_and_leads_in_its_place() -> None:
+    administration = Slow(voters=(1,))
+    moves = asyncio.run(moves_of(of_two_queues_on_node_1(administration)))
+    assert moves == [("q", "n2", "copying", ""), ("q", "n2", "moved", "")]
+    assert [one for one in administration.asked if one != "figures"] == ["add 2", "transfer to 2", "remove 1"]
+
+
+def test_a_dry_run_tells_which_members_would_move_and_moves_none() -> None:
+    administration = Slow(voters=(1,))
+    moves = asyncio.run(moves_of(of_two_queues_on_node_1(administration), dry_run=True))
+    assert moves == [("q", "n2", "planned", "")]
+    assert set(administration.asked) == {"figures"}
+
+
+def test_members_do_not_move_on_behind_one_that_cannot() -> None:
+    members = of_two_queues_on_node_1(Administration(PreconditionFailed("node 'n2' is full")))
+    assert asyncio.run(moves_of(members)) == [("q", "n2", "copying", ""), ("q", "n2", "failed", "node 'n2' is full")]
+
+
 def test_leaders_are_spread_by_nothing_but_what_is_known() -> None:
-    with pytest.raises(PreconditionFailed, match="cannot be spread by 'luck': there are queues, bytes, entries"):
+    with pytest.raises(PreconditionFailed, match="nothing can be spread by 'luck': there are queues, bytes, entries"):
         asyncio.run(World().administered(Slow()).rebalance(Chosen(), "luck"))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -44,6 +44,7 @@ from front.node_ports import (
     GroupView,
     LivesFound,
     LostQueue,
+    MemberMoveView,
     NodeRead,
     NodeView,
     PlannedMove,
@@ -494,6 +495,7 @@ class FakeMembers:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.group_of: GroupView | None = None
+        self.moves: list[MemberMoveView] = []
 
     async def group(self, vhost: str, queue: str) -> GroupView | None:
         return self.group_of
@@ -525,6 +527,13 @@ class FakeMembers:
             f"rebalance {chosen.queue_pattern}{' ' if chosen.kind else ''}{chosen.kind}{how}{' dry' if dry_run else ''}"
         )
         return []
+
+    async def move_members(
+        self, chosen: Chosen, by: str = "queues", *, dry_run: bool = False
+    ) -> AsyncGenerator[MemberMoveView, None]:
+        self.asked.append(f"move {chosen.queue_pattern} {chosen.kind} by {by}{' dry' if dry_run else ''}")
+        for view in self.moves:
+            yield view
 
 
 class FakeNode:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import leveret
 from broker.catalog.commands.catalog_commands import PutPermission, PutUser
 from broker.records import PermissionRecord, UserRecord
+from front.node_ports import MemberMoveView
 from leveret import errors, records
 from leveret.life_records import LifePlace
 from leveret.v1 import admin_pb2
@@ -87,6 +89,7 @@ NOT_IN_THE_TABLE = {
     "add_user",
     "redrive",
     "replay",
+    "move_queue_members",
     "message_lives",
 }  # each has a test of its own below
 OF_THE_LOG = ("ListLog", "ExportLog", "DumpLog")  # test_log_service.py
@@ -112,10 +115,10 @@ def with_server(work: Any) -> None:
 
 
 def test_the_table_is_complete() -> None:
-    public = {name for name in vars(leveret.connect("x").admin.__class__) if not name.startswith("_")}
+    public = {name for name in dir(leveret.connect("x").admin) if not name.startswith("_")}
     assert public == CALLS.keys() | NOT_IN_THE_TABLE
     methods = admin_pb2.DESCRIPTOR.services_by_name["Admin"].methods
-    assert len(methods) == 59 + len(OF_THE_LOG), "a new method needs a row in the table, and this number"
+    assert len(methods) == 60 + len(OF_THE_LOG), "a new method needs a row in the table, and this number"
 
 
 @pytest.mark.parametrize("tag", TAGS)
@@ -290,6 +293,27 @@ def test_leaders_are_spread_of_one_kind_or_of_both_and_no_other_has_any() -> Non
         assert server.members.asked == [
             "rebalance ", "rebalance  stream", "rebalance  quorum", "rebalance  by bytes dry"
         ]  # fmt: skip
+
+    with_server(work)
+
+
+def test_members_move_step_by_step_and_a_dry_run_is_one() -> None:
+    async def work(server: Running, node: leveret.Node) -> None:
+        planned = MemberMoveView("/", "q", "n1", "n4", 1, 40, 0, 1, 2)
+        server.members.moves = [replace(planned, state="copying"), replace(planned, state="failed", error="n4 is down")]
+        found = [
+            (one.queue, one.target, one.state, one.error) async for one in node.admin.move_queue_members(by="bytes")
+        ]
+        assert found == [("q", "n4", "copying", ""), ("q", "n4", "failed", "n4 is down")]
+        with pytest.raises(errors.InvalidRequest, match="there are quorum and stream"):
+            assert [one async for one in node.admin.move_queue_members(kind="classic")]
+        server.members.moves = []
+        assert [one async for one in node.admin.move_queue_members(kind="stream", dry_run=True)] == []
+        add_user(server, "reader", "monitoring")
+        async with as_user(server, "reader") as other:
+            with pytest.raises(errors.AccessRefused):
+                assert [one async for one in other.admin.move_queue_members(dry_run=True)]
+        assert server.members.asked == ["move   by bytes", "move  stream by queues dry"]
 
     with_server(work)
 
