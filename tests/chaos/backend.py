@@ -31,6 +31,7 @@ class Can(Enum):
     CONFIG = "start a node with another configuration"
     LIMIT = "limit a running node's processor time and memory"
     DESCRIPTORS = "limit a running node's file descriptors"
+    LINE = "kill a node as it logs a line"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +172,15 @@ class Backend(Protocol):
     def restore_descriptors(self, node: str) -> None:
         """Also when it has ended meanwhile."""
 
+    # Only with Can.LINE
+
+    def kill_at_line(self, node: str, text: str) -> None:
+        """Killed as soon as it has logged a line with this text, until it is started again."""
+
+    def run_until_sync(self, node: str, number: int, *command: str) -> bool:
+        """A command of `leveret` on the directory of a node that does not run, killed instead of its so manyth sync. Whether it
+        came to its end before."""
+
     # Only with Can.CONFIG
 
     def start_with(self, node: str, config: str) -> None:
@@ -234,6 +244,12 @@ class BaseBackend:
 
     def restore_descriptors(self, node: str) -> None:
         raise self._cannot(Can.DESCRIPTORS)
+
+    def kill_at_line(self, node: str, text: str) -> None:
+        raise self._cannot(Can.LINE)
+
+    def run_until_sync(self, node: str, number: int, *command: str) -> bool:
+        raise self._cannot(Can.LINE)
 
     def start_with(self, node: str, config: str) -> None:
         raise self._cannot(Can.CONFIG)

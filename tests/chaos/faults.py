@@ -18,7 +18,7 @@ from pathlib import Path
 import leveret
 from leveret.errors import NotFound
 from storage.names import LOG_DIRECTORY
-from tests.chaos.backend import Backend, Can, LinkShape, NodeFailed
+from tests.chaos.backend import Backend, LinkShape, NodeFailed
 from tests.chaos.cluster import Cluster, NotWell
 from tests.chaos.recorder import Recorder
 
@@ -430,99 +430,6 @@ def on_links(shape: LinkShape) -> Callable[[World, Nodes], AbstractAsyncContextM
             await asyncio.to_thread(world.backend.mend)
 
     return shaped
-
-
-class Fault(Enum):
-    """Kinds, in the words of the table of scenarios."""
-
-    KILL = "kill -9"
-    PAUSE = "pause"
-    STUTTER = "stutter"
-    RESTART = "restart"
-    DRAIN = "drain and revive"
-    CLIENTS = "close all connections"
-    POWER = "power cut"
-    FULL = "disk full"
-    SLOW_FSYNC = "slow fsync"
-    FAILED_FSYNC = "failing fsync"
-    MEMORY = "memory alarm"
-    ROT = "bit rot in the log"
-    SHORTENED = "shortened log"
-    WIPED = "wiped disk"
-    OLD_DISK = "old copy of the disk"
-    FORGOTTEN = "forgotten, joined again"
-    ISOLATE = "isolated"
-    SPLIT = "split off"
-    RING = "ring"
-    DEAF = "deaf"
-    MUTE = "mute"
-    FLAP = "flapping"
-    SLOW_LINKS = "slow and jittering links"
-    DRIPPING_LINKS = "dripping links"
-    BREAKING_LINKS = "resetting links"
-    CORRUPTING_LINKS = "corrupting links"
-    NEARLY_FULL = "disk full now and then"
-    KILLED_FULL = "disk full now and then, kill -9"
-    PROCESSOR = "little processor time"
-    NO_MEMORY = "memory limit"
-    DESCRIPTORS = "no file descriptors"
-
-
-FAULTS: dict[Fault, Callable[[World, Nodes], AbstractAsyncContextManager[None]]] = {
-    Fault.KILL: killed,
-    Fault.PAUSE: paused,
-    Fault.STUTTER: stuttering,
-    Fault.RESTART: restarted,
-    Fault.DRAIN: drained,
-    Fault.CLIENTS: clients_cut_off,
-    Fault.POWER: without_power,
-    Fault.FULL: with_full_disks,
-    Fault.SLOW_FSYNC: with_slow_fsync,
-    Fault.FAILED_FSYNC: with_failing_fsync,
-    Fault.MEMORY: with_little_memory,
-    Fault.ROT: with_rotten_log,
-    Fault.SHORTENED: with_shortened_log,
-    Fault.WIPED: with_empty_disk,
-    Fault.OLD_DISK: with_old_disk,
-    Fault.FORGOTTEN: forgotten,
-    Fault.ISOLATE: isolated,
-    Fault.SPLIT: split,
-    Fault.RING: in_a_ring,
-    Fault.DEAF: deaf,
-    Fault.MUTE: mute,
-    Fault.FLAP: flapping,
-    Fault.SLOW_LINKS: on_links(SLOW_LINK),
-    Fault.DRIPPING_LINKS: on_links(DRIPPING_LINK),
-    Fault.BREAKING_LINKS: on_links(BREAKING_LINK),
-    Fault.CORRUPTING_LINKS: on_corrupting_links,
-    Fault.NEARLY_FULL: with_nearly_full_disks,
-    Fault.KILLED_FULL: killed_on_full_disks,
-    Fault.PROCESSOR: with_little_processor,
-    Fault.NO_MEMORY: with_no_further_memory,
-    Fault.DESCRIPTORS: without_descriptors,
-}
-NEEDS: dict[Fault, Can] = {
-    Fault.POWER: Can.POWER,
-    Fault.FULL: Can.FULL,
-    Fault.SLOW_FSYNC: Can.FSYNC,
-    Fault.FAILED_FSYNC: Can.FSYNC,
-    Fault.MEMORY: Can.CONFIG,
-    Fault.ISOLATE: Can.ISOLATE,
-    Fault.FLAP: Can.ISOLATE,
-    Fault.SPLIT: Can.CUT,
-    Fault.RING: Can.CUT,
-    Fault.DEAF: Can.CUT,
-    Fault.MUTE: Can.CUT,
-    Fault.SLOW_LINKS: Can.SHAPE,
-    Fault.DRIPPING_LINKS: Can.SHAPE,
-    Fault.BREAKING_LINKS: Can.SHAPE,
-    Fault.CORRUPTING_LINKS: Can.SHAPE,
-    Fault.NEARLY_FULL: Can.FULL,
-    Fault.KILLED_FULL: Can.FULL,
-    Fault.PROCESSOR: Can.LIMIT,
-    Fault.NO_MEMORY: Can.LIMIT,
-    Fault.DESCRIPTORS: Can.DESCRIPTORS,
-}
 
 
 def flip_bits(data_dir: Path, rng: random.Random) -> str:

@@ -75,6 +75,17 @@ class NodeProcess:
             self.kill()
             raise NodeFailed(f"{self.name} did not start within {START_WITHIN_S:g} s: {self.log_end()}")
 
+    def run(self, environment: dict[str, str], *command: str) -> bool:
+        """A command of `leveret` on its directory, while it does not run. Whether it came to its end, or was killed."""
+        assert not self.is_running, f"{self.name} runs"
+        done = subprocess.run(
+            [*self.place.enter, sys.executable, "-m", "node.main", *command, "--data-dir", str(self.data_dir)],
+            capture_output=True, text=True, cwd=ROOT, env=os.environ | environment, check=False,
+        )  # fmt: skip
+        if done.returncode not in (0, -signal.SIGKILL):
+            raise NodeFailed(f"leveret {' '.join(command)} of {self.name} failed: {done.stdout}{done.stderr}")
+        return done.returncode == 0
+
     def stop(self) -> None:
         self.signal(signal.SIGTERM)
         assert self._process is not None

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tests.chaos import fsync_shim, limits
 from tests.chaos.backend import Address, BaseBackend, Can, Shape
+from tests.chaos.cut_shim import CutShim
 from tests.chaos.fsync_shim import FsyncShim
 from tests.chaos.limits import Limits
 from tests.chaos.node_process import NodeProcess, Place
@@ -33,11 +34,11 @@ def unavailable(needs: frozenset[Can]) -> str | None:
         return why_not
     if Can.LIMIT in needs and (why_not := limits.available()):
         return why_not
-    return fsync_shim.available() if Can.FSYNC in needs else None
+    return fsync_shim.available() if needs & {Can.FSYNC, Can.LINE} else None
 
 
 class Processes(BaseBackend):
-    can = OWN_DISK | {Can.FSYNC, Can.CONFIG, Can.LIMIT, Can.DESCRIPTORS}
+    can = OWN_DISK | {Can.FSYNC, Can.CONFIG, Can.LIMIT, Can.DESCRIPTORS, Can.LINE}
 
     def __init__(self, shape: Shape, scratch: Path, needs: frozenset[Can] = frozenset()) -> None:
         self.shape = shape
@@ -46,6 +47,7 @@ class Processes(BaseBackend):
         self._needs = needs
         self._stack = ExitStack()
         self._shim: FsyncShim | None = None
+        self._cut: CutShim | None = None
         self._disks: dict[str, power.PowerDisk] = {}
         self._nodes: dict[str, NodeProcess] = {}
         self._without_power: set[str] = set()
@@ -56,6 +58,8 @@ class Processes(BaseBackend):
         self._scratch.mkdir(exist_ok=True)
         if Can.FSYNC in self._needs:
             self._shim = FsyncShim(self._scratch)
+        if Can.LINE in self._needs:
+            self._cut = CutShim(self._scratch)
         if self._needs & OWN_DISK:
             for name in self.shape.names:
                 self._disks[name] = self._stack.enter_context(power.power_disk(self._made(name)))
@@ -63,7 +67,7 @@ class Processes(BaseBackend):
         options = self._options(places)
         for name, place in places.items():
             more = ("--ram",) if name not in self.shape.disk_names else ()
-            environment = self._shim.environment(name) if self._shim is not None else {}
+            environment = {key: value for shim in self._shims() for key, value in shim.environment(name).items()}
             log = self._scratch / f"{name}.log"
             self._nodes[name] = NodeProcess(name, place, self.data_dir(name), log, (*options, *more), environment)
         for node in self._nodes.values():
@@ -103,8 +107,8 @@ class Processes(BaseBackend):
         if node in self._without_power:
             self._disks[node].restore_power()
             self._without_power.remove(node)
-        if self._shim is not None:
-            self._shim.heal(node)
+        for shim in self._shims():
+            shim.heal(node)
         self._nodes[node].begin(*options)
         self._nodes[node].wait_until_ready()
 
@@ -139,6 +143,14 @@ class Processes(BaseBackend):
     def fail_fsync(self, node: str) -> None:
         assert self._shim is not None, "the scenario does not say that it needs fsync"
         self._shim.fail(node)
+
+    def kill_at_line(self, node: str, text: str) -> None:
+        assert self._cut is not None, "the scenario does not say that it kills at lines"
+        self._cut.kill_at_line(node, text)
+
+    def run_until_sync(self, node: str, number: int, *command: str) -> bool:
+        assert self._cut is not None, "the scenario does not say that it kills at lines"
+        return self._nodes[node].run(self._cut.environment_until_sync(number), *command)
 
     def fill_disk(self, node: str, left_bytes: int = 0) -> None:
         """With a file that takes what is there, again and again, for the node gives some back and takes some."""
@@ -179,6 +191,12 @@ class Processes(BaseBackend):
         pid, before = self._descriptors.pop(node)
         if self._nodes[node].is_running and self._nodes[node].pid == pid:
             limits.restore_descriptors(pid, before)
+
+    def _shims(self) -> list[FsyncShim | CutShim]:
+        """One at most of each; a scenario needs one of them, for a process has one LD_PRELOAD."""
+        found = [shim for shim in (self._shim, self._cut) if shim is not None]
+        assert len(found) < 2, "a scenario that needs both libraries"
+        return found
 
     def _limits_of(self, node: str) -> Limits:
         return self._limits.setdefault(node, Limits(self._nodes[node].pid))

@@ -7,7 +7,7 @@ import random
 import shutil
 import tempfile
 import traceback
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from analytics.jobs.answer import EXIT_UNKNOWN
@@ -17,7 +17,8 @@ from tests.chaos import topology
 from tests.chaos.amqp import Gone, Refused
 from tests.chaos.backend import Backend, NodeFailed
 from tests.chaos.cluster import Cluster, NotWell
-from tests.chaos.faults import FAULTS, World
+from tests.chaos.faults import World
+from tests.chaos.kinds import FAULTS
 from tests.chaos.log_proof import disagreements, proofs_of_nodes
 from tests.chaos.recorder import Recorder
 from tests.chaos.scenarios import Do, Scenario
@@ -118,7 +119,8 @@ def _judged(scenario: Scenario, backend: Backend, recorder: Recorder, verdict: V
         data_dirs = {node: backend.data_dir(node) for node in backend.shape.disk_names}
         rows = proofs_of_nodes(data_dirs, Path(links) / "nodes")
     verdict.unproved = {name: row.why or "" for name, row in sorted(rows.items()) if code_of(row) == EXIT_UNKNOWN}
-    return [*wrong, *disagreements(rows, history, rules, wrong)]
+    proved = replace(rules, queues=tuple(queue for queue in rules.queues if queue.name not in scenario.converts))
+    return [*wrong, *disagreements(rows, history, proved, wrong)]
 
 
 async def _do(step: Do, world: World, verdict: Verdict) -> None:

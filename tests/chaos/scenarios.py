@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tests.chaos.backend import Can, Shape
-from tests.chaos.faults import NEEDS, Fault, Where
+from tests.chaos.cut_short import CONVERTED
+from tests.chaos.faults import Where
+from tests.chaos.kinds import NEEDS, Fault
 
 TINY = """
 [log]
@@ -25,6 +27,7 @@ free_min_bytes = 1_048_576
 THREE = Shape(config=ARCHIVE)
 THREE_TINY = Shape(config=ARCHIVE + TINY)
 WITH_RAM = Shape(ram_nodes=1, config=ARCHIVE)
+FOUR = Shape(disk_nodes=4, config=ARCHIVE)
 FIVE = Shape(disk_nodes=5, config=ARCHIVE)
 
 
@@ -49,6 +52,9 @@ class Scenario:
     steps: tuple[Do, ...]
     shape: Shape = THREE
     classic_is_kept: bool = True  # False: a disk is lost or damaged on which a classic queue may live
+    converts: frozenset[str] = (
+        frozenset()
+    )  # queues that are other ones in the end, of which alone the proof of the logs tells
 
     @property
     def faults(self) -> frozenset[Fault]:
@@ -82,6 +88,13 @@ SCENARIOS = (
     Scenario("forgotten-and-joined", (Do(F.FORGOTTEN, W.AWAY, for_s=1.0),)),
     Scenario("clients-closed", (Do(F.CLIENTS, W.ALL, for_s=0.2, times=4),)),
     Scenario("drained-and-another-killed", (Do(F.DRAIN, W.LEADER, during=(Do(F.KILL, W.LEADER, for_s=1.0),)),)),
+    # operations that are cut short at each step, and given again
+    Scenario("drain-cut-short", (Do(F.DRAIN_CUT),)),
+    Scenario("decommission-cut-short", (Do(F.DECOMMISSION_CUT, W.AWAY, for_s=0.5),), FOUR),
+    Scenario("rebalance-cut-short", (Do(F.REBALANCE_CUT, W.FOLLOWER, for_s=0.5),)),
+    Scenario("moves-cut-short", (Do(F.MOVES_CUT, W.FOLLOWER, for_s=0.5),), FOUR),
+    Scenario("conversion-cut-short", (Do(F.CONVERSION_CUT, W.HOME, for_s=0.5),), converts=frozenset({CONVERTED})),
+    Scenario("survive-cut-short", (Do(F.SURVIVAL_CUT, W.HOME, for_s=0.5),)),
     # disks
     Scenario("power-cut-of-one", (Do(F.POWER, W.ANY, for_s=0.5, times=3),), THREE_TINY),
     Scenario("power-cut-of-two-in-five", (Do(F.POWER, W.MINORITY, for_s=0.5, times=2),), FIVE),
