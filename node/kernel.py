@@ -455,8 +455,9 @@ class Kernel:
         self._hold()
 
     def _hold(self) -> None:
-        """Publishers wait while too much waits for this node's disk, or for other nodes."""
-        crowded = self.log.gathering_bytes > self._settings.gathering_bytes_max or self.classic.congested
+        """Publishers wait while too much waits for this node's disk, for other nodes, or for a conversion to catch up."""
+        crowded = self.log.gathering_bytes > self._settings.gathering_bytes_max
+        crowded |= self.classic.congested or self.conversions.congested
         congested = self.anywhere.congested or self.quorum.congested or self.streams.congested
         if self._held != (crowded, congested):
             self._held = crowded, congested
@@ -492,9 +493,5 @@ def disk_nodes(catalog: Catalog) -> Sequence[NodeId]:
 
 def queues_of(catalog: Catalog, node: str) -> list[QueueRecord]:
     """Those that live on this node. A record without a home was made before there were clusters."""
-    return [
-        record
-        for vhost in catalog.vhosts
-        for record in catalog.queues(vhost)
-        if record.kind == "classic" and record.home in ("", node)
-    ]
+    records = (record for vhost in catalog.vhosts for record in catalog.queues(vhost))
+    return [record for record in records if record.kind == "classic" and record.home in ("", node)]

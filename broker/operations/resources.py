@@ -102,7 +102,9 @@ class Resources:
         return [record for record in found if source in (None, record.source)]
 
     def queue_records(self, who: Operator, vhost: str | None) -> list[QueueRecord]:
-        return [record for name in self._vhosts(who, vhost) for record in self._catalog.queues(name)]
+        """Without what classic queues are being converted to: copies, which would count twice."""
+        found = (record for name in self._vhosts(who, vhost) for record in self._catalog.queues(name))
+        return [record for record in found if not names.is_becoming(record.name)]
 
     def queues(self, who: Operator, vhost: str | None) -> Iterator[QueueView]:
         """Without those that are deleted while others are looked at."""

@@ -30,6 +30,7 @@ from classic.queue import ClassicQueue
 from classic.run_backing import ContentLost, ContentOutOfReach
 from native.sequence_set import Range
 from node.conversion.copied import Copied
+from node.conversion.publishers_credit import PublishersCredit
 from quorum.fifo.versions import UNSEEN_IN_PLACE
 from quorum.held_copies import HeldCopies
 
@@ -70,6 +71,8 @@ class Conversion:
         self.phase = Phase.FOUNDING
         self.fenced_ms = 0  # how long the last fence stood
         self._copied = Copied()
+        self._credit = PublishersCredit(0)
+        self._is_behind = False  # there was more to be copied than fits into a step
         self._held_by_clients = held_by_clients
         self._publish = publish
         self._insist = insist
@@ -85,6 +88,16 @@ class Conversion:
     @property
     def copied_count(self) -> int:
         return self._copied.held.count
+
+    @property
+    def holds_publishers(self) -> bool:
+        """Whether they publish faster than copies can be made of it."""
+        if self.phase is not Phase.COPYING:
+            return False
+        return self._is_behind and self._credit.is_spent(self._next_sequence(), self._wall_ms())
+
+    def _next_sequence(self) -> int:
+        return self.source.next_sequences[0]  # queues with priorities are not converted
 
     def _enter(self, phase: Phase) -> None:
         self.phase = phase
@@ -118,14 +131,19 @@ class Conversion:
     def _look_at_group(self) -> None:
         member = self.copies.queue.member
         if member is not None and member.machine.version >= UNSEEN_IN_PLACE and self.copies.are_as_expected:
-            self._enter(Phase.COPYING)
+            self._begin_copying()
             self._go_on()
 
     # copying
 
+    def _begin_copying(self) -> None:
+        self._credit = PublishersCredit(self._next_sequence())
+        self._enter(Phase.COPYING)
+
     def _copy(self, now: int) -> None:
         self._let_go()
-        if self._copy_some(now):
+        self._is_behind = not self._copy_some(now)
+        if not self._is_behind:
             if now >= self._fence_at:
                 self._fence(now)
         elif self._waiting_bytes <= WINDOW_BYTES // 2:
@@ -173,6 +191,7 @@ class Conversion:
         self._waiting_bytes += len(run.content)
         copy_id = self.copies.add(run, Receipt(_Copy(self, len(run.content)), 0, run.count - 1, 1))
         self._copied.add(part.first, run.count, copy_id)
+        self._credit.copied(run.count, now)
         return len(run.content)
 
     def copy_answered(self, size: int, taken: bool) -> None:
@@ -214,7 +233,7 @@ class Conversion:
     def _open_fence(self, now: int) -> None:
         """The queue goes on, and so does copying."""
         if self.phase is Phase.FENCED:
-            self._enter(Phase.COPYING)
+            self._begin_copying()
             self._fence_at = now + TRY_AGAIN_MS
             self._unfence(now)
 

@@ -48,6 +48,7 @@ from storage.interval import Interval
 
 AT_ONCE_MAX = 2  # by policies
 LOOK_AGAIN_MS = 30_000  # for queues that could not be converted when they were looked at last
+PUT_OFF_MS_MAX = 3_600_000  # of a queue whose conversion ended without success: twice as long each time
 
 logger = logging.getLogger("leveret")
 
@@ -81,6 +82,7 @@ class Conversions:
         self._fenced: dict[int, ClassicQueue] = {}  # since this process began: by id
         self._wanted: deque[QueueRecord] = deque()  # by policies, and not looked at yet
         self._beginning: set[int] = set()  # of them, by id: asked for, and not running yet
+        self._put_off: dict[int, tuple[int, int]] = {}  # queues whose conversion ended: how long, and until when, by id
         self._looking = False
         self._looks = Interval(LOOK_AGAIN_MS)
         broker.metadata.subscribe(self._applied)
@@ -98,6 +100,11 @@ class Conversions:
             source.fence = Fence()
             self._fenced[source.record.id] = source
         self._delete(becoming)
+
+    @property
+    def congested(self) -> bool:
+        """Whether publishers should pause, for copying does not catch up with them."""
+        return any(conversion.holds_publishers for conversion in self.running.values())
 
     def tick(self, now: int) -> None:
         for conversion in list(self.running.values()):
@@ -152,6 +159,7 @@ class Conversions:
             self._wait_for_home(one.before, target)
             return
         publish = partial(self._publish_to, target)
+        self._put_off.pop(one.before.id, None)
         conversion = self.running.pop(one.before.id, None)
         fenced = self._fenced.pop(one.before.id, None)
         self._home.became(one.before.id, target, self._quorum, partial(_when_said, target))
@@ -172,10 +180,18 @@ class Conversions:
         if conversion is not None:
             conversion.stays()
             logger.warning("%s stays a classic queue: its conversion was ended", source.record.label)
+            self._put_it_off(source.record)
         elif self._fenced.pop(source.record.id, None) is not None:
             source.unfence(partial(self._publish, source), self._wall_ms())
 
+    def _put_it_off(self, record: QueueRecord) -> None:
+        """All of it would be copied again, and perhaps for nothing again."""
+        former_ms, _ = self._put_off.get(record.id, (LOOK_AGAIN_MS // 2, 0))
+        wait_ms = min(2 * former_ms, PUT_OFF_MS_MAX)
+        self._put_off[record.id] = wait_ms, self._wall_ms() + wait_ms
+
     def _source_deleted(self, source: QueueRecord) -> None:
+        self._put_off.pop(source.id, None)
         conversion, fenced = self.running.pop(source.id, None), self._fenced.pop(source.id, None)
         if conversion is not None:
             conversion.gone()
@@ -258,6 +274,9 @@ class Conversions:
             self._beginning.discard(record.id)
 
         if self._catalog.queue_of_id(record.id) is None or record.id in self.running:
+            return
+        _, until = self._put_off.get(record.id, (0, 0))
+        if self._wall_ms() < until:
             return
         try:
             wish = as_converted(self._catalog, record)

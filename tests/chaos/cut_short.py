@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 
 import leveret
-from leveret.errors import LeveretError
+from broker.names import becoming_queue
+from leveret.errors import LeveretError, NotFound
 from leveret.records import ClusterStatus, QueueGroup
 from tests.chaos.cluster import NotWell
 from tests.chaos.faults import ENDS_WITHIN_S, LOOK_S, World, forget, must_not_start, wipe
@@ -39,7 +40,7 @@ TRANSFER_LINE = "have node '"
 MOVE_LINES = ("add a member of", "remove the member of")  # of members from node to node
 TRANSFERS_CUT = 3
 CONVERTED = "notes"
-BECOMING = "amq.becoming."
+BECOMING = becoming_queue(CONVERTED)
 QUORUM_QUEUES = tuple(queue.name for queue in QUEUES if queue.is_quorum)
 REPLICAS = 3  # of each
 SYNCS_MAX = 200  # of the command that survives
@@ -276,9 +277,12 @@ async def _state(connected: leveret.Node) -> str:
 
 
 async def _is_converted(connected: leveret.Node) -> bool:
-    """And nothing else is there any more."""
-    queues = await connected.topology.queues()
-    return await _state(connected) == "quorum" and not any(queue.name.startswith(BECOMING) for queue in queues)
+    """And what it was converted to is not there beside it."""
+    try:
+        await connected.admin.queue_status(BECOMING)
+    except NotFound:
+        return await _state(connected) == "quorum"
+    return False
 
 
 async def _nodes_of(world: World, queue: str) -> list[str]:

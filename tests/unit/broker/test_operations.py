@@ -13,7 +13,7 @@ from broker.catalog.commands import catalog_commands as commands
 from broker.errors import AccessRefused, BrokerError, InvalidRequest, NotFound, PreconditionFailed
 from broker.login.audit import Actor, Audit, acting_for
 from broker.login.client_address import ClientAddress
-from broker.names import DIRECT_REPLY_TO
+from broker.names import DIRECT_REPLY_TO, becoming_queue
 from broker.operations.operations import Operations
 from broker.operations.operator import Operator, TagMissing
 from broker.operations.this_node import LoginCounts, QueueTotals
@@ -319,6 +319,15 @@ def test_bindings_are_those_from_the_exchange_and_to_the_queue_that_are_asked_fo
     found = [(one.source, one.destination) for one in bindings(ROOT, "/", source="amq.fanout", queue="q")]
     assert found == [("amq.fanout", "q")]
     assert {one.destination for one in bindings(ROOT, None, source="amq.direct")} == {"q", "r"}
+
+
+def test_lists_have_no_copy_of_a_queue_that_is_being_converted(world: World) -> None:
+    for name in ("orders", becoming_queue("orders")):
+        world.catalog.apply(commands.DeclareQueue("/", name, home="n1"))
+    resources = world.operations.resources
+    assert [record.name for record in resources.queue_records(ROOT, "/")] == ["orders"]
+    assert [binding.destination for binding in resources.default_bindings(ROOT, "/")] == ["orders"]
+    assert resources.record("/", becoming_queue("orders")).name == becoming_queue("orders"), "who looks for it finds it"
 
 
 def test_rights_are_listed_of_one_user_in_one_vhost_or_of_all(world: World) -> None:

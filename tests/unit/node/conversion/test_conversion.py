@@ -16,7 +16,7 @@ from broker.records import PolicyRecord
 from classic.queue import ClassicQueue
 from native.content import encode
 from node.conversion.conversion import PAUSE_MAX_MS, Phase
-from node.conversion.conversions import AT_ONCE_MAX
+from node.conversion.conversions import AT_ONCE_MAX, LOOK_AGAIN_MS
 from tests.sim.brokers.process import BrokerProcess
 from tests.unit.node.conversion.converted_world import QUEUE, Comer, ConvertedWorld, Declarer
 
@@ -193,6 +193,27 @@ def test_a_policy_converts_only_so_many_queues_at_once() -> None:
         world.sim.loop.run_for(0.01)
         most = max(most, sum(one.name.startswith("amq.becoming.") for one in catalog.queues("/")))
     assert most == AT_ONCE_MAX
+
+
+def test_a_policy_waits_longer_each_time_that_a_conversion_has_ended_and_a_command_does_not() -> None:
+    """All of it was copied again each 30 s."""
+    world = ConvertedWorld(10, 20)
+    policy = PolicyRecord("/", "ha", f"^{QUEUE}$", "all", 0, {"ha-mode": "all"})
+    world.do(lambda process: process.broker.submit(PutPolicy(policy), 0))
+
+    def given_up_at(within_s: float) -> float:
+        world.until(lambda: world.conversion is not None, within_s, step_s=0.01)
+        world.do(lambda _: world.conversion and world.conversion.give_up())
+        world.until(lambda: world.conversion is None)
+        return world.sim.loop.time()
+
+    first = given_up_at(5.0)
+    second = given_up_at(70.0)
+    third = given_up_at(130.0)
+    assert 0 <= second - first - LOOK_AGAIN_MS / 1_000 <= LOOK_AGAIN_MS / 1_000 + 1
+    assert 0 <= third - second - 2 * LOOK_AGAIN_MS / 1_000 <= LOOK_AGAIN_MS / 1_000 + 1
+    world.convert()
+    world.until(lambda: world.kind_on(1) == "quorum")
 
 
 def _declare(name: str, process: BrokerProcess) -> None:

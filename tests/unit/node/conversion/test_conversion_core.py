@@ -20,13 +20,23 @@ from classic.fence import Fence
 from classic.run_backing import ContentLost, ContentOutOfReach
 from native.content import encode
 from native.sequence_set import Range, SequenceSet
-from node.conversion.conversion import PAUSE_MAX_MS, SEALED_MAX_MS, TRY_AGAIN_MS, Conversion, Phase
+from node.conversion.conversion import (
+    PAUSE_MAX_MS,
+    SEALED_MAX_MS,
+    STEP_BYTES,
+    TRY_AGAIN_MS,
+    WINDOW_BYTES,
+    Conversion,
+    Phase,
+)
+from node.conversion.publishers_credit import STANDSTILL_MS
 from quorum.fifo.commands import FIRST_ID
 from quorum.fifo.versions import UNSEEN_IN_PLACE
 
 CLASSIC = QueueRecord("/", "q", "classic", True, False, False, {}, 5, "n1")
 QUORUM = replace(CLASSIC, name="amq.becoming.q", kind="quorum", id=6)
 COUNT = 6
+LARGE = STEP_BYTES // 8
 
 
 class Source:
@@ -59,6 +69,10 @@ class Source:
     def alive_in(self, first: int, end: int) -> list[Range]:
         return sorted(self.ready.intersect(first, end) + self.out.intersect(first, end))
 
+    @property
+    def next_sequences(self) -> list[int]:
+        return [COUNT]
+
     def unfence(self, publish: Any, now: int) -> None:
         self.fence = None
         self.unfenced.append(now)
@@ -66,6 +80,27 @@ class Source:
     def hand_out(self, first: int, end: int) -> None:
         self.ready.remove(first, end)
         self.out.add(first, end)
+
+
+class Backlog(Source):
+    """A classic queue with large messages, to which more are published."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.run.content = encode(b"\0\0", b"x" * LARGE)
+        self.published = COUNT
+
+    def publish(self, count: int) -> None:
+        self.ready.add(self.published, self.published + count)
+        self.published += count
+
+    def browse(self, start: int) -> Iterator[tuple[Any, int, int]]:
+        for first in range(start, self.published):
+            yield SimpleNamespace(**vars(self.run) | {"content_first": first}), first, first + 1
+
+    @property
+    def next_sequences(self) -> list[int]:
+        return [self.published]
 
 
 class Copies:
@@ -104,8 +139,8 @@ class Copies:
 class Changing:
     """One conversion."""
 
-    def __init__(self) -> None:
-        self.source, self.copies, self.now = Source(), Copies(), 100_000
+    def __init__(self, source: Source | None = None) -> None:
+        self.source, self.copies, self.now = source or Source(), Copies(), 100_000
         self.held: list[Any] = []  # by clients
         self.wanted: list[tuple[Command, Pending[Any]]] = []
         self.conversion = Conversion(
@@ -154,6 +189,37 @@ class Changing:
         self.copies.ended(None)
         assert self.conversion.phase is Phase.SWAPPING
         return self
+
+
+def test_publishers_are_held_so_that_copying_catches_up_and_never_for_long() -> None:
+    """Each turn some steps of 8 messages are copied, and 20 would be published: they were never caught up with."""
+    backlog = Backlog()
+    backlog.publish(500)
+    changing = Changing(backlog)
+    held_for, longest = 0, 0
+    for _ in range(1_000):
+        if changing.go_on(10) is Phase.FENCED:
+            break
+        changing.answer()
+        held_for = held_for + 1 if changing.conversion.holds_publishers else 0
+        longest = max(longest, held_for)
+        if not held_for:
+            backlog.publish(20)
+    assert changing.conversion.phase is Phase.FENCED
+    assert 506 < backlog.published < 1_200, "publishers went on at half of the pace of the copying"
+    assert longest <= 6, "they are held for some turns, and not until all is copied"
+
+
+def test_publishers_are_not_held_for_copies_that_are_not_made() -> None:
+    backlog = Backlog()
+    backlog.publish(500)
+    changing = Changing(backlog)
+    while len(changing.copies.owed) < WINDOW_BYTES // LARGE:
+        changing.go_on(1)
+    backlog.publish(100)
+    assert changing.conversion.holds_publishers
+    changing.go_on(STANDSTILL_MS)
+    assert not changing.conversion.holds_publishers
 
 
 @pytest.fixture
