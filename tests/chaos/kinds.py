@@ -51,6 +51,7 @@ from tests.chaos.faults import (
     without_descriptors,
     without_power,
 )
+from tests.chaos.jobs_cut_short import redrive_cut_short, replay_cut_short
 
 
 class Fault(Enum):
@@ -67,6 +68,8 @@ class Fault(Enum):
     MOVES_CUT = "members move, kill -9 at each step"
     CONVERSION_CUT = "conversion, kill -9 at each step"
     SURVIVAL_CUT = "survive, kill -9 at each sync"
+    REDRIVE_CUT = "redrive, kill -9 meanwhile"
+    REPLAY_CUT = "replay, kill -9 meanwhile"
     CLIENTS = "close all connections"
     POWER = "power cut"
     FULL = "disk full"
@@ -107,6 +110,8 @@ FAULTS: dict[Fault, Callable[[World, Nodes], AbstractAsyncContextManager[None]]]
     Fault.MOVES_CUT: moves_cut_short,
     Fault.CONVERSION_CUT: conversion_cut_short,
     Fault.SURVIVAL_CUT: survival_cut_short,
+    Fault.REDRIVE_CUT: redrive_cut_short,
+    Fault.REPLAY_CUT: replay_cut_short,
     Fault.CLIENTS: clients_cut_off,
     Fault.POWER: without_power,
     Fault.FULL: with_full_disks,

@@ -95,6 +95,8 @@ SCENARIOS = (
     Scenario("moves-cut-short", (Do(F.MOVES_CUT, W.FOLLOWER, for_s=0.5),), FOUR),
     Scenario("conversion-cut-short", (Do(F.CONVERSION_CUT, W.HOME, for_s=0.5),), converts=frozenset({CONVERTED})),
     Scenario("survive-cut-short", (Do(F.SURVIVAL_CUT, W.HOME, for_s=0.5),)),
+    Scenario("redrive-cut-short", (Do(F.REDRIVE_CUT, W.ANY, for_s=0.5),)),
+    Scenario("replay-cut-short", (Do(F.REPLAY_CUT, W.ANY, for_s=0.5),)),
     # disks
     Scenario("power-cut-of-one", (Do(F.POWER, W.ANY, for_s=0.5, times=3),), THREE_TINY),
     Scenario("power-cut-of-two-in-five", (Do(F.POWER, W.MINORITY, for_s=0.5, times=2),), FIVE),
