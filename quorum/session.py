@@ -116,11 +116,10 @@ class _Publishes:
         self.parts += parts
         return sum([part.size for part in parts])
 
-    def encode(self, key: SessionKey, answered: int) -> tuple[bytes, bytes]:
+    def encode(self, key: SessionKey, answered: int) -> list[bytes]:
         exchange, routing_key, expiration_ms, flags, priority = self.alike
-        content = self.contents[0] if len(self.contents) == 1 else b"".join(self.contents)
         return commands.encode_enqueue(
-            key, self.sequence, self.count, self.body_bytes, exchange, routing_key, content,
+            key, self.sequence, self.count, self.body_bytes, exchange, routing_key, *self.contents,
             answered=answered, expiration_ms=expiration_ms, flags=flags, priority=priority, producer=self.producer,
         )  # fmt: skip
 

@@ -38,6 +38,7 @@ from raft.requests import OnRead, OnResults
 from raft.stopped_members import StoppedMembers, answer_for_another, old_disk
 from raft.store.member_store import Durability, GroupStore
 from raft.transport import Net, Sign, decode, encode_batches, encode_sign
+from storage.disk import Buffer
 from storage.errors import StorageError
 
 # More groups wait for the next round, while what these have said is on its way. Commits a second of 100 groups, each with 10
@@ -236,7 +237,7 @@ class Groups:
         self._detector.disconnected(node)
         self._after_detector()
 
-    def receive(self, node: NodeId, letter: bytes) -> None:
+    def receive(self, node: NodeId, letter: Buffer) -> None:
         """A letter has come. Raises BadBytes when it is none; what stood before the bad part was taken."""
         if self._closed or self.failed is not None:
             return

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from struct import Struct
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from raft.core import codec
 from raft.core.errors import BadBytes
@@ -31,16 +31,30 @@ BATCHES = 1
 PING = 2
 PONG = 3
 
+# Up to here one copy costs less than handing over the pieces.
+JOINED_BYTES_MAX = 64 << 10
 LETTER_BYTES = 1 << 20  # a fuller one is sent, and another begun; a single large message may make it longer
 
 _SIGN = Struct("<BQQQ")
 _BATCHES_HEAD = bytes([BATCHES])
 
 
+Letter: TypeAlias = bytes | list[Buffer]
+"""Large ones in pieces, one behind the other: entries go to all followers, and to the disk, from where they lie."""
+
+
+def letter_bytes(letter: Letter) -> int:
+    return sum([len(part) for part in letter]) if isinstance(letter, list) else len(letter)
+
+
+def joined(letter: Letter) -> bytes:
+    return b"".join(letter) if isinstance(letter, list) else letter
+
+
 class Net(Protocol):
     """The way to the other nodes."""
 
-    def send(self, node: NodeId, letter: bytes) -> None:
+    def send(self, node: NodeId, letter: Letter) -> None:
         """Send soon, or lose it: when there is no connection, or too much waits for this node already. Never blocks and
         never raises."""
 
@@ -48,7 +62,8 @@ class Net(Protocol):
 class Ears(Protocol):
     """Receives what arrives from other nodes: raft/groups.py."""
 
-    def receive(self, node: NodeId, letter: bytes) -> None: ...
+    def receive(self, node: NodeId, letter: Buffer) -> None:
+        """A view is that of a buffer which is written to again afterwards: nothing of it is to be kept."""
 
     def connected(self, node: NodeId) -> None: ...
 
@@ -69,19 +84,19 @@ def encode_sign(sign: Sign) -> bytes:
     return _SIGN.pack(PONG if sign.is_pong else PING, sign.incarnation, sign.number, sign.to_incarnation)
 
 
-def encode_batches(groups: Iterable[tuple[int, list[Message]]]) -> Iterator[bytes]:
+def encode_batches(groups: Iterable[tuple[int, list[Message]]]) -> Iterator[Letter]:
     """Messages of groups as letters."""
     parts: list[Buffer] = [_BATCHES_HEAD]
     size = 1
     for group, messages in groups:
         batch, batch_size = codec.batch_parts(group, messages)
         if size + batch_size > LETTER_BYTES and len(parts) > 1:
-            yield b"".join(parts)
+            yield b"".join(parts) if size <= JOINED_BYTES_MAX else parts
             parts, size = [_BATCHES_HEAD], 1
         parts += batch
         size += batch_size
     if len(parts) > 1:
-        yield b"".join(parts)
+        yield b"".join(parts) if size <= JOINED_BYTES_MAX else parts
 
 
 def decode(letter: Buffer) -> Sign | Iterator[tuple[int, list[Message]]]:

@@ -22,6 +22,7 @@ from node.peers.side import PeerSide
 from node.peers.ways import PeerWays
 from raft.core.errors import BadBytes
 from raft.core.messages import NodeId
+from storage.disk import Buffer
 
 AGAIN_S = 0.1
 ANSWER_S = 30.0  # for a large catalog over a slow network
@@ -33,7 +34,7 @@ logger = logging.getLogger("leveret")
 class NoGroups:
     """In place of raft/groups.py while there are none: letters are dropped, and nobody is watched."""
 
-    def receive(self, node: NodeId, letter: bytes) -> None:
+    def receive(self, node: NodeId, letter: Buffer) -> None:
         pass
 
     def connected(self, node: NodeId) -> None:

@@ -17,6 +17,7 @@ from node.peers.frames import CHALLENGE as CHALLENGE_HELLO
 from node.peers.handshake import CHALLENGE, NONCE_BYTES, Calling, PeerIdentity, Secret
 from node.peers.link import PeerLink
 from node.peers.socket import HungUp, PeerSocket, connect, outcome
+from storage.disk import Buffer
 
 PAUSE_S_MIN = 0.05
 PAUSE_S_MAX = 0.4  # a node that is back is needed soon, and a call that nobody answers costs a millisecond
@@ -107,13 +108,13 @@ class _Call:
         self._link = link
         self._random_bytes = random_bytes
 
-    def _hear_challenge(self, payload: bytes) -> None:
+    def _hear_challenge(self, payload: Buffer) -> None:
         challenge = expect_hello(payload, CHALLENGE_HELLO).get(CHALLENGE, "")
         calling = Calling(self._secret, self._me, self._link.node, challenge, self._random_bytes(NONCE_BYTES))
         self.socket.on_frame = lambda payload: self._hear_answer(calling, payload)
         self.socket.send([encode_hello(EXCHANGE, calling.metadata())])
 
-    def _hear_answer(self, calling: Calling, payload: bytes) -> None:
+    def _hear_answer(self, calling: Calling, payload: Buffer) -> None:
         incarnation = calling.check_answer(expect_hello(payload, ANSWER))
         self._link.carry(self.socket, incarnation)  # letters may follow in the same read
         if not self.admitted.done():  # by who has given up on it

@@ -53,6 +53,7 @@ from typing import NamedTuple
 from native.crc32c import crc32c
 from node.peers.handshake import Metadata
 from raft.core.errors import BadBytes
+from raft.transport import Letter, letter_bytes
 from storage.disk import Buffer
 
 CHALLENGE, EXCHANGE, GREET, JOIN, ANSWER, REFUSAL = range(1, 7)
@@ -62,9 +63,11 @@ HELLO_BYTES_MAX = 4_096
 REQUEST_BYTES_MAX = 1 << 20
 FIELDS_MAX = 16
 REFUSAL_LENGTH_MAX = 1_000
-# What one read takes up to where frames may be as long; longer ones are read where they stay, in fresh memory, and copied from
-# there. Most letters with entries of large messages are shorter.
-READ_BYTES = 1 << 20
+# What one read takes up to where frames may be as long; longer ones are read where they stay, in fresh memory. Letters with
+# entries of large messages are shorter, and fresh memory for each costs a follower more than a copy would.
+READ_BYTES = 4 << 20
+# Checked payloads from here on are handed on where they were read: one copy less.
+VIEWED_BYTES_MIN = 64 << 10
 
 SIZE = Struct("<I")
 CHECKED = Struct("<III")
@@ -129,8 +132,9 @@ class FrameReader:
             grown[: self._end] = self._buffer[: self._end]
             self._buffer = grown
 
-    def payloads(self, count: int) -> Iterator[bytes]:
-        """Those that so many more bytes complete. Raises BadBytes; nothing can be read any more then."""
+    def payloads(self, count: int) -> Iterator[Buffer]:
+        """Those that so many more bytes complete. Raises BadBytes; nothing can be read any more then. Large checked ones are
+        views, for as long as nothing else is asked of this reader."""
         if self._long is not None:
             yield from self._rest_of_long(count)
             return
@@ -143,10 +147,7 @@ class FrameReader:
             if end - start < size:
                 break
             at = start + size
-            payload = bytes(buffer[start:at])
-            if checksum is not None:
-                _check(payload, checksum)
-            yield payload
+            yield _sound(buffer[start:at], checksum)
         rest = end - at
         if rest >= head and head + size > len(buffer):
             self._long, self._long_end, self._end = memoryview(bytearray(size)), rest - head, 0
@@ -174,19 +175,25 @@ class FrameReader:
             )
         return size, checksum
 
-    def _rest_of_long(self, count: int) -> Iterator[bytes]:
+    def _rest_of_long(self, count: int) -> Iterator[Buffer]:
         long = self._long
         assert long is not None, "no long payload is being read"
         self._long_end += count
         if self._long_end == len(long):
             self._long = None
-            payload = bytes(long)
-            if self._long_checksum is not None:
-                _check(payload, self._long_checksum)
-            yield payload
+            yield _sound(long, self._long_checksum)
 
 
-def _check(payload: bytes, expected: int) -> None:
+def _sound(view: memoryview, checksum: int | None) -> Buffer:
+    """The payload that lies there, if it has this checksum. Raises WrongChecksum."""
+    if checksum is None:
+        return bytes(view)
+    payload = view if len(view) >= VIEWED_BYTES_MIN else bytes(view)
+    _check(payload, checksum)
+    return payload
+
+
+def _check(payload: Buffer, expected: int) -> None:
     found = crc32c(payload)
     if found != expected:
         raise WrongChecksum(
@@ -195,17 +202,29 @@ def _check(payload: bytes, expected: int) -> None:
         )
 
 
-def framed(payloads: Iterable[Buffer], *, checked: bool = False) -> list[Buffer]:
+def framed(payloads: Iterable[Letter], *, checked: bool = False) -> list[Buffer]:
     """Pieces of frames, to be sent in this order."""
     pieces: list[Buffer] = []
     for payload in payloads:
-        if checked:
-            head = _HEAD.pack(len(payload), crc32c(payload))
-            pieces.append(head + SIZE.pack(crc32c(head)))
+        if isinstance(payload, list):
+            pieces += _framed_pieces(payload, checked)
+        elif checked:
+            pieces += (_checked_head(len(payload), crc32c(payload)), payload)
         else:
-            pieces.append(SIZE.pack(len(payload)))
-        pieces.append(payload)
+            pieces += (SIZE.pack(len(payload)), payload)
     return pieces
+
+
+def _framed_pieces(letter: list[Buffer], checked: bool) -> list[Buffer]:
+    size, checksum = letter_bytes(letter), 0
+    for part in letter if checked else ():
+        checksum = crc32c(part, checksum)
+    return [_checked_head(size, checksum) if checked else SIZE.pack(size), *letter]
+
+
+def _checked_head(size: int, checksum: int) -> bytes:
+    head = _HEAD.pack(size, checksum)
+    return head + SIZE.pack(crc32c(head))
 
 
 def encode_hello(kind: int, fields: Iterable[tuple[str, str]]) -> bytes:
@@ -222,8 +241,9 @@ def encode_refusal(why: str) -> bytes:
     return encode_hello(REFUSAL, [(REFUSED, why[:REFUSAL_LENGTH_MAX])])
 
 
-def decode_hello(payload: bytes) -> Hello:
+def decode_hello(said: Buffer) -> Hello:
     """Raises BadBytes."""
+    payload = bytes(said)
     if len(payload) < _HELLO.size or not payload.startswith(_MAGIC):
         raise BadBytes(f"no hello of a node: {shown(payload[:_SHOWN_BYTES])}")
     _, version, kind = _HELLO.unpack_from(payload)
@@ -245,7 +265,7 @@ def decode_hello(payload: bytes) -> Hello:
     return Hello(kind, fields)
 
 
-def expect_hello(payload: bytes, kind: int) -> Metadata:
+def expect_hello(payload: Buffer, kind: int) -> Metadata:
     """The fields of a hello of this kind. Raises Refused when it is a refusal, and BadBytes."""
     hello = decode_hello(payload)
     if hello.kind == REFUSAL:

@@ -28,7 +28,8 @@ from node.peers.frames import WrongChecksum
 from node.peers.socket import PeerSocket
 from raft.core.errors import BadBytes
 from raft.core.messages import NodeId
-from raft.transport import Ears
+from raft.transport import Ears, Letter, letter_bytes
+from storage.disk import Buffer
 
 CALLS = 4  # first byte of a letter of the second queue; those of raft/transport.py have others
 _CALLS_HEAD = bytes([CALLS])
@@ -90,9 +91,9 @@ class PeerLink:
     def connected(self) -> bool:
         return self._line is not None
 
-    def send(self, letter: bytes) -> None:
+    def send(self, letter: Letter) -> None:
         line = self._line
-        if line is None or line.letters.bytes + len(letter) > self._limits.queue_bytes_max:
+        if line is None or line.letters.bytes + letter_bytes(letter) > self._limits.queue_bytes_max:
             self.dropped += 1
         else:
             line.send(line.letters, letter)
@@ -140,11 +141,11 @@ class PeerLink:
         if self._line is not None:
             self._line.end(fault)
 
-    def _receive(self, line: _Line, letter: bytes) -> None:
+    def _receive(self, line: _Line, letter: Buffer) -> None:
         if self._line is not line:
             return
         if self.call_ears is not None and letter[:1] == _CALLS_HEAD:
-            self.call_ears.receive(self.node, letter)
+            self.call_ears.receive(self.node, bytes(letter))
         else:
             self._ears.receive(self.node, letter)
 
@@ -186,22 +187,22 @@ class _LetterQueue:
     __slots__ = ("bytes", "letters")
 
     def __init__(self) -> None:
-        self.letters: deque[bytes] = deque()
+        self.letters: deque[Letter] = deque()
         self.bytes = 0
 
-    def add(self, letter: bytes) -> None:
+    def add(self, letter: Letter) -> None:
         self.letters.append(letter)
-        self.bytes += len(letter)
+        self.bytes += letter_bytes(letter)
 
-    def take(self, bytes_max: int) -> list[bytes]:
+    def take(self, bytes_max: int) -> list[Letter]:
         """As many as fit, but at least one if there is one."""
         if not self.letters:
             return []
         taken = [self.letters.popleft()]
-        size = len(taken[0])
-        while self.letters and size + len(self.letters[0]) <= bytes_max:
+        size = letter_bytes(taken[0])
+        while self.letters and size + letter_bytes(self.letters[0]) <= bytes_max:
             taken.append(self.letters.popleft())
-            size += len(taken[-1])
+            size += letter_bytes(taken[-1])
         self.bytes -= size
         return taken
 
@@ -220,7 +221,7 @@ class _Line:
         self._silent_looks = 0
         self._looking = asyncio.get_running_loop().call_later(self._look_s, self._look)
 
-    def send(self, queue: _LetterQueue, letter: bytes) -> None:
+    def send(self, queue: _LetterQueue, letter: Letter) -> None:
         socket = self.socket
         if socket.writable and not self.letters.letters and not self.calls.letters:
             socket.send((letter,))  # as nearly always: nothing waits
@@ -291,7 +292,7 @@ class PeerLinks:
         """None: this node is no peer of ours."""
         return self._links.get(node)
 
-    def send(self, node: NodeId, letter: bytes) -> None:
+    def send(self, node: NodeId, letter: Letter) -> None:
         link = self._links.get(node)
         if link is not None:
             link.send(letter)

@@ -37,6 +37,7 @@ from node.peers.handshake import CHALLENGE, NODE, Gatekeeper, Metadata, NotProve
 from node.peers.link import Outdated, PeerLinks
 from node.peers.socket import PeerSocket
 from raft.core.errors import BadBytes
+from storage.disk import Buffer
 
 HELLO_TIMEOUT_S = 5.0  # from the accept, or the end of the TLS handshake, to the proof
 TLS_HANDSHAKE_TIMEOUT_S = 5.0
@@ -166,7 +167,7 @@ class _Guest:
         self._challenge = server.gatekeeper.challenge()
         self.socket.send([encode_hello(CHALLENGE_HELLO, [(CHALLENGE, self._challenge)])])
 
-    def _hear_hello(self, payload: bytes) -> None:
+    def _hear_hello(self, payload: Buffer) -> None:
         hello = decode_hello(payload)
         try:
             if hello.fields.get(CHALLENGE) != self._challenge:
@@ -210,7 +211,8 @@ class _Guest:
         self.socket.accept_frames(REQUEST_BYTES_MAX)
         self.socket.on_frame = self._hear_request
 
-    def _hear_request(self, request: bytes) -> None:
+    def _hear_request(self, said: Buffer) -> None:
+        request = bytes(said)
         self._proven()
         self.socket.on_frame = _nothing_more
         if self._server.gatekeeper.is_request(self._fields, request):
@@ -272,7 +274,7 @@ class _Guest:
             logger.error("the call of %s could not be handled", self.socket.name, exc_info=fault)
 
 
-def _nothing_more(payload: bytes) -> None:
+def _nothing_more(payload: Buffer) -> None:
     """What comes behind a call that has had its answer is not read."""
 
 

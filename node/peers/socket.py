@@ -15,11 +15,11 @@ from typing import Any, TypeVar, cast
 from front.sockets.gate import Guest
 from node.addresses import BadAddress, endpoint, host_and_port
 from node.peers.frames import HELLO_BYTES_MAX, FrameReader, framed
+from raft.transport import JOINED_BYTES_MAX, Letter
 from storage.disk import Buffer
 
 T = TypeVar("T")
 
-JOINED_BYTES_MAX = 64 << 10  # up to here one copy costs less than handing over the pieces
 TLS_WRITE_BYTES = 64 << 10
 CLOSE_TIMEOUT_S = 1.0  # for what was said last to leave
 
@@ -37,7 +37,7 @@ class HungUp(Exception):
 class PeerSocket(asyncio.BufferedProtocol, Guest):
     """Either side of a connection. Whoever it is handed to puts its own callbacks in place of those before."""
 
-    def __init__(self, on_frame: Callable[[bytes], None], on_made: Callable[[], None] | None = None) -> None:
+    def __init__(self, on_frame: Callable[[Buffer], None], on_made: Callable[[], None] | None = None) -> None:
         self.on_frame = on_frame
         self.on_writable: Callable[[], None] | None = None
         self.on_end: Callable[[], None] | None = None
@@ -67,7 +67,7 @@ class PeerSocket(asyncio.BufferedProtocol, Guest):
         """From the next one on they have checksums, in both directions."""
         self._reader.checked = self._checked = True
 
-    def send(self, payloads: Sequence[Buffer]) -> None:
+    def send(self, payloads: Sequence[Letter]) -> None:
         """With one write. It is up to the caller to wait until `writable`: whatever is given is kept."""
         transport = self._transport
         if transport is None or transport.is_closing():

@@ -19,6 +19,7 @@ from node.peers.frames import CHALLENGE as CHALLENGE_HELLO
 from node.peers.handshake import CHALLENGE, NONCE_BYTES, Metadata, Secret, StrangerCalling
 from node.peers.server import METHODS
 from node.peers.socket import HungUp, PeerSocket, connect, outcome
+from storage.disk import Buffer
 
 A = TypeVar("A", bound=Message)
 
@@ -70,18 +71,19 @@ class _Question:
         self._request = request
         self._nonce = nonce
 
-    def _hear_challenge(self, payload: bytes) -> None:
+    def _hear_challenge(self, payload: Buffer) -> None:
         challenge = expect_hello(payload, CHALLENGE_HELLO).get(CHALLENGE, "")
         calling = StrangerCalling(self._secret, METHODS[self._method], self._request, challenge, self._nonce)
         self.socket.on_frame = lambda payload: self._hear_proof(calling, payload)
         self.socket.send([encode_hello(self._method, calling.metadata()), self._request])
 
-    def _hear_proof(self, calling: StrangerCalling, payload: bytes) -> None:
+    def _hear_proof(self, calling: StrangerCalling, payload: Buffer) -> None:
         proof = expect_hello(payload, ANSWER)
         self.socket.accept_frames(REQUEST_BYTES_MAX)
         self.socket.on_frame = lambda payload: self._hear_answer(calling, proof, payload)
 
-    def _hear_answer(self, calling: StrangerCalling, proof: Metadata, payload: bytes) -> None:
+    def _hear_answer(self, calling: StrangerCalling, proof: Metadata, said: Buffer) -> None:
+        payload = bytes(said)
         calling.check_answer(proof, payload)
         if not self.answer.done():  # by who has given up on it
             self.answer.set_result(payload)

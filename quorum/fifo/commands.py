@@ -298,27 +298,26 @@ def encode_enqueue(
     body_bytes: int,
     exchange: str,
     routing_key: str,
-    content: bytes,
-    *,
+    *contents: bytes,
     answered: int = 0,
     expiration_ms: int | None = None,
     flags: int = 0,
     priority: int = PRIORITY_DEFAULT,
     producer: Producer | None = None,
-) -> tuple[bytes, bytes]:
-    """The op, its content last and not copied. With a producer it is one message."""
+) -> list[bytes]:
+    """The op in pieces, its contents last and not copied. With a producer it is one message."""
     assert producer is None or messages == 1, f"{messages} messages with the number {producer}"
     numbered = b"" if producer is None else _PRODUCER.pack(producer.number, len(producer.name)) + producer.name
     exchange_name = exchange.encode("utf-8", "surrogateescape")
     key_name = routing_key.encode("utf-8", "surrogateescape")
     names = exchange_name + key_name + numbered
-    size = ENQUEUE_HEAD.size - OP_HEAD.size + len(names) + len(content)
+    size = ENQUEUE_HEAD.size - OP_HEAD.size + len(names) + sum(map(len, contents))
     head = ENQUEUE_HEAD.pack(
         _ENQUEUE, size, *key, sequence, answered, messages, body_bytes,
         NO_EXPIRATION if expiration_ms is None else expiration_ms,
         flags | NUMBERED * (producer is not None), priority, len(exchange_name), len(key_name),
     )  # fmt: skip
-    return head + names, content
+    return [head + names, *contents]
 
 
 def encode_settle(consumer: ConsumerKey, outcome: Outcome, ranges: Ranges) -> bytes:

@@ -249,16 +249,25 @@ def _read_entries(reader: ByteReader, prev_index: int, count: int) -> EntryRun:
         if kind not in _ENTRY_KINDS:
             raise BadBytes(f"there is no entry of kind {kind}")
         first = prev_index + 1 + len(entries)
-        # A large one is a single entry, which is copied out of it; small ones must not keep the whole letter in memory.
+        # Nothing may refer to the letter, which is overwritten. A large pack is a single entry: all that is copied of it.
         data: Buffer = reader.view(size) if size > packs.PACK_BYTES_MAX else reader.take(size)
         new = packs.decode(first, pack_term, kind, data)
-        received.append(Pack(first, pack_term, kind, len(new), (data,), size))
+        received.append(_received(Pack(first, pack_term, kind, len(new), (data,), size), new))
         entries += new
     if prev_index + len(entries) >= 1 << 64:
         raise BadBytes(f"{len(entries)} entries behind {prev_index} are more than a log holds")
     run = EntryRun(entries)
     run.packs = received
     return run
+
+
+def _received(pack: Pack, entries: Sequence[Entry]) -> Pack:
+    (data,) = pack.parts
+    if type(data) is bytes:
+        return pack
+    if len(entries) == 1:
+        return packs.of_one(pack.first, pack.term, pack.kind, entries[0].data)
+    return pack._replace(parts=(bytes(data),))
 
 
 def _read_append_reply(reader: ByteReader, to: int, sender: int, term: int) -> AppendReply:

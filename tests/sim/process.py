@@ -23,6 +23,7 @@ from raft.core.messages import Message, node_of
 from raft.failure_detector import DetectorSettings
 from raft.groups import Groups
 from raft.store.node_log import RaftStore
+from raft.transport import Letter, joined
 from tests.sim import marks
 from tests.sim.clock import Timer
 from tests.sim.disk import Call, Fault, SimDisk
@@ -203,9 +204,10 @@ class Process:
         self.site.world.watch.sending(self, group, message)
         self._unsent.setdefault(node_of(message.to), []).append((group, message))
 
-    def send(self, node: int, letter: bytes) -> None:
-        messages = self._unsent.pop(node, ()) if letter[0] == 1 else ()
-        self.site.world.network.send(self.site.number, node, letter, messages)
+    def send(self, node: int, letter: Letter) -> None:
+        whole = joined(letter)
+        messages = self._unsent.pop(node, ()) if whole[0] == 1 else ()
+        self.site.world.network.send(self.site.number, node, whole, messages)
 
 
 class Site:

@@ -193,6 +193,6 @@ def _read(reader: FrameReader, data: bytes | bytearray) -> list[bytes]:
         room = reader.get_buffer()
         count = min(len(room), len(data))
         room[:count] = data[:count]
-        found += reader.payloads(count)
+        found += map(bytes, reader.payloads(count))
         data = data[count:]
     return found

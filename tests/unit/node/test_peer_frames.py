@@ -16,6 +16,7 @@ from node.peers.frames import (
     READ_BYTES,
     REFUSAL_LENGTH_MAX,
     VERSION,
+    VIEWED_BYTES_MIN,
     FrameReader,
     Hello,
     Refused,
@@ -28,6 +29,7 @@ from node.peers.frames import (
 )
 from node.peers.socket import PeerSocket
 from raft.core.errors import BadBytes
+from storage.disk import Buffer
 
 NAMES = st.text(min_size=1, max_size=10)
 LIMIT = 64 << 20
@@ -48,7 +50,7 @@ def read(reader: FrameReader, data: bytes, cuts: list[int]) -> list[bytes]:
         assert len(room) > 0
         size = min(len(room), len(data) - at, cuts[min(reads, len(cuts) - 1)])
         room[:size] = data[at : at + size]
-        found += reader.payloads(size)
+        found += map(bytes, reader.payloads(size))
         at, reads = at + size, reads + 1
     return found
 
@@ -71,6 +73,25 @@ def test_payloads_longer_than_the_buffer_come_out_whole_between_short_ones(cut: 
     sizes = [3, READ_BYTES - 12, READ_BYTES - 4, 0, READ_BYTES - 3, 5, READ_BYTES, 1, 3 * READ_BYTES + 7, 2]
     payloads = [bytes([number]) * size for number, size in enumerate(sizes)]
     assert read(reader_of(LIMIT, checked), b"".join(framed(payloads, checked=checked)), [cut]) == payloads
+
+
+@given(st.lists(st.lists(st.binary(max_size=30), min_size=1, max_size=5), max_size=5), st.booleans())
+def test_a_letter_in_pieces_is_framed_as_if_it_were_whole(letters: list[list[Buffer]], checked: bool) -> None:
+    whole = [b"".join(letter) for letter in letters]
+    assert b"".join(framed(letters, checked=checked)) == b"".join(framed(whole, checked=checked))
+
+
+@pytest.mark.parametrize("size", [VIEWED_BYTES_MIN - 1, VIEWED_BYTES_MIN, READ_BYTES + 1])
+@pytest.mark.parametrize("checked", [False, True])
+def test_only_large_checked_payloads_are_views_for_hellos_and_requests_are_kept(size: int, checked: bool) -> None:
+    reader, data, kinds = reader_of(LIMIT, checked), b"".join(framed([bytes(size)], checked=checked)), []
+    while data:
+        room = reader.get_buffer()
+        count = min(len(room), len(data))
+        room[:count] = data[:count]
+        kinds += map(type, reader.payloads(count))
+        data = data[count:]
+    assert kinds == [memoryview if checked and size >= VIEWED_BYTES_MIN else bytes]
 
 
 def test_whichever_bit_of_a_checked_frame_changes_it_is_noticed_before_anything_waits_for_more() -> None:

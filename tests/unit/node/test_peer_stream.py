@@ -38,8 +38,8 @@ class Ears:
     def __init__(self) -> None:
         self.events: asyncio.Queue[tuple[str, int, bytes]] = asyncio.Queue()
 
-    def receive(self, node: int, letter: bytes) -> None:
-        self.events.put_nowait(("letter", node, letter))
+    def receive(self, node: int, letter: Buffer) -> None:
+        self.events.put_nowait(("letter", node, bytes(letter)))
 
     def connected(self, node: int) -> None:
         self.events.put_nowait(("connected", node, b""))
@@ -111,6 +111,22 @@ def test_letters_arrive_in_order_in_both_directions() -> None:
             for number in range(200):
                 assert await caller.ears.next() == ("letter", 1, b"to 2: %d" % number)
                 assert await called.ears.next() == ("letter", 2, b"to 1: %d" % number)
+
+    uvloop.run(scenario())
+
+
+def test_large_letters_in_pieces_arrive_as_they_were_among_small_ones() -> None:
+    pieces: list[Buffer] = [b"head", bytes(range(256)) * 3_000, memoryview(b"some of it")[:4], b"end" * 400_000]
+    large = b"".join(pieces)
+
+    async def scenario() -> None:
+        async with pair() as (called, caller, _):
+            for number in range(5):
+                called.links.send(2, b"%d" % number)
+                called.links.send(2, pieces)
+            for number in range(5):
+                assert await caller.ears.next() == ("letter", 1, b"%d" % number)
+                assert await caller.ears.next() == ("letter", 1, large)
 
     uvloop.run(scenario())
 

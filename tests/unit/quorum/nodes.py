@@ -28,6 +28,7 @@ from raft.group_owners import GroupOwners
 from raft.groups import Groups
 from raft.store.node_log import RaftStore
 from raft.store.store_limits import StoreLimits
+from raft.transport import Letter, joined
 from replicated.kind_parts import HostingNode
 from replicated.member import Odd
 from replicated.ports import CatalogPorts, nobody
@@ -166,10 +167,10 @@ class ReplicatedNode:
     def queue(self, record: QueueRecord) -> Any:
         return self.kind.queues[(1 << 32) + record.id]
 
-    def send(self, node: NodeId, letter: bytes) -> None:
+    def send(self, node: NodeId, letter: Letter) -> None:
         """Raft's letters: the port Net."""
         if self.alive:
-            self.cluster.carry(self, node, letter)
+            self.cluster.carry(self, node, joined(letter))
 
     def kill(self) -> None:
         """kill -9: connections break at once, the disk keeps what was written."""

@@ -16,6 +16,7 @@ from raft.store.group_records import GroupIdentity
 from raft.store.group_stores import GroupStores, NodeStores
 from raft.store.node_log import RaftStore
 from raft.store.store_limits import StoreLimits
+from raft.transport import Letter, joined
 from storage.beside_loop import AtOnce
 from storage.wal.facts import load_or_create
 from storage.wal.log_core import LogCore
@@ -115,9 +116,9 @@ class Node:
         self.groups.read(group, told.append)
         return told
 
-    def send(self, node: NodeId, letter: bytes) -> None:
+    def send(self, node: NodeId, letter: Letter) -> None:
         if self.alive:
-            self.world.carry(self, node, letter)
+            self.world.carry(self, node, joined(letter))
 
     def kill(self) -> None:
         """kill -9: connections break at once, the disk keeps what was written."""

@@ -8,7 +8,17 @@ from hypothesis import strategies as st
 
 from raft.core.errors import BadBytes
 from raft.core.messages import Append, Entry, EntryKind, TransferNow, member_id
-from raft.transport import LETTER_BYTES, Sign, decode, encode_batches, encode_sign
+from raft.transport import (
+    JOINED_BYTES_MAX,
+    LETTER_BYTES,
+    Letter,
+    Sign,
+    decode,
+    encode_batches,
+    encode_sign,
+    joined,
+    letter_bytes,
+)
 
 ME, OTHER = member_id(1, 0), member_id(2, 0)
 
@@ -17,8 +27,8 @@ def append_of(size: int) -> Append:
     return Append(OTHER, ME, 1, 0, 0, 0, (Entry(1, 1, EntryKind.COMMAND, bytes(size)),))
 
 
-def read(letter: bytes) -> list[tuple[int, list[object]]]:
-    content = decode(letter)
+def read(letter: Letter) -> list[tuple[int, list[object]]]:
+    content = decode(joined(letter))
     assert not isinstance(content, Sign)
     return [(group, list(messages)) for group, messages in content]
 
@@ -43,6 +53,17 @@ def test_a_full_letter_is_followed_by_another_and_a_large_message_has_one_of_its
     ]
     letters = list(encode_batches(groups))
     assert [read(letter) for letter in letters] == [[one] for one in groups]
+
+
+@pytest.mark.parametrize("size", [10, JOINED_BYTES_MAX // 2, JOINED_BYTES_MAX, 3 * LETTER_BYTES])
+def test_only_a_large_letter_is_in_pieces_and_its_entries_are_not_copied_into_it(size: int) -> None:
+    message = append_of(size)
+    (letter,) = encode_batches([(1, [message])])
+    assert isinstance(letter, list) == (size >= JOINED_BYTES_MAX)
+    assert letter_bytes(letter) == len(joined(letter))
+    assert read(letter) == [(1, [message])]
+    if isinstance(letter, list):
+        assert any(part is message.entries[0].data for part in letter)
 
 
 def test_nothing_to_send_is_no_letter() -> None:
