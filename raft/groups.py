@@ -2,8 +2,7 @@
 
 A *round* serves every group that has something to do: one batch of messages per peer node, one commit of the node's log (and
 of each other one that groups are kept in: raft/store/group_stores.py), one timer for the earliest of all deadlines, one failure
-detector per peer. A group that has nothing to do is not looked at,
-so thousands of idle ones cost memory only.
+detector per peer. A group that has nothing to do is not looked at, so thousands of idle ones cost memory only.
 
     letters, timers, proposals -> driver.begin for each -> letters leave -> driver.persist for each -> the log's commit
     the log is durable         -> driver.persisted      -> letters leave, and a round of those whose core has more to say

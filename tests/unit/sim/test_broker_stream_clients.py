@@ -88,7 +88,7 @@ def test_a_big_campaign_must_reach_all_of_this() -> None:
     reached: dict[str, int] = {}
     for shape, faults in (
         (SLOW, [*moves, *again_and_again("kill", 1.5, span=0.4)]),
-        (SLOW, [*moves, *again_and_again("kill", 1.4, span=0.4)]),  # a stream moves where clients are in one of both
+        (SLOW, [*moves, *again_and_again("kill", 1.6, span=0.4)]),  # a stream moves where clients are in one of both
         (replace(SHAPE, streams="stream-short", ram=1), stalls),
     ):
         outcome = outcome_of(shape, faults)
