@@ -1,33 +1,39 @@
 """How quick the lists of the management API are with very many queues, and what they do to the node's other clients.
 
-    python -m tests.bench.management_lists [--queues 10000] [--only TEXT]
+    python -m tests.bench.management_lists [--queues 10000] [--only TEXT] [--away classic|quorum]
 
 Each page is asked for several times, one after the other, while a publisher with confirms runs beside it. Given are the median
 of its time, the mean of the node's processor time, and the longest turn of the event loop with the processor time that it took.
-Ends with 1 when a page takes longer than its bar or a turn more than TURN_MS_MAX of processor time.
+Pages are sorted by each column by which the management page offers to sort. With `--away` there are three nodes: classic queues
+live on the first of them, quorum queues are spread, and the second one is asked; turns are the longest of any node. Ends with 1
+when a page takes longer than its bar or a turn more than TURN_MS_MAX of processor time.
 """
 
 from __future__ import annotations
 
 import argparse
 import base64
+import contextlib
 import posixpath
+import re
 import statistics
 import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pamqp import commands
 
 from tests.bench.client import Client
+from tests.bench.quorum_scale import NODES, process_cluster
 from tests.bench.stall import turns_between
 from tests.bench.steady_publisher import SteadyPublisher
 from tests.bench.weighing import idle_cpu_share, settled_resident_bytes
-from tests.running_node import RunningNode, start_node
+from tests.running_node import ROOT, RunningNode, start_node
 
 PAGE_MS_MAX = {10_000: 50.0, 100_000: 300.0}
 TURN_MS_MAX = 20.0
@@ -35,29 +41,31 @@ TIMES = 9
 DECLARED_AT_ONCE = 1_000
 BUSY_QUEUES = 500  # that hold messages, so that there is something to sort by
 PAGE = "queues?page=1&page_size=100"
-PATHS = {
+QUEUES_VIEW = ROOT / "front/web/page/views/queues.js"
+WATCHED = "tests.bench.watched_node"
+
+
+def sorted_pages() -> dict[str, str]:
+    """By each column by which the management page offers to sort queues."""
+    columns = re.findall(r'\bsort: "([^"]+)"', QUEUES_VIEW.read_text())
+    return {f"by {column}": f"{PAGE}&sort={column}&sort_reverse=true" for column in columns}
+
+
+PAGES = {
     "first page": PAGE,
     "last page": "queues?page={last}&page_size=100",
-    "by messages": f"{PAGE}&sort=messages&sort_reverse=true",
-    "by publish rate": f"{PAGE}&sort=message_stats.publish_details.rate&sort_reverse=true",
-    "by name": f"{PAGE}&sort=name&sort_reverse=true",
+    **sorted_pages(),
     "part of a name": f"{PAGE}&name=lists.99",
     "regular expression": f"{PAGE}&name=9$&use_regex=true&sort=messages",
+}
+PATHS = {
+    **PAGES,
     "all, three columns": "queues?columns=vhost,name,messages",
     "overview": "overview",
     "vhosts": "vhosts",
     "metrics": "../metrics",
     "metrics of objects": "../metrics/per-object",
 }
-ONE_PAGE = (
-    "first page",
-    "last page",
-    "by messages",
-    "by publish rate",
-    "by name",
-    "part of a name",
-    "regular expression",
-)
 
 
 @dataclass(slots=True)
@@ -70,10 +78,28 @@ class Listed:
     culprit: str
 
 
-def declare(node: RunningNode, count: int) -> None:
+@dataclass(slots=True)
+class Place:
+    """Where queues are, and who is asked."""
+
+    nodes: list[RunningNode]
+    turns: list[Path]  # of each node
+    asked: RunningNode
+
+    def cpu_seconds(self) -> float:
+        return sum(node.cpu_seconds() for node in self.nodes)
+
+    def turns_between(self, begin: float, end: float) -> list[dict[str, Any]]:
+        return [turn for turns in self.turns for turn in turns_between(turns, begin, end)]
+
+
+def declare(node: RunningNode, count: int, kind: str) -> None:
     client = Client(*node.amqp)
+    arguments = {"x-queue-type": kind}
     for number in range(count):
-        client.send_method(1, commands.Queue.Declare(queue=f"lists.{number:06}", durable=True, nowait=True))
+        client.send_method(
+            1, commands.Queue.Declare(queue=f"lists.{number:06}", durable=True, nowait=True, arguments=arguments)
+        )
         if number % DECLARED_AT_ONCE == 0:
             client.declare_queue("lists.end")
     client.declare_queue("lists.end")
@@ -96,15 +122,15 @@ def asker(node: RunningNode) -> Callable[[str], None]:
     return ask
 
 
-def measured(what: str, node: RunningNode, path: str, turns: Path) -> Listed:
-    ask = asker(node)
+def measured(what: str, place: Place, path: str) -> Listed:
+    ask = asker(place.asked)
     begin, times, processor = time.time(), [], []
     for _ in range(TIMES):
-        at, used = time.perf_counter(), node.cpu_seconds()
+        at, used = time.perf_counter(), place.cpu_seconds()
         ask(path)
         times.append((time.perf_counter() - at) * 1_000)
-        processor.append((node.cpu_seconds() - used) * 1_000)
-    slow = turns_between(turns, begin, time.time())
+        processor.append((place.cpu_seconds() - used) * 1_000)
+    slow = place.turns_between(begin, time.time())
     longest = max(slow, key=lambda one: one["processor_seconds"], default={})
     return Listed(
         what,
@@ -116,49 +142,69 @@ def measured(what: str, node: RunningNode, path: str, turns: Path) -> Listed:
     )
 
 
-def measured_all(node: RunningNode, queues: int, only: str, turns: Path) -> bool:
+def measured_all(place: Place, queues: int, only: str) -> bool:
     """Whether all bars are met."""
     is_met = True
-    print(f"{'list':20} {'ms':>7} {'cpu ms':>7} {'turn ms':>8} {'cpu ms':>7}  culprit", flush=True)
+    print(f"{'list':44} {'ms':>7} {'cpu ms':>7} {'turn ms':>8} {'cpu ms':>7}  culprit", flush=True)
     for what, path in PATHS.items():
         if only not in what:
             continue
-        one = measured(what, node, path.format(last=queues // 100), turns)
+        one = measured(what, place, path.format(last=queues // 100))
         figures = f"{one.ms:7.1f} {one.processor_ms:7.1f} {one.turn_ms:8.1f} {one.turn_processor_ms:7.1f}"
-        print(f"{what:20} {figures}  {one.culprit}", flush=True)
-        is_quick = what not in ONE_PAGE or one.ms <= PAGE_MS_MAX.get(queues, float("inf"))
+        print(f"{what:44} {figures}  {one.culprit}", flush=True)
+        is_quick = what not in PAGES or one.ms <= page_ms_max(queues)
         is_met &= is_quick and one.turn_processor_ms <= TURN_MS_MAX
     return is_met
 
 
-def show_idle(node: RunningNode, queues: int, turns: Path) -> None:
-    """It samples meanwhile."""
-    memory, begin = settled_resident_bytes(node), time.time()
-    share = idle_cpu_share(node)
-    slow = max((one["processor_seconds"] for one in turns_between(turns, begin, time.time())), default=0.0)
+def page_ms_max(queues: int) -> float:
+    return PAGE_MS_MAX.get(queues, PAGE_MS_MAX[100_000])
+
+
+def show_idle(place: Place, queues: int) -> None:
+    """They sample meanwhile."""
+    memory, begin = max(map(settled_resident_bytes, place.nodes)), time.time()
+    share = idle_cpu_share(*place.nodes)
+    slow = max((one["processor_seconds"] for one in place.turns_between(begin, time.time())), default=0.0)
     print(f"{queues} queues: {memory / 1e6:.0f} MB; idle {share:.1%} of a core, turns of {slow * 1_000:.1f} ms at most")
+
+
+@contextlib.contextmanager
+def one_node(scratch: Path) -> Iterator[Place]:
+    turns = scratch / "turns"
+    node = start_node(scratch / "data", environment={"STALL_TURNS": str(turns)}, module=WATCHED)
+    try:
+        yield Place([node], [turns], node)
+    finally:
+        node.stop()
+
+
+@contextlib.contextmanager
+def three_nodes(scratch: Path) -> Iterator[Place]:
+    turns = [scratch / f"turns-{number}" for number in range(NODES)]
+    environments = [{"STALL_TURNS": str(one)} for one in turns]
+    with process_cluster(scratch, WATCHED, environments) as cluster:
+        yield Place(cluster.nodes, turns, cluster[1])
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--queues", type=int, default=10_000)
     parser.add_argument("--only", default="", help="lists whose names contain this text")
+    parser.add_argument("--away", choices=("classic", "quorum"), help="of three nodes, and queues of this type")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="leveret-lists-") as scratch:
-        turns = Path(scratch) / "turns"
-        environment = {"STALL_TURNS": str(turns)}
-        node = start_node(Path(scratch) / "data", environment=environment, module="tests.bench.watched_node")
+    with (
+        tempfile.TemporaryDirectory(prefix="leveret-lists-") as scratch,
+        (three_nodes if options.away else one_node)(Path(scratch)) as place,
+    ):
+        declare(place.nodes[0], options.queues, options.away or "classic")
+        show_idle(place, options.queues)
+        beside = SteadyPublisher((*place.asked.amqp, "/"))
+        beside.start()
         try:
-            declare(node, options.queues)
-            show_idle(node, options.queues, turns)
-            beside = SteadyPublisher((*node.amqp, "/"))
-            beside.start()
-            try:
-                return int(not measured_all(node, options.queues, options.only, turns))
-            finally:
-                beside.stop()
+            return int(not measured_all(place, options.queues, options.only))
         finally:
-            node.stop()
+            beside.stop()
 
 
 if __name__ == "__main__":

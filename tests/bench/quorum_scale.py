@@ -12,7 +12,7 @@ import json
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -39,12 +39,15 @@ BINDINGS = 10_000
 QUORUM = {"x-queue-type": "quorum"}
 
 Figures = dict[str, Any]
+Environment = dict[str, str]
 
 
 class ProcessCluster:
     """Nodes that were started together and may be killed and started again one by one."""
 
-    def __init__(self, scratch: Path) -> None:
+    def __init__(self, scratch: Path, module: str = "node.main", environments: Sequence[Environment] = ({},)) -> None:
+        self._module = module
+        self._environments = environments
         secret = scratch / "secret"
         secret.write_text("0123456789abcdef" * 4 + "\n")
         secret.chmod(0o600)
@@ -76,12 +79,16 @@ class ProcessCluster:
     def _start(self, number: int) -> RunningNode:
         name = f"n{number + 1}"
         options = ["--name", name, "--zone", name, "--peer", self._peers[number], *self._common]
-        return start_node(self._scratch / name, *options)
+        environment = self._environments[number % len(self._environments)]
+        return start_node(self._scratch / name, *options, environment=environment, module=self._module)
 
 
 @contextlib.contextmanager
-def process_cluster(scratch: Path) -> Iterator[ProcessCluster]:
-    cluster = ProcessCluster(scratch)
+def process_cluster(
+    scratch: Path, module: str = "node.main", environments: Sequence[Environment] = ({},)
+) -> Iterator[ProcessCluster]:
+    """`environments`: of each node, or one for all."""
+    cluster = ProcessCluster(scratch, module, environments)
     try:
         yield cluster
     finally:
