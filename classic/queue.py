@@ -33,7 +33,7 @@ from classic.expiry import Alarm, Disuse, expiry_of
 from classic.fence import Fence
 from classic.leaving import PIECE_MAX, Leaving, parted
 from classic.limits import DROP_HEAD, dead_letters_refused, excess, over, refuses
-from classic.queue_figures import fill_in, persistent_bytes
+from classic.queue_figures import details, fill_in_ready, persistent_bytes
 from classic.run_backing import ContentLost, ContentOutOfReach
 from classic.store.backing import QueueBacking
 from classic.store.log_records import DoneReason
@@ -297,7 +297,13 @@ class ClassicQueue:
         return figures
 
     def statistics(self) -> QueueStatistics:
-        figures = fill_in(self.counts(), self.levels)
+        figures = self.sizes()
+        figures.details = details(self.levels)
+        return figures
+
+    def sizes(self) -> QueueStatistics:
+        figures = self.counts()
+        fill_in_ready(figures, self.levels)
         figures.unacknowledged_bytes = self._out_bytes
         figures.persistent = figures.ready + figures.unacknowledged - self.transient.count if self.record.durable else 0
         figures.persistent_bytes = persistent_bytes(figures)

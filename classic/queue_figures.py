@@ -11,15 +11,23 @@ from classic.variable_queue import VariableQueue
 RUN_BYTES = 400  # what the position of a run costs in memory, about
 
 
-def fill_in(figures: QueueStatistics, levels: Sequence[VariableQueue]) -> QueueStatistics:
-    """What lies where."""
+def fill_in_ready(figures: QueueStatistics, levels: Sequence[VariableQueue]) -> None:
+    """What is ready, and what of it is in memory. Of very many queues most have nothing, and no run then."""
+    if not figures.ready:
+        figures.ready_bytes = figures.ram = figures.ram_bytes = figures.memory_bytes = 0
+        return
     figures.ready_bytes = sum(level.ready_bytes for level in levels)
     figures.ram = sum(level.ram_count for level in levels)
-    figures.details = details(levels)
-    figures.ram_bytes = figures.details["ram_bytes"]
+    figures.ram_bytes = sum(map(_ram_bytes, levels))
     runs = sum(len(q) for level in levels for q in (level.q1, level.q2, level.q3, level.q4))
     figures.memory_bytes = runs * RUN_BYTES + figures.ram_bytes
-    return figures
+
+
+def _ram_bytes(level: VariableQueue) -> int:
+    """Only runs with a content are counted in `ram_count`: without one there is nothing to walk over."""
+    if not level.ram_count:
+        return 0
+    return sum(len(run.content) for run in level.runs() if run.content is not None)
 
 
 def persistent_bytes(figures: QueueStatistics) -> int:
@@ -56,7 +64,7 @@ def _level_details(level: VariableQueue) -> dict[str, Any]:
         "len": level.ready.count,
         "target_ram_count": level.target_ram_count,
         "ram_msg_count": level.ram_count,
-        "ram_bytes": sum(len(run.content) for run in level.runs() if run.content is not None),
+        "ram_bytes": _ram_bytes(level),
         "next_seq_id": level.next_sequence - level.base,
         "avg_ingress_rate": rates.ingress.per_second,
         "avg_egress_rate": rates.egress.per_second,

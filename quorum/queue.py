@@ -48,7 +48,7 @@ from quorum.local_consumers import LocalConsumers, waiting_delivery
 from quorum.member import QueueMember
 from quorum.numbered import may_be_numbered, producer_of_single
 from quorum.purges import Purges
-from quorum.queue_figures import fill_in, fill_in_counts, for_operators
+from quorum.queue_figures import details, fill_in_counts, fill_in_sizes, for_operators
 from quorum.queue_rules import rules_for
 from quorum.session import QueueSession
 from quorum.waiting import list_waiting
@@ -327,8 +327,13 @@ class QuorumQueue(Owner):
     def counts(self) -> QueueStatistics:
         return fill_in_counts(self._figures, self)
 
+    def sizes(self) -> QueueStatistics:
+        return fill_in_sizes(self._figures, self)
+
     def statistics(self) -> QueueStatistics:
-        return fill_in(self._figures, self)
+        figures = self.sizes()
+        figures.details = details(self)
+        return figures
 
     def figures(self) -> dict[str, Any]:
         return for_operators(self)

@@ -58,11 +58,10 @@ def fill_in_counts(figures: QueueStatistics, queue: ShownQueue) -> QueueStatisti
     return figures
 
 
-def fill_in(figures: QueueStatistics, queue: ShownQueue) -> QueueStatistics:
+def fill_in_sizes(figures: QueueStatistics, queue: ShownQueue) -> QueueStatistics:
     figures.consumers = queue.consumer_count
     figures.ready = figures.persistent = queue.ready_count
     figures.state = "running" if queue.route.leader() else "minority" if queue.quarantined is None else "quarantined"
-    figures.details = {"leader": queue.route.leader(), "members": queue.member_nodes()}
     if queue.member is not None:
         machine = queue.member.machine.figures()
         figures.ready_bytes = machine.ready_bytes
@@ -70,14 +69,6 @@ def fill_in(figures: QueueStatistics, queue: ShownQueue) -> QueueStatistics:
         figures.unacknowledged_bytes = machine.unacknowledged_bytes
         figures.persistent += machine.unacknowledged
         figures.disk_reads = queue.member.bodies.reads
-        state = queue.member.machine.state
-        figures.details |= {
-            "delayed": machine.delayed,
-            "next_delayed_at": state.delayed.due if state.delayed.count else None,
-            "dead": machine.dead,
-            "dead_bytes": machine.dead_bytes,
-            "delivery_limit": state.rules.delivery_limit,
-        }
     else:
         figures.ready_bytes = queue.news.ready_bytes
         figures.unacknowledged = queue.news.unacknowledged
@@ -86,6 +77,20 @@ def fill_in(figures: QueueStatistics, queue: ShownQueue) -> QueueStatistics:
     figures.persistent_bytes = figures.ready_bytes + figures.unacknowledged_bytes
     figures.single_active_consumer_tag = _active_tag(queue)
     return figures
+
+
+def details(queue: ShownQueue) -> dict[str, Any]:
+    found: dict[str, Any] = {"leader": queue.route.leader(), "members": queue.member_nodes()}
+    if queue.member is None:
+        return found
+    state = queue.member.machine.state
+    return found | {
+        "delayed": state.delayed.count,
+        "next_delayed_at": state.delayed.due if state.delayed.count else None,
+        "dead": state.dead.count,
+        "dead_bytes": state.dead.size,
+        "delivery_limit": state.rules.delivery_limit,
+    }
 
 
 def _active_tag(queue: ShownQueue) -> str | None:

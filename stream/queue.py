@@ -54,7 +54,15 @@ from stream.leader_questions import LeaderQuestions
 from stream.publishing.node_publishing import NodePublishing, WithoutLeader
 from stream.publishing.offset_stores import OffsetStores
 from stream.publishing.publish_entries import PublishEntries
-from stream.queue_figures import ReadingFigures, fill_in, for_operators, reading_figures, stream_figures, tracking_of
+from stream.queue_figures import (
+    ReadingFigures,
+    details,
+    fill_in_sizes,
+    for_operators,
+    reading_figures,
+    stream_figures,
+    tracking_of,
+)
 from stream.reading.beginnings import Beginnings
 from stream.reading.browsing import browse
 from stream.reading.chunk_subscription import ChunkSubscription
@@ -367,11 +375,16 @@ class StreamQueue:
         return found
 
     def statistics(self) -> QueueStatistics:
+        found = self.sizes()
+        found.details = details(self)
+        return found
+
+    def sizes(self) -> QueueStatistics:
         found = self.counts()
         if self.member is None and not self.deleted:
             self._far_count.keep(partial(self._find_now, self._ports.wall_ms()))
         is_led = self._far_count.is_answered if self.member is None else bool(self.route.leader())
-        return fill_in(found, self, is_led=is_led)
+        return fill_in_sizes(found, self, is_led=is_led)
 
     @property
     def end(self) -> StreamEnd:

@@ -9,7 +9,6 @@ from broker.queues.stream_contract import StreamFigures, StreamTracking
 from replicated.member import MemberLife
 from stream.group.leading import StreamLeading
 from stream.group.member import StreamMember
-from stream.group.stream_state import StreamState
 from stream.reading.readers import StreamEnd, StreamReaders
 
 READERS_TOLD_MAX = 1_000  # of those on this node, to other nodes: some 100 KB
@@ -40,21 +39,21 @@ class ShownStream(Protocol):
     def end(self) -> StreamEnd: ...
 
 
-def fill_in(found: QueueStatistics, stream: ShownStream, *, is_led: bool) -> QueueStatistics:
+def fill_in_sizes(found: QueueStatistics, stream: ShownStream, *, is_led: bool) -> QueueStatistics:
     found.consumers = len(stream.readers)
     found.state = "running" if is_led else "minority"
     if stream.member is not None:
         found.ready_bytes = stream.member.machine.state.size
         found.persistent, found.persistent_bytes = found.ready, found.ready_bytes
-        found.details = _details(stream, stream.member.machine.state)
         found.disk_reads = stream.member.reading.reads
-    elif stream.readers:
-        found.details = {"readers": stream.readers.details(stream.end)}
     return found
 
 
-def _details(stream: ShownStream, state: StreamState) -> dict[str, Any]:
+def details(stream: ShownStream) -> dict[str, Any]:
     """Offsets as the stream has them, and how far its readers on this node are behind."""
+    if stream.member is None:
+        return {"readers": stream.readers.details(stream.end)} if stream.readers else {}
+    state = stream.member.machine.state
     first = state.segments[0] if state.segments else None
     return {
         "first_offset": state.first_offset,

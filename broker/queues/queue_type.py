@@ -218,6 +218,9 @@ class Queue(Protocol):
     def counts(self) -> QueueStatistics:
         """The statistics of which only messages and traffic are up to date, for those who look at very many queues."""
 
+    def sizes(self) -> QueueStatistics:
+        """The statistics of which all but `details` are up to date: these cost most, and few ask for them."""
+
     def statistics(self) -> QueueStatistics: ...
 
 

@@ -135,6 +135,9 @@ class ReplyQueue:
     def counts(self) -> QueueStatistics:
         return self.statistics()
 
+    def sizes(self) -> QueueStatistics:
+        return self.statistics()
+
     def statistics(self) -> QueueStatistics:
         self._figures.ready = self.ready_count
         self._figures.consumers = self.consumer_count

@@ -241,6 +241,9 @@ class RemoteQueue:
         self.figures.state = "running" if self._remote.home_of(self.record) is not None else "down"
         return self.figures
 
+    def sizes(self) -> QueueStatistics:
+        return self.statistics()
+
     # its end
 
     def close(self) -> int:

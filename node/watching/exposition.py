@@ -41,12 +41,15 @@ def escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
 
 
-async def exposed(prefix: str, series: Sequence[MetricSeries], rows: Iterable[ObjectRow]) -> list[bytes]:
+async def exposed(prefix: str, series: Sequence[MetricSeries], rows: Iterable[ObjectRow | None]) -> list[bytes]:
     """Series by series, as the format wants it. Only text is kept meanwhile: the collector of garbage does not look at it."""
     names = [prefix + one.name for one in series]
     parts: list[list[bytes]] = [[] for _ in series]
     lines: list[list[str]] = [[] for _ in series]
-    async for labels, values in made_in_slices(iter(rows)):
+    async for row in made_in_slices(iter(rows)):
+        if row is None:
+            continue
+        labels, values = row
         for name, value, some in zip(names, values, lines, strict=True):
             some.append(f"{name}{{{labels}}} {value}\n")
         if len(lines[0]) >= LINES_AT_ONCE:

@@ -230,9 +230,9 @@ class Metrics:
             # Every node knows all queues, and a sum over nodes is to count each once.
             if queue.accounted_here:
                 counted.queues += 1
-                statistics = queue.statistics()
+                sizes = queue.sizes()
                 for name in (*QUEUE_GAUGES, *QUEUE_COUNTERS):
-                    setattr(counted.totals, name, getattr(counted.totals, name) + getattr(statistics, name))
+                    setattr(counted.totals, name, getattr(counted.totals, name) + getattr(sizes, name))
         async for connection in in_slices(self._broker.connections()):
             counted.connections += 1
             counted.publishers[connection.protocol] += connection.publishes
@@ -245,6 +245,8 @@ class Metrics:
         for (protocol, _), ended in tuple(self._broker.ended.counters.items()):
             counted.messages[protocol].add(ended)
         async for row in made_in_slices(self.objects.families["ra_metrics"].rows(EVERYTHING)):
+            if row is None:
+                continue
             *indexes, latency_s = row.values
             sums = [so_far + index for so_far, index in zip(counted.raft[:-1], indexes, strict=True)]
             counted.raft = [*sums, max(counted.raft[-1], latency_s)]

@@ -42,7 +42,7 @@ class MetricFamily:
     """MetricSeries that are asked for together. `rows` make no series twice."""
 
     series: tuple[MetricSeries, ...]
-    rows: Callable[[MetricScope], Iterator[ObjectRow]]
+    rows: Callable[[MetricScope], Iterator[ObjectRow | None]]  # None: an object without, for the loop to have its turn
     of_cluster: bool = False  # every node says the same
     per_object: bool = True  # it is part of /metrics/per-object
 
@@ -79,26 +79,28 @@ class ObjectMetrics:
 
     # queues
 
-    def _accounted(self, scope: MetricScope) -> Iterator[tuple[str, Queue]]:
+    def _accounted(self, scope: MetricScope, row: Callable[[str, Queue], ObjectRow]) -> Iterator[ObjectRow | None]:
         for queue in tuple(self._broker.queues()):
             record = queue.record
             if queue.accounted_here and scope.has_vhost(record.vhost) and scope.has_queue(record.name):
-                yield labelled(vhost=record.vhost, queue=record.name), queue
+                yield row(labelled(vhost=record.vhost, queue=record.name), queue)
+            else:
+                yield None
 
-    def _coarse(self, scope: MetricScope) -> Iterator[ObjectRow]:
-        for labels, queue in self._accounted(scope):
+    def _coarse(self, scope: MetricScope) -> Iterator[ObjectRow | None]:
+        def row(labels: str, queue: Queue) -> ObjectRow:
             counts = queue.counts()
-            messages = counts.ready + counts.unacknowledged
-            yield ObjectRow(labels, (counts.ready, counts.unacknowledged, messages))
+            return ObjectRow(labels, (counts.ready, counts.unacknowledged, counts.ready + counts.unacknowledged))
 
-    def _consumer_count(self, scope: MetricScope) -> Iterator[ObjectRow]:
-        return (ObjectRow(labels, (queue.consumer_count,)) for labels, queue in self._accounted(scope))
+        return self._accounted(scope, row)
 
-    def _queue_rows(self, scope: MetricScope) -> Iterator[ObjectRow]:
-        for labels, queue in self._accounted(scope):
-            found = queue.statistics()
-            segments = found.details.get("segments", 0)
-            yield ObjectRow(
+    def _consumer_count(self, scope: MetricScope) -> Iterator[ObjectRow | None]:
+        return self._accounted(scope, lambda labels, queue: ObjectRow(labels, (queue.consumer_count,)))
+
+    def _queue_rows(self, scope: MetricScope) -> Iterator[ObjectRow | None]:
+        def row(labels: str, queue: Queue) -> ObjectRow:
+            found, stream = queue.sizes(), self._streams.queues.get(queue.record.id)
+            return ObjectRow(
                 labels,
                 (
                     found.consumers,
@@ -112,11 +114,13 @@ class ObjectMetrics:
                     found.unacknowledged_bytes,
                     found.disk_reads,
                     found.disk_writes,
-                    segments if isinstance(segments, int) else 0,
+                    0 if stream is None else stream.reading_figures().segments,
                 ),
             )
 
-    def _deliveries(self, scope: MetricScope) -> Iterator[ObjectRow]:
+        return self._accounted(scope, row)
+
+    def _deliveries(self, scope: MetricScope) -> Iterator[ObjectRow | None]:
         """Also of replicated queues that are led elsewhere: each node counts what its clients are given."""
         for queue in tuple(self._broker.queues()):
             record, counts = queue.record, queue.counts()
@@ -126,8 +130,10 @@ class ObjectMetrics:
                     labelled(vhost=record.vhost, queue=record.name),
                     (counts.got, counts.delivered, counts.delivered_no_ack, counts.redelivered, counts.acknowledged),
                 )
+            else:
+                yield None
 
-    def _queue_info(self, scope: MetricScope) -> Iterator[ObjectRow]:
+    def _queue_info(self, scope: MetricScope) -> Iterator[ObjectRow | None]:
         for queue in tuple(self._broker.queues()):
             record = queue.record
             is_member = queue.accounted_here or self._has_member(queue)
@@ -139,6 +145,8 @@ class ObjectMetrics:
                     membership="leader" if queue.accounted_here else "follower",
                 )
                 yield ObjectRow(labels, (1,))
+            else:
+                yield None
 
     def _has_member(self, queue: Queue) -> bool:
         return getattr(queue, "member", None) is not None
@@ -253,12 +261,13 @@ class ObjectMetrics:
             if figures.readers and scope.has_vhost(record.vhost) and scope.has_queue(record.name):
                 yield ObjectRow(labelled(vhost=record.vhost, queue=record.name), (figures.lag,))
 
-    def _members(self, scope: MetricScope) -> Iterator[ObjectRow]:
+    def _members(self, scope: MetricScope) -> Iterator[ObjectRow | None]:
         kinds: tuple[Mapping[int, ReplicatedQueue], ...] = (self._quorum.queues, self._streams.queues)
         for queues in kinds:
             for queue in tuple(queues.values()):
                 record = queue.record
                 if queue.member is None or not (scope.has_vhost(record.vhost) and scope.has_queue(record.name)):
+                    yield None
                     continue
                 driver = self._groups.driver(queue.group)
                 status = driver.core.status()

@@ -317,6 +317,9 @@ class MemoryQueue:
     def counts(self) -> QueueStatistics:
         return self.statistics()
 
+    def sizes(self) -> QueueStatistics:
+        return self.statistics()
+
     def statistics(self) -> QueueStatistics:
         figures = self._figures
         figures.ready, figures.ready_bytes = len(self._ready), self.ready_bytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +196,24 @@ def test_counts_are_those_of_the_statistics(world: World) -> None:
     found = (figures.ready, figures.unacknowledged, figures.published, figures.delivered)
     counts = queue.counts()
     assert (counts.ready, counts.unacknowledged, counts.published, counts.delivered) == found
+
+
+def test_sizes_are_the_statistics_without_details(world: World) -> None:
+    """Lists and metrics of very many queues ask for these."""
+    queue = world.queue()
+    consumer, taker = world.consumer(queue, prefetch=3)
+    for bodies in (numbered(10), [bytes(100)]):
+        world.publish(queue, *bodies)
+        world.turn()
+        sizes = replace(queue.sizes(), details={})
+        assert sizes == replace(queue.statistics(), details={})
+        assert (sizes.ready, sizes.unacknowledged, sizes.consumers) == (queue.ready_count, 3, 1)
+    world.settle_all(consumer, taker)
+    world.purge(queue)
+    world.turn()
+    sizes = replace(queue.sizes(), details={})
+    assert (sizes.ready_bytes, sizes.ram, sizes.ram_bytes, sizes.memory_bytes) == (0, 0, 0, 0)
+    assert sizes == replace(queue.statistics(), details={})
 
 
 def test_requeued_messages_return_to_their_old_place_marked_redelivered(world: World) -> None:

@@ -93,6 +93,9 @@ class MemoryQueue:
     def policy_changed(self, effective: EffectiveArguments, now: int) -> None:
         pass
 
+    def counts(self) -> QueueStatistics:
+        return self.statistics()
+
     def statistics(self) -> QueueStatistics:
         return QueueStatistics(ready=len(self.ready), consumers=len(self.consumers))
 

@@ -269,6 +269,7 @@ class WebServer:
             if len(data) >= SENT_AT_ONCE_BYTES:
                 await self._drained(writer, data)
                 data = b""
+                await asyncio.sleep(0)  # a client that reads as fast as it is sent to never has the writer wait
         await self._drained(writer, data + (connection.send(h11.EndOfMessage()) or b""))
 
     async def _drained(self, writer: asyncio.StreamWriter, data: bytes) -> None:

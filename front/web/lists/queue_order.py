@@ -9,6 +9,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
+from broker.catalog.policy import EffectiveArguments
 from broker.operations.operator import Operator
 from broker.operations.resources import Resources
 from broker.queues.queue_type import QueueStatistics
@@ -60,6 +61,11 @@ DECLARED: dict[str, Callable[[QueueRecord], Any]] = {
     "auto_delete": lambda record: record.auto_delete,
     "exclusive": lambda record: record.exclusive,
 }
+# Which policies it has, as every node knows.
+_POLICIES: dict[str, Callable[[EffectiveArguments], str | None]] = {
+    "policy": lambda effective: effective.policy,
+    "operator_policy": lambda effective: effective.operator_policy,
+}
 # What its queue counts.
 _STATISTICS: dict[str, Callable[[QueueStatistics], Any]] = {
     "consumers": lambda figures: figures.consumers,
@@ -84,14 +90,27 @@ def is_traffic(column: str) -> bool:
     return column.startswith(_STATS)
 
 
+def is_in_catalog(column: str) -> bool:
+    """No other node has more to say."""
+    return column in DECLARED or column in _POLICIES
+
+
 def value_of(column: str, front: WebFront) -> Callable[[QueueRecord], Any] | None:
     """None: it takes all that is shown of a queue to tell."""
     if column in DECLARED:
         return DECLARED[column]
+    if column in _POLICIES:
+        return _policy(column, front)
     figure = column.removeprefix(_STATS).removesuffix(_DETAILS)
     if figure in _PLACES and column.startswith(_STATS) != figure.startswith("messages"):
         return _rate(figure, front) if column.endswith(_DETAILS) else _count(figure, front)
     return _statistic(column, front) if column in _STATISTICS else None
+
+
+def _policy(column: str, front: WebFront) -> Callable[[QueueRecord], str]:
+    """Those without come first, as whatever is missing."""
+    read, effective = _POLICIES[column], front.broker.catalog.effective
+    return lambda record: read(effective(record)) or ""
 
 
 def _rate(figure: str, front: WebFront) -> Callable[[QueueRecord], float]:
@@ -113,6 +132,6 @@ def _statistic(column: str, front: WebFront) -> Callable[[QueueRecord], Any]:
 
     def statistic(record: QueueRecord) -> Any:
         found = find(record.vhost, record.name)
-        return missing if found is None else read(found.queue.statistics())
+        return missing if found is None else read(found.queue.sizes())
 
     return statistic

@@ -16,7 +16,7 @@ T = TypeVar("T")
 SORTED_AT_ONCE = 1_000  # a millisecond
 SORTED_AT_ONCE_MAX = 6_000
 MERGES_MAX = 16  # of all that is kept, as long as a chunk is not too long for a turn
-KEYS_AT_ONCE = 100
+KEYS_AT_ONCE = 20  # each may take a walk over what a queue has in memory
 
 _key_of = itemgetter(0)
 

@@ -18,7 +18,7 @@ from front.web.http import bodies
 from front.web.http.refusals import bad_request
 from front.web.http.request import Request, Response, json_response
 from front.web.lists.listing import ListOf, listed
-from front.web.lists.queue_order import DECLARED, OrderedQueues, is_traffic, queue_order, value_of
+from front.web.lists.queue_order import OrderedQueues, is_in_catalog, is_traffic, queue_order, value_of
 from front.web.message_flows import MessageFlows
 from front.web.resources.clients_api import CONSUMERS
 from front.web.router import WebRouter
@@ -130,8 +130,10 @@ class QueuesApi:
 
     async def _value(self, who: Operator, vhost: str | None, column: str) -> Callable[[QueueRecord], Any] | None:
         """Of a classic queue its home knows; of a replicated one each node what its clients have done."""
+        if column == "node":
+            return self._home
         here = value_of(column, self._front)
-        if here is None or column in DECLARED:
+        if here is None or is_in_catalog(column):
             return here
         known = here
         told: dict[int, Any] = {}
@@ -146,6 +148,10 @@ class QueuesApi:
             return told[record.id] if record.kind == "classic" else known(record) + told[record.id]
 
         return figure
+
+    def _home(self, record: QueueRecord) -> str:
+        places = self._members.places(record) if self._members is not None and record.kind != "classic" else None
+        return record.home if places is None else places.leader
 
     async def _values_of_older(self, node: str, who: Operator, vhost: str | None, column: str) -> list[Json]:
         """Of a node that does not know how many are told at once: with each change of version there is one for a while."""

@@ -72,6 +72,9 @@ class FakeQueue:
     stored: dict[str, int] = field(default_factory=dict)  # offsets
     numbers: dict[str, int] = field(default_factory=dict)  # the last ones of publishers
 
+    def counts(self) -> QueueStatistics:
+        return self.statistics()
+
     def statistics(self) -> QueueStatistics:
         lengths = {"q1": 0, "q2": 0, "delta": 0, "q3": 0, "q4": len(self.ready), "target_ram_count": 1}
         return QueueStatistics(ready=len(self.ready), consumers=len(self.consumers), details=lengths)

@@ -5,6 +5,7 @@ import base64
 import json
 from collections.abc import Awaitable, Callable
 
+import h11
 import pytest
 
 from broker.login.client_address import ClientAddress
@@ -101,6 +102,30 @@ def test_others_are_served_between_the_many_things_that_one_client_has_sent_at_o
         return beats[0]
 
     assert asyncio.run(run()) >= max(len(seen), 900 // web_server.PIECES_AT_ONCE)
+
+
+def test_others_have_their_turn_while_a_client_reads_all_that_it_is_sent() -> None:
+    """A list of many megabytes to a client that is quick enough for the writer never to wait was one turn."""
+    pieces, beats = 64, 0
+
+    async def beat() -> None:
+        nonlocal beats
+        while True:
+            beats += 1
+            await asyncio.sleep(0)
+
+    async def run() -> None:
+        server = WebServer(echo, allowance, wall_ms=lambda: 1)
+        connection = h11.Connection(h11.SERVER)
+        connection.receive_data(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        connection.next_event()
+        answer = Response(200, pieces=[bytes(web_server.SENT_AT_ONCE_BYTES)] * pieces)
+        beating = asyncio.ensure_future(beat())
+        await server._send(connection, SilentWriter(), answer, head=False)  # type: ignore[arg-type]
+        beating.cancel()
+
+    asyncio.run(run())
+    assert beats >= pieces
 
 
 class SilentWriter:
