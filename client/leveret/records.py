@@ -63,6 +63,7 @@ class Queue:
     policy: str
     operator_policy: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    mirroring_notice: str = ""  # why it is not mirrored though it should be
 
 
 @dataclass(slots=True, frozen=True)

@@ -52,7 +52,8 @@ def binding(record: BindingRecord) -> topology_pb2.Binding:
 
 
 def queue(view: QueueView) -> topology_pb2.Queue:
-    return stub_of(topology_pb2.Queue, view.record, view, view.figures or NO_FIGURES)
+    notice = "" if view.mirroring is None else convert.text(view.mirroring.notice)
+    return stub_of(topology_pb2.Queue, view.record, view, view.figures or NO_FIGURES, mirroring_notice=notice)
 
 
 def connection(item: Connection) -> admin_pb2.Connection:

@@ -24,9 +24,10 @@ COLUMNS = ("vhost", "name", "kind", "state", "ready", "unacknowledged", "consume
 
 @app.command("list")
 def list_queues() -> None:
-    """All queues of the vhost with their counts."""
+    """All queues of the vhost with their counts, and why one is not mirrored that should be."""
     found = with_node(lambda node: node.topology.queues(all_vhosts=options.all_vhosts))
-    render.records(found, COLUMNS, empty=f"no queues in vhost '{options.vhost}'")
+    notices = ("mirroring_notice",) if any(one.mirroring_notice for one in found) else ()
+    render.records(found, (*COLUMNS, *notices), empty=f"no queues in vhost '{options.vhost}'")
 
 
 @app.command()
@@ -113,6 +114,8 @@ def status_facts(found: QueueStatus) -> dict[str, Any]:
         "disk reads": found.disk_reads,
         "disk writes": found.disk_writes,
     }
+    if queue.mirroring_notice:
+        facts["mirroring"] = queue.mirroring_notice
     if found.group is not None:
         facts.update(members.group_facts(found.group))
         facts.update({name: value for name, value in _detail_facts(found.details).items() if name not in facts})

@@ -223,7 +223,7 @@ class UnbindResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class Queue(_message.Message):
-    __slots__ = ("vhost", "name", "kind", "durable", "exclusive", "auto_delete", "arguments", "state", "home", "policy", "operator_policy", "ready", "unacknowledged", "ready_bytes", "unacknowledged_bytes", "consumers", "memory_bytes")
+    __slots__ = ("vhost", "name", "kind", "durable", "exclusive", "auto_delete", "arguments", "state", "home", "policy", "operator_policy", "ready", "unacknowledged", "ready_bytes", "unacknowledged_bytes", "consumers", "memory_bytes", "mirroring_notice")
     VHOST_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -241,6 +241,7 @@ class Queue(_message.Message):
     UNACKNOWLEDGED_BYTES_FIELD_NUMBER: _ClassVar[int]
     CONSUMERS_FIELD_NUMBER: _ClassVar[int]
     MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MIRRORING_NOTICE_FIELD_NUMBER: _ClassVar[int]
     vhost: str
     name: str
     kind: str
@@ -258,7 +259,8 @@ class Queue(_message.Message):
     unacknowledged_bytes: int
     consumers: int
     memory_bytes: int
-    def __init__(self, vhost: _Optional[str] = ..., name: _Optional[str] = ..., kind: _Optional[str] = ..., durable: _Optional[bool] = ..., exclusive: _Optional[bool] = ..., auto_delete: _Optional[bool] = ..., arguments: _Optional[_Union[_message_pb2.Table, _Mapping]] = ..., state: _Optional[str] = ..., home: _Optional[str] = ..., policy: _Optional[str] = ..., operator_policy: _Optional[str] = ..., ready: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., ready_bytes: _Optional[int] = ..., unacknowledged_bytes: _Optional[int] = ..., consumers: _Optional[int] = ..., memory_bytes: _Optional[int] = ...) -> None: ...
+    mirroring_notice: str
+    def __init__(self, vhost: _Optional[str] = ..., name: _Optional[str] = ..., kind: _Optional[str] = ..., durable: _Optional[bool] = ..., exclusive: _Optional[bool] = ..., auto_delete: _Optional[bool] = ..., arguments: _Optional[_Union[_message_pb2.Table, _Mapping]] = ..., state: _Optional[str] = ..., home: _Optional[str] = ..., policy: _Optional[str] = ..., operator_policy: _Optional[str] = ..., ready: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., ready_bytes: _Optional[int] = ..., unacknowledged_bytes: _Optional[int] = ..., consumers: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., mirroring_notice: _Optional[str] = ...) -> None: ...
 
 class ListExchangesRequest(_message.Message):
     __slots__ = ("vhost", "all_vhosts")

@@ -97,6 +97,17 @@ def test_a_queue_from_declaring_to_deleting(leveretctl: Ctl) -> None:
     assert leveretctl("queue", "list") == "no queues in vhost '/'\n"
 
 
+def test_a_queue_that_cannot_be_mirrored_says_why(leveretctl: Ctl) -> None:
+    leveretctl("queue", "declare", "plain")
+    assert "mirroring" not in leveretctl("queue", "list") + leveretctl("queue", "status", "plain")
+    leveretctl("policy", "set", "mirrored", "^short", '{"ha-mode": "all"}')
+    leveretctl("queue", "declare", "short", "--transient")
+    why = "mirroring wanted, not active: it is not durable"
+    notices = {one["name"]: one["mirroring_notice"] for one in leveretctl.json("queue", "list")}
+    assert notices == {"plain": "", "short": why}
+    assert why in leveretctl("queue", "list") and why in leveretctl("queue", "status", "short")
+
+
 def test_queue_status_shows_the_five_lengths_in_their_order(leveretctl: Ctl) -> None:
     leveretctl("queue", "declare", "five")
     printed = leveretctl("queue", "status", "five")
