@@ -13,6 +13,7 @@ from node.config import Config
 HIDDEN = "[hidden]"
 # Passwords and secrets; URIs of shovels, which hold some.
 SECRET = re.compile(r"(^|[._-])(password|secret|uris?)$")
+LOGIN = re.compile(r"(?<=://)[^/?#\s\"]*@")  # in a URL, such as that of an issuer's keys
 
 
 def effective_config(config: Config) -> str:
@@ -31,4 +32,4 @@ def _lines(above: str, table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         elif value and SECRET.search(key):
             yield key, HIDDEN
         else:
-            yield key, msgspec.json.encode(value).decode()
+            yield key, LOGIN.sub(f"{HIDDEN}@", msgspec.json.encode(value).decode())

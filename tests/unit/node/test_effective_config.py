@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from node.config import AmqpSection, ClusterSection, Config, LimitsSection
+from node.config import AmqpSection, ClusterSection, Config, LimitsSection, Oauth2Section
 from node.effective_config import HIDDEN, effective_config
 
 
@@ -33,6 +33,11 @@ def test_what_lets_somebody_in_is_hidden() -> None:
     assert found["cluster.secret_file"] == '"path"' and found["shovel.0.src-queue"] == '"q"'
     assert found["auth.password_hashing"] == '"argon2id"'
     assert "let-me-in" not in effective_config(config)
+
+
+def test_a_login_in_a_url_is_hidden_and_the_rest_is_shown() -> None:
+    keys = Oauth2Section(jwks_url="https://me:let@me-in@issuer/keys?of=@all")
+    assert shown(Config(oauth2=keys))["oauth2.jwks_url"] == f'"https://{HIDDEN}@issuer/keys?of=@all"'
 
 
 def test_a_key_without_a_value_is_shown_as_empty() -> None:
