@@ -96,7 +96,7 @@ class Burials:
             raise
 
     def _each(self, burial: Burial) -> Iterator[int]:
-        """Tells how many queues were given something since it told that last."""
+        """Tells how many queues were given something since it told that last, or what took as long."""
         record, broker = burial.queue.record, self._broker
         if is_holding(record.name):
             yield from self._release(burial)
@@ -125,7 +125,11 @@ class Burials:
         """Delayed messages whose time has come."""
         record = burial.queue.record
         self.released += len(burial.messages)
-        for run, targets, members in self._releases.runs(record, burial.messages):
+        for group in self._releases.runs(record, burial.messages):
+            if group is None:
+                yield QUEUES_PER_STEP
+                continue
+            run, targets, members = group
             receipt = burial.receipt
             if receipt is None:
                 assert burial.on_release is not None, f"{record.label} keeps messages until they have arrived"
@@ -135,6 +139,7 @@ class Burials:
             else:  # as with any other publish
                 self._count_unlogged(Unlogged.UNROUTABLE, run)
                 receipt.begin(0)
+                yield 1
 
     def _count_unlogged(self, what: Unlogged, run: Run) -> None:
         if self._broker.unlogged is not None:

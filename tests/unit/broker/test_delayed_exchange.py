@@ -189,7 +189,9 @@ def release(declared: Declared, props: bytes) -> tuple[dict[str, Any], list[str]
     holding = declared.catalog.queue("/", HOLDING)
     assert holding is not None
     message = DeadMessage("elsewhere", "key", encode(props, b"body"), True, (7, 9, 0))
-    [(run, targets, members)] = Releases(declared.catalog, asks).runs(holding, [message])
+    [found] = Releases(declared.catalog, asks).runs(holding, [message])
+    assert found is not None
+    run, targets, members = found
     assert members == [0]
     props, body, _ = one(run.content, 0)
     assert body == b"body"

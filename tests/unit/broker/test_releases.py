@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -14,7 +15,7 @@ from broker.queues.queue_type import Arrival, DeadMessage, DeathReason
 from broker.records import BindingRecord, ExchangeRecord, QueueRecord
 from broker.routing import release
 from broker.routing.arrivals import DeadLetterReceipt, QueueAnswer
-from broker.routing.release import ReleaseGroup, Releases
+from broker.routing.release import LOOKED_AT_PER_STEP, ReleaseGroup, Releases
 from native.content import encode, messages
 from tests.unit.broker.test_delayed_exchange import HOLDING, Declared, asks
 from wire.amqp.tables import Long, decode_properties, encode_properties, join_properties, join_table
@@ -35,15 +36,16 @@ class Held:
 
     def runs(self, *properties: dict[str, Any], keys: str = "") -> list[ReleaseGroup]:
         """Bodies are their numbers; `keys` has a letter for the routing key of each."""
-        return self.releases.runs(
-            self.holding,
-            [
-                DeadMessage(
-                    "later", keys[at : at + 1] or "key", encode(encode_properties(one), b"%d" % at), True, (at, 0, 0)
-                )
-                for at, one in enumerate(properties)
-            ],
-        )
+        return [found for found in self.steps(*properties, keys=keys) if found is not None]
+
+    def steps(self, *properties: dict[str, Any], keys: str = "") -> Iterator[ReleaseGroup | None]:
+        messages = [
+            DeadMessage(
+                "later", keys[at : at + 1] or "key", encode(encode_properties(one), b"%d" % at), True, (at, 0, 0)
+            )
+            for at, one in enumerate(properties)
+        ]
+        return self.releases.runs(self.holding, messages)
 
 
 def delayed(delay: Any, headers: dict[str, Any] | None = None, **properties: Any) -> dict[str, Any]:
@@ -84,6 +86,34 @@ def test_each_goes_its_own_way_where_an_exchange_looks_at_headers(held: Held) ->
     assert [(run.queues, run.members) for run in found] == [(["q", "red"], [0]), (["q"], [1])]
 
 
+@pytest.mark.parametrize("goes_its_own_way", [False, True])
+def test_many_that_are_read_and_routed_each_by_itself_are_no_step_at_once(
+    held: Held, monkeypatch: pytest.MonkeyPatch, goes_its_own_way: bool
+) -> None:
+    if goes_its_own_way:
+        held.declared.done(commands.Bind(BindingRecord("/", "amq.headers", "q", "queue", "", {"colour": "red"})))
+        held.bind("amq.headers", "key")
+    looks: list[int] = [0]  # in each step
+
+    def counted(look: Any) -> Any:
+        def counting(*arguments: Any) -> Any:
+            looks[-1] += 1
+            return look(*arguments)
+
+        return counting
+
+    monkeypatch.setattr(release, "_rewritten", counted(release._rewritten))
+    monkeypatch.setattr(release, "route_many", counted(release.route_many))
+    groups = 0
+    for found in held.steps(*(delayed(5, message_id=str(at)) for at in range(200))):
+        if found is None:
+            looks.append(0)
+        else:
+            groups += 1
+    assert groups == (200 if goes_its_own_way else 1)
+    assert max(looks) <= 2 * LOOKED_AT_PER_STEP
+
+
 def test_no_exchange_delays_again_what_has_waited(held: Held) -> None:
     behind = ExchangeRecord("/", "behind", "x-delayed-message", arguments={"x-delayed-type": "fanout"})
     held.declared.done(commands.DeclareExchange(behind))
@@ -118,6 +148,7 @@ def test_properties_are_the_same_whether_such_were_read_before_or_not(
 def test_headers_that_cannot_be_read_keep_no_message(held: Held) -> None:
     props = b"\x20\x00" + join_table({"x-delay": b"I\0\0"})
     [found] = held.releases.runs(held.holding, [DeadMessage("later", "key", encode(props, b""), True)])
+    assert found is not None
     assert (found.members, found.run.died_in) == ([0], None)
 
 
