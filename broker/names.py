@@ -17,6 +17,8 @@ DIRECT_REPLY_TO = "amq.rabbitmq.reply-to"
 RESERVED_PREFIX = "amq."
 # Of the queue in which the messages of an x-delayed-message exchange wait; the exchange's name follows.
 HOLDING_PREFIX = "amq.delayed."
+# The same for a queue that delays messages by their headers; the queue's name follows.
+QUEUE_HOLDING_PREFIX = "amq.delayed-queue."
 # Of the quorum queue that a classic queue is to become; the name of the classic one follows.
 BECOMING_PREFIX = "amq.becoming."
 _SERVER_NAMED_BYTES = 16
@@ -65,14 +67,30 @@ def holding_queue(exchange: str) -> str:
     return HOLDING_PREFIX + exchange
 
 
+def holding_queue_of(queue: str) -> str:
+    """The queue in which messages wait that this one delays."""
+    return QUEUE_HOLDING_PREFIX + queue
+
+
 def is_holding(queue: str) -> bool:
-    """Whether a queue of this name keeps messages that are to be routed later."""
-    return queue.startswith(HOLDING_PREFIX)
+    """Whether a queue of this name keeps messages that are to go on later."""
+    return queue.startswith((HOLDING_PREFIX, QUEUE_HOLDING_PREFIX))
 
 
-def delayed_exchange(queue: str) -> str:
+def delayed_exchange(queue: str) -> str | None:
     """The exchange whose messages wait in this queue."""
-    return queue.removeprefix(HOLDING_PREFIX)
+    return queue.removeprefix(HOLDING_PREFIX) if queue.startswith(HOLDING_PREFIX) else None
+
+
+def delayed_queue(queue: str) -> str | None:
+    """The queue whose messages wait in this queue."""
+    return queue.removeprefix(QUEUE_HOLDING_PREFIX) if queue.startswith(QUEUE_HOLDING_PREFIX) else None
+
+
+def held_for(queue: str) -> str:
+    """Whose messages wait in this queue: `exchange 'later'`, or `queue 'orders'`."""
+    exchange = delayed_exchange(queue)
+    return f"exchange '{exchange}'" if exchange is not None else f"queue '{delayed_queue(queue)}'"
 
 
 def becoming_queue(queue: str) -> str:
@@ -97,9 +115,7 @@ def is_of_the_broker(queue: str) -> bool:
 def check_for_clients(queue: str) -> None:
     """Clients neither read nor write what the broker keeps for itself."""
     if is_holding(queue):
-        raise AccessRefused(
-            f"queue '{queue}' keeps the delayed messages of exchange '{delayed_exchange(queue)}': it is not for clients"
-        )
+        raise AccessRefused(f"queue '{queue}' keeps the delayed messages of {held_for(queue)}: it is not for clients")
     if is_becoming(queue):
         raise AccessRefused(
             f"queue '{queue}' is what queue '{final_name(queue)}' is converted to: it is not for clients"

@@ -371,7 +371,7 @@ class Kernel:
             partial(name_of_node, self.metadata.catalog),
             alone=lambda: member.alone,
             is_behind=lambda: member.catalog_is_behind,
-            delays=records.delays,
+            holding_needed=records.holding_needed,
         )
         reports = QueueReports(
             on_damaged=self._repair_member,

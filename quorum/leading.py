@@ -104,7 +104,7 @@ class Leading:
         self._under_way: set[type] = set()  # of what was proposed here and is not answered: once is enough
         self._used_at = ports.wall_ms()
         self._worker = DeadLetterWorker(queue, queue.group, member, ports, host, self.propose)
-        self._orphanage = Orphanage(queue, host, catalog.delays)
+        self._orphanage = Orphanage(queue, host, catalog.holding_needed)
         self._unused_since: int | None = None  # as the machine counts; it should be deleted, unless it was used since
         self._deletion_pause = Interval(EXPIRES_RETRY_MS)
         self.group = LeaderDuties(queue, ports, catalog, verdicts, lambda version: self.propose_once(Upgrade(version)))

@@ -89,7 +89,7 @@ class QuorumQueue(Owner):
         self.record = record
         self.group = group
         self.deleted = False
-        self._holds = is_holding(record.name)  # messages of a delayed exchange
+        self._holds = is_holding(record.name)  # delayed messages
         self._keep_to(effective)
         self.session = QueueSession(key, self, None if ports.actor_number is nobody else ports.actor_number)
         self.entries = QueueEntries(group, ports, self.heard, on_refused, is_steady=self._holds)
@@ -352,7 +352,7 @@ class QuorumQueue(Owner):
             return
         self._figures.published += run.count
         if self._holds:
-            for one, owed in held(run, receipt):
+            for one, owed in held(run, receipt, self._ports.wall_ms()):
                 self.session.enqueue(one, owed, joined=True, producer=producer_of_single(one))
         elif self._one_by_one or may_be_numbered(run):
             for one, owed in one_by_one(run, receipt, 1):

@@ -184,4 +184,6 @@ class CatalogPorts:
     name_of: Callable[[NodeId], str] = str  # what people call a node
     alone: Callable[[], bool] = lambda: False  # no other node may have members
     is_behind: Callable[[], bool] = lambda: True  # its log may know more
-    delays: Callable[[str, str], bool] = lambda vhost, exchange: True  # there is such an exchange for delayed messages
+    holding_needed: Callable[[str, str], bool] = lambda vhost, queue: (
+        True
+    )  # something has delayed messages wait in this queue

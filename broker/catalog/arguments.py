@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from broker.errors import PreconditionFailed, refuses_malformed
+from broker.exchanges.delaying_queue import DELAYED_MESSAGES
 from broker.names import NAME_BYTES_MAX, labelled
 from broker.records import Arguments
 from broker.table_values import same, show, type_name
@@ -197,6 +198,7 @@ _QUORUM: dict[str, Check] = {
     "x-delayed-retry-min": _not_negative,
     "x-delayed-retry-max": _not_negative,
     "x-requeue-order": _requeue_order,
+    DELAYED_MESSAGES: _boolean,
 }
 _STREAM: dict[str, Check] = {
     "x-max-length-bytes": _not_negative,
@@ -388,7 +390,7 @@ _POLICY_CHECKS: dict[str, Check] = {
 }
 FEDERATION_KEYS = frozenset({"federation-upstream", "federation-upstream-set", "federation-upstream-pattern"})
 _POLICY_TEXTS = frozenset({"alternate-exchange", "dead-letter-exchange"}) | FEDERATION_KEYS
-_NOT_IN_POLICIES = ("max-priority", "single-active-consumer")
+_NOT_IN_POLICIES = ("delayed-messages", "max-priority", "single-active-consumer")
 OPERATOR_KEYS = frozenset(
     {
         "expires", "message-ttl", "max-length", "max-length-bytes", "delivery-limit", "overflow", "target-group-size",

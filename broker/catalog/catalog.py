@@ -38,7 +38,7 @@ from broker.exchanges.delayed_exchange import DELAYED_KIND, DELAYED_TYPE, routin
 from broker.exchanges.exchange import check_binding, check_kind
 from broker.exchanges.federation_upstream import FEDERATION_KIND, MAX_HOPS
 from broker.limits import VHOST_LIMITS, check_limits
-from broker.names import check_for_clients, check_length, check_name, delayed_exchange, is_holding, labelled, not_found
+from broker.names import check_for_clients, check_length, check_name, held_for, is_holding, labelled, not_found
 from broker.records import (
     BindingRecord,
     CatalogHead,
@@ -370,10 +370,9 @@ class Catalog(CatalogClaims, CatalogConversions, CatalogNodes, CatalogVhosts, Ca
         return namespace.remove_queue(command.name)
 
     def _check_holds_nothing(self, record: QueueRecord) -> None:
-        """A delayed exchange keeps its queue: who decided that it is to go may not have known of the exchange yet."""
-        exchange = self.exchange(record.vhost, delayed_exchange(record.name)) if is_holding(record.name) else None
-        if exchange is not None and exchange.kind == DELAYED_KIND:
-            raise PreconditionFailed(f"{record.label} keeps the delayed messages of exchange '{exchange.name}'")
+        """Who decided that a holding queue is to go may not have known yet what it is for."""
+        if is_holding(record.name) and self.namespace(record.vhost).needs(record.name):
+            raise PreconditionFailed(f"{record.label} keeps the delayed messages of {held_for(record.name)}")
 
     def _set_queue_members(self, command: commands.SetQueueMembers) -> QueueRecord | None:
         record = self.queue(command.vhost, command.name)

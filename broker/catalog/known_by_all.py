@@ -12,10 +12,11 @@ from typing import Any
 from broker.catalog.catalog import Catalog
 from broker.catalog.commands.catalog_commands import Command, DeclareExchange, DeclareQueue, PutPolicy, TakeClaim
 from broker.catalog.commands.metadata import Metadata, OnApplied
-from broker.catalog.commands.metadata_entry import ENTRY_CONVERSIONS, ENTRY_DELAYS
+from broker.catalog.commands.metadata_entry import ENTRY_CONVERSIONS, ENTRY_DELAYING_QUEUES, ENTRY_DELAYS
 from broker.catalog.mirroring import MIRRORING_KEYS
 from broker.errors import PreconditionFailed
 from broker.exchanges.delayed_exchange import DELAYED_KIND
+from broker.exchanges.delaying_queue import DELAYED_MESSAGES
 from broker.exchanges.federation_upstream import FEDERATION_KIND
 from broker.names import is_becoming
 from broker.pending import Pending
@@ -59,9 +60,13 @@ class KnownByAll:
                 return "policies with ha-mode and other keys of mirroring"
             case DeclareQueue(name=name) if is_becoming(name):
                 return "queues that others are converted to"
+            case DeclareQueue(vhost, name, arguments=arguments) if arguments.get(DELAYED_MESSAGES) is True:
+                return "" if self._catalog.queue(vhost, name) is not None else f"queues with {DELAYED_MESSAGES}"
         return ""
 
 
 def _version_of(command: Command) -> int:
     """Of entries: who reads these knows what the command asks for."""
-    return ENTRY_CONVERSIONS if isinstance(command, DeclareQueue) else ENTRY_DELAYS
+    if isinstance(command, DeclareQueue):
+        return ENTRY_CONVERSIONS if is_becoming(command.name) else ENTRY_DELAYING_QUEUES
+    return ENTRY_DELAYS

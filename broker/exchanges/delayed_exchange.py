@@ -57,11 +57,12 @@ class DelayedBindings:
 
 def delay_ms_of(headers: Mapping[str, Any] | None) -> int | None:
     """How long a message with these headers is to wait; None: not at all."""
-    delay = _integer(headers.get(DELAY)) if headers is not None else None
+    delay = integer_of(headers.get(DELAY)) if headers is not None else None
     return delay if delay is not None and 0 < delay <= DELAY_MS_MAX else None
 
 
-def _integer(value: Any) -> int | None:
+def integer_of(value: Any) -> int | None:
+    """What a header says as a number, if it says one."""
     if isinstance(value, (bool, Timestamp)):
         return None
     if isinstance(value, (float, Decimal)):

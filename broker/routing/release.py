@@ -1,7 +1,9 @@
-"""What becomes of delayed messages when their time has come: messages as they were published, routed by their exchange.
+"""What becomes of delayed messages when their time has come: messages as they were published, routed by their exchange, or in
+the queue that has delayed them.
 
-Their header x-delay is negative from here on (broker/exchanges/delayed_exchange.py), and the header BCC goes, as with any other
-message that is routed. Their own time to live begins now: it counts in the queues that get them.
+The header that they have waited for, x-delay or x-deliver-at, is negative from here on (broker/exchanges/delayed_exchange.py,
+delaying_queue.py), and the header BCC goes, as with any other message that is routed. Their own time to live begins now: it
+counts in the queues that get them.
 
 Those that are released together, have the same routing keys and agree on what a run agrees on travel as one run, whatever else
 their properties say, in the order in which they are released. Messages that differ in nothing but the delay and the body are
@@ -18,9 +20,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from broker.errors import PreconditionFailed
 from broker.exchanges.delayed_exchange import DELAY, delay_ms_of
+from broker.exchanges.delaying_queue import DELIVER_AT, deliver_at_of
 from broker.messages.expiration import expiration_ms
 from broker.messages.message import LOOK_HEADERS, DiedIn, Run
-from broker.names import delayed_exchange
+from broker.names import delayed_exchange, delayed_queue
 from broker.queues.queue_type import DeadMessage, DeathReason
 from broker.routing.asked import Asked
 from broker.routing.dead_letter import listed_keys, readable_headers
@@ -84,21 +87,22 @@ class Releases:
 
     def runs(self, holding: QueueRecord, messages: Sequence[DeadMessage]) -> Iterator[ReleaseGroup | None]:
         """Messages that were held in this queue and are due. None: that was a step."""
-        gathered: dict[tuple[str, bool, ReleasedShape], _Gathered] = {}
+        gathered: dict[tuple[str, str, bool, ReleasedShape], _Gathered] = {}
+        exchange = delayed_exchange(holding.name)
         for nth, message in enumerate(messages):
             if _ends_step(nth):
                 yield None
             props, body, _ = one(message.content, 0)
             properties, shape = self._released(props)
-            key = message.routing_key, message.persistent, shape
+            source = message.exchange if exchange is None else exchange
+            key = source, message.routing_key, message.persistent, shape
             together = gathered.get(key)
             if together is None:
                 together = gathered[key] = _Gathered()
             together.contents.append(encode(properties, body))
             together.members.append(nth)
-        exchange = delayed_exchange(holding.name)
-        for (routing_key, persistent, shape), together in gathered.items():
-            yield from self._routed(holding, messages, together, (exchange, routing_key, persistent), shape)
+        for (source, routing_key, persistent, shape), together in gathered.items():
+            yield from self._routed(holding, messages, together, (source, routing_key, persistent), shape)
 
     def _routed(
         self,
@@ -128,6 +132,10 @@ class Releases:
                 died_in=_died_in(holding, [messages[nth] for nth in members[start:end]]),
             )
 
+        queue = delayed_queue(holding.name)
+        if queue is not None:
+            yield ReleaseGroup(run_of(0, len(contents)), self._there(holding.vhost, queue), members)
+            return
         keys = (routing_key, *shape.further_keys)
         for at in range(len(contents)):
             if _ends_step(at):
@@ -139,6 +147,9 @@ class Releases:
                 yield ReleaseGroup(run_of(0, len(contents)), queues, members)
                 return
             yield ReleaseGroup(run_of(at, at + 1), queues, members[at : at + 1])
+
+    def _there(self, vhost: str, queue: str) -> list[str]:
+        return [queue] if self._catalog.queue(vhost, queue) is not None else []
 
     def _released(self, props: bytes) -> tuple[bytes, ReleasedShape]:
         """The properties as they go on, and what they say."""
@@ -196,8 +207,7 @@ def _rewritten(props: bytes) -> tuple[bytes, ReleasedShape]:
     for name in HEADERS_WITH_KEYS:
         keys += listed_keys(headers.get(name))
     headers.pop("BCC", None)
-    if DELAY in headers:
-        headers[DELAY] = _negative(headers[DELAY])
+    _negate(headers)
     fields["headers"] = join_table(headers)
     shape = ReleasedShape(
         tuple(keys),
@@ -223,10 +233,13 @@ def _value_at(props: bytes) -> int | None:
     return found if at == end else None  # else a header was there twice
 
 
-def _negative(raw: bytes) -> bytes:
-    value = decode_value(raw)[0]
-    delay = delay_ms_of({DELAY: value})
-    return raw if delay is None else encode_value(-delay)
+def _negate(headers: dict[str, bytes]) -> None:
+    """What the message has waited for; no one delays it for that again."""
+    for name, waited_for in ((DELAY, delay_ms_of), (DELIVER_AT, deliver_at_of)):
+        waited = waited_for({name: decode_value(headers[name])[0]}) if name in headers else None
+        if waited is not None:
+            headers[name] = encode_value(-waited)
+            return
 
 
 def _time_to_live(raw: bytes | None) -> int | None:

@@ -2,7 +2,7 @@
 
 Every exchange is visited once, so cycles do no harm, and every queue comes once, however many ways lead to it. An
 exchange at which nothing matched passes the message to its alternate exchange, if it has one that exists. One at which the
-message is to wait leads to the queue in which it waits, which no name leads to otherwise.
+message is to wait leads to the queue in which it waits, and so does a queue that delays it; no name leads there otherwise.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any
 from broker.catalog.catalog import Catalog
 from broker.exchanges.bindings import RoutingFacts
 from broker.exchanges.delayed_exchange import HELD
-from broker.names import DEFAULT_EXCHANGE, holding_queue, is_of_the_broker
+from broker.exchanges.delaying_queue import is_to_wait
+from broker.names import DEFAULT_EXCHANGE, holding_queue, holding_queue_of, is_of_the_broker
 from broker.routing.asked import Asked
 
 
@@ -29,9 +30,9 @@ def route_many(
 ) -> list[str]:
     """The same for a message with several keys (CC and BCC): each queue that any key leads to, once."""
     namespace = catalog.namespace(vhost)
-    if exchange == DEFAULT_EXCHANGE:
-        return _named(namespace.queues, routing_keys)
     asked = asked or Asked()
+    if exchange == DEFAULT_EXCHANGE:
+        return _delayed(namespace.delaying, _named(namespace.queues, routing_keys), asked)
     queues: dict[str, None] = {}
     visited = {exchange}
     ahead = [exchange]  # in the order found; it grows while it is walked
@@ -57,7 +58,14 @@ def route_many(
             if alternate is not None and alternate not in visited:
                 visited.add(alternate)
                 ahead.append(alternate)
-    return list(queues)
+    return _delayed(namespace.delaying, list(queues), asked)
+
+
+def _delayed(delaying: set[str], queues: list[str], asked: RoutingFacts) -> list[str]:
+    """Of queues that delay messages by their headers, those in which this one is to wait for them."""
+    if not delaying or delaying.isdisjoint(queues) or asked.has_waited or not is_to_wait(asked()):
+        return queues
+    return [holding_queue_of(name) if name in delaying else name for name in queues]
 
 
 def _named(queues: dict[str, Any], routing_keys: Sequence[str]) -> list[str]:

@@ -34,7 +34,7 @@ from broker.catalog.catalog import Catalog
 from broker.client_connection import Connection
 from broker.errors import AccessRefused, NotFound, NotSupported, PreconditionFailed
 from broker.exchanges.bindings import RecentHistoryBindings
-from broker.names import check_length, delayed_exchange, is_holding, labelled, not_found
+from broker.names import check_length, delayed_exchange, held_for, is_holding, labelled, not_found
 from broker.queues.open_queue import OpenQueue
 from broker.queues.queue_type import Queue, QueueType
 from broker.routing.asked import Asked
@@ -75,7 +75,7 @@ class Target:
         self.version = version  # of the catalog
         self.groups: tuple[Group, ...] = ()
         self.queue_count = 0
-        self.is_held = False  # its messages only wait, to be routed later
+        self.is_held = False  # its messages only wait at exchanges, to be routed later
         self.published = 0  # messages that went here and were not counted elsewhere yet (broker/counting/flows.py)
         self.by_headers = False  # an exchange on the way looks at headers
         self.by_message = False  # an exchange on the way chooses by a property, or by chance
@@ -189,7 +189,7 @@ class Router:
         target.history_exchanges = asked.history_exchanges
         found = [queue for name in names if (queue := self._open_queue(name)) is not None]
         target.queue_count = len(found)
-        target.is_held = bool(names) and all(map(is_holding, names))
+        target.is_held = bool(names) and all(delayed_exchange(name) is not None for name in names)
         target.groups = grouped_by_kind(found)
 
     def _open_queue(self, name: str) -> OpenQueue | None:
@@ -198,8 +198,8 @@ class Router:
         found = self._open_queues.get((self._vhost, name))
         if found is None and is_holding(name):
             raise PreconditionFailed(
-                f"the queue for delayed messages of exchange '{delayed_exchange(name)}' in vhost '{self._vhost}' is not "
-                "there: declare the exchange again"
+                f"the queue for delayed messages of {held_for(name)} in vhost '{self._vhost}' is not there: declare the "
+                f"{'exchange' if delayed_exchange(name) is not None else 'queue'} again"
             )
         return found
 

@@ -102,7 +102,7 @@ class GotMessage:
 
 @dataclass(slots=True, frozen=True)
 class DelayedMessage:
-    """A message that waits in a delayed exchange."""
+    """A message that waits in a delayed exchange, or for a queue that delays."""
 
     id: str
     due_ms: int  # since 1970, by the clock of the exchange's queue, which goes on steadily when wall clocks are set

@@ -54,18 +54,23 @@ class Topology:
         response = await self._node.call("topology", "ListExchanges", request)
         return [from_stub(Exchange, exchange) for exchange in response.exchanges]
 
-    async def delayed(self, exchange: str, *, limit: int = 50) -> list[DelayedMessage]:
-        """Messages that wait in a delayed exchange and are due next, the soonest first; 500 at most."""
-        return await self._delayed(pb.ListDelayedRequest(exchange=exchange, limit=limit))
+    async def delayed(self, exchange: str = "", *, queue: str = "", limit: int = 50) -> list[DelayedMessage]:
+        """Messages that wait in a delayed exchange, or for a queue that delays, and are due next, the soonest first; 500 at
+        most."""
+        return await self._delayed(pb.ListDelayedRequest(exchange=exchange, queue=queue, limit=limit))
 
-    async def delayed_after(self, exchange: str, after: str = "", *, limit: int = 500) -> list[DelayedMessage]:
+    async def delayed_after(
+        self, exchange: str = "", after: str = "", *, queue: str = "", limit: int = 500
+    ) -> list[DelayedMessage]:
         """Those published behind the one with this id, in that order; without an id, from the first one that waits."""
         order = pb.DELAYED_ORDER_PUBLISHED
-        return await self._delayed(pb.ListDelayedRequest(exchange=exchange, limit=limit, order=order, after=after))
+        asked = pb.ListDelayedRequest(exchange=exchange, queue=queue, limit=limit, order=order, after=after)
+        return await self._delayed(asked)
 
-    async def cancel_delayed(self, exchange: str, message_id: str) -> None:
-        """Drop one that waits. Raises NotFound when it was routed already."""
-        request = pb.CancelDelayedRequest(vhost=self._node.vhost, exchange=exchange, id=message_id)
+    async def cancel_delayed(self, exchange: str, message_id: str, *, queue: str = "") -> None:
+        """Drop one that waits: in an exchange, or for a queue where the exchange is empty. Raises NotFound when it was routed
+        already."""
+        request = pb.CancelDelayedRequest(vhost=self._node.vhost, exchange=exchange, queue=queue, id=message_id)
         await self._node.call("topology", "CancelDelayed", request)
 
     async def _delayed(self, request: pb.ListDelayedRequest) -> list[DelayedMessage]:

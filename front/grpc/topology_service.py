@@ -5,7 +5,7 @@ from __future__ import annotations
 from broker.errors import InvalidRequest
 from broker.operations.resources import Resources
 from broker.pending import Pending
-from broker.session.delayed_messages import DelayedMessage
+from broker.session.delayed_messages import DelayedMessage, Delayer
 from broker.session.session import Session
 from front.grpc import convert, describe
 from front.grpc.call import Context, Front, answers_errors, vhost_asked_for
@@ -66,7 +66,7 @@ class TopologyService(topology_pb2_grpc.TopologyServicer):
     @answers_errors
     async def CancelDelayed(self, request: pb.CancelDelayedRequest, context: Context) -> pb.CancelDelayedResponse:
         with self.front.brief_session(request.vhost) as session:
-            await self.front.answer(session.delayed.cancel(request.exchange, request.id, self.front.now))
+            await self.front.answer(session.delayed.cancel(_delayer(request), request.id, self.front.now))
         return pb.CancelDelayedResponse()
 
     # ------------------------------------------------------------------ queues
@@ -150,10 +150,16 @@ class TopologyService(topology_pb2_grpc.TopologyServicer):
 def _waiting(session: Session, request: pb.ListDelayedRequest, now: int) -> Pending[list[DelayedMessage]]:
     limit = request.limit or DELAYED_LIMIT
     if request.order == pb.DELAYED_ORDER_PUBLISHED:
-        return session.delayed.published_after(request.exchange, request.after, limit, now)
+        return session.delayed.published_after(_delayer(request), request.after, limit, now)
     if request.order != pb.DELAYED_ORDER_DUE or request.after:
         raise InvalidRequest("order is DUE, or PUBLISHED, which `after` goes with")
-    return session.delayed.next_due(request.exchange, limit, now)
+    return session.delayed.next_due(_delayer(request), limit, now)
+
+
+def _delayer(request: pb.ListDelayedRequest | pb.CancelDelayedRequest) -> Delayer:
+    if bool(request.exchange) == bool(request.queue):
+        raise InvalidRequest("the exchange or the queue in which messages wait is named, and not both")
+    return Delayer("queue", request.queue) if request.queue else Delayer("exchange", request.exchange)
 
 
 def _named(name: str, what: str = "queue") -> str:

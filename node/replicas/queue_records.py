@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from broker.catalog.commands.catalog_commands import Command, SetQueueMembers
-from broker.exchanges.delayed_exchange import DELAYED_KIND
 from broker.pending import ignore
 from broker.records import QueueRecord
 from node.catalog.cluster_metadata import ClusterMetadata
@@ -29,10 +28,10 @@ class QueueRecords:
         record = self._metadata.catalog.node_of_number(number)
         return record.incarnation if record is not None else None
 
-    def delays(self, vhost: str, exchange: str) -> bool:
-        """Whether there is such an exchange for delayed messages, as far as this node knows."""
-        record = self._metadata.catalog.exchange(vhost, exchange)
-        return record is not None and record.kind == DELAYED_KIND
+    def holding_needed(self, vhost: str, queue: str) -> bool:
+        """Whether an exchange or queue has its delayed messages wait in this queue, as far as this node knows."""
+        catalog = self._metadata.catalog
+        return vhost in catalog.vhosts and catalog.namespace(vhost).needs(queue)
 
     def tell(self, changed: Callable[[QueueRecord], None]) -> None:
         """Of every record whose members change, from now on."""

@@ -11,7 +11,10 @@ from collections.abc import Callable, Iterable
 
 from broker.catalog.arguments import encoded_arguments
 from broker.exchanges.bindings import Bindings, Destination, destination_of
+from broker.exchanges.delayed_exchange import DELAYED_KIND
+from broker.exchanges.delaying_queue import delays
 from broker.exchanges.exchange import KINDS
+from broker.names import delayed_exchange, delayed_queue
 from broker.records import BindingRecord, ExchangeRecord, QueueRecord
 
 # Called with each record that came (True) or went (False).
@@ -47,6 +50,7 @@ class Namespace:
     def __init__(self, on_change: OnChange) -> None:
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, QueueRecord] = {}
+        self.delaying: set[str] = set()  # names of queues that delay messages by their headers
         self.bindings: dict[BindingIdentity, BindingRecord] = {}
         self._incoming: dict[Destination, dict[BindingIdentity, BindingRecord]] = {}
         self._on_change = on_change
@@ -58,6 +62,13 @@ class Namespace:
         kind, name = destination
         return name in (self.queues if kind == "queue" else self.exchanges)
 
+    def needs(self, holding: str) -> bool:
+        """Whether an exchange or queue that is here has its delayed messages wait in the queue of this name."""
+        exchange = self.exchanges.get(delayed_exchange(holding) or "")
+        return delayed_queue(holding) in self.delaying or (
+            exchange is not None and exchange.record.kind == DELAYED_KIND
+        )
+
     def add_exchange(self, record: ExchangeRecord) -> None:
         assert record.name not in self.exchanges, f"exchange {record.name!r} is there already"
         self.exchanges[record.name] = Exchange(record)
@@ -65,14 +76,12 @@ class Namespace:
 
     def add_queue(self, record: QueueRecord) -> None:
         assert record.name not in self.queues, f"queue {record.name!r} is there already"
-        self.queues[record.name] = record
-        self._on_change(record, True)
+        self._put_queue(record)
 
     def replace_queue(self, record: QueueRecord) -> None:
         """Another queue takes the place of the one of its name, whose bindings lead to it from now on."""
         self._on_change(self.queues[record.name], False)
-        self.queues[record.name] = record
-        self._on_change(record, True)
+        self._put_queue(record)
 
     def add_binding(self, record: BindingRecord) -> bool:
         """False when there is one like it."""
@@ -99,6 +108,7 @@ class Namespace:
         record = self.queues[name]
         self._remove(self._incoming.get(("queue", name), ()))
         del self.queues[name]
+        self.delaying.discard(name)
         self._on_change(record, False)
         return record
 
@@ -117,9 +127,16 @@ class Namespace:
         exchanges = [one.record for one in self.exchanges.values()]
         gone: list[ExchangeRecord | QueueRecord | BindingRecord] = [*self.bindings.values(), *queues, *exchanges]
         self.exchanges, self.queues, self.bindings, self._incoming = {}, {}, {}, {}
+        self.delaying.clear()
         for record in gone:
             self._on_change(record, False)
         return queues
+
+    def _put_queue(self, record: QueueRecord) -> None:
+        self.queues[record.name] = record
+        if delays(record):
+            self.delaying.add(record.name)
+        self._on_change(record, True)
 
     def _remove(self, identities: Iterable[BindingIdentity]) -> None:
         """Removes bindings, and auto-delete exchanges that lose their last one by it, and what leads to those. Chains of

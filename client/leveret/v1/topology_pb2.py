@@ -25,17 +25,17 @@ _sym_db = _symbol_database.Default()
 from leveret.v1 import message_pb2 as leveret_dot_v1_dot_message__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19leveret/v1/topology.proto\x12\nleveret.v1\x1a\x18leveret/v1/message.proto\"\x93\x01\n\x08\x45xchange\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x0f\n\x07\x64urable\x18\x04 \x01(\x08\x12\x13\n\x0b\x61uto_delete\x18\x05 \x01(\x08\x12\x10\n\x08internal\x18\x06 \x01(\x08\x12$\n\targuments\x18\x07 \x01(\x0b\x32\x11.leveret.v1.Table\"\xb4\x01\n\x16\x44\x65\x63lareExchangeRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x0f\n\x07passive\x18\x04 \x01(\x08\x12\x11\n\ttransient\x18\x05 \x01(\x08\x12\x13\n\x0b\x61uto_delete\x18\x06 \x01(\x08\x12\x10\n\x08internal\x18\x07 \x01(\x08\x12$\n\targuments\x18\x08 \x01(\x0b\x32\x11.leveret.v1.Table\"\x19\n\x17\x44\x65\x63lareExchangeResponse\"G\n\x15\x44\x65leteExchangeRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x11\n\tif_unused\x18\x03 \x01(\x08\"\x18\n\x16\x44\x65leteExchangeResponse\"\x9f\x01\n\x13\x44\x65\x63lareQueueRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x0f\n\x07passive\x18\x04 \x01(\x08\x12\x11\n\ttransient\x18\x05 \x01(\x08\x12\x13\n\x0b\x61uto_delete\x18\x06 \x01(\x08\x12$\n\targuments\x18\x07 \x01(\x0b\x32\x11.leveret.v1.Table\"F\n\x14\x44\x65\x63lareQueueResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05ready\x18\x02 \x01(\x04\x12\x11\n\tconsumers\x18\x03 \x01(\x04\"V\n\x12\x44\x65leteQueueRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x11\n\tif_unused\x18\x03 \x01(\x08\x12\x10\n\x08if_empty\x18\x04 \x01(\x08\"\'\n\x13\x44\x65leteQueueResponse\x12\x10\n\x08messages\x18\x01 \x01(\x04\"0\n\x11PurgeQueueRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"&\n\x12PurgeQueueResponse\x12\x10\n\x08messages\x18\x01 \x01(\x04\"|\n\x12ListDelayedRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x10\n\x08\x65xchange\x18\x02 \x01(\t\x12\r\n\x05limit\x18\x03 \x01(\r\x12\'\n\x05order\x18\x04 \x01(\x0e\x32\x18.leveret.v1.DelayedOrder\x12\r\n\x05\x61\x66ter\x18\x05 \x01(\t\"C\n\x13ListDelayedResponse\x12,\n\x08messages\x18\x01 \x03(\x0b\x32\x1a.leveret.v1.DelayedMessage\"y\n\x0e\x44\x65layedMessage\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06\x64ue_ms\x18\x02 \x01(\x04\x12$\n\x07message\x18\x03 \x01(\x0b\x32\x13.leveret.v1.Message\x12\x13\n\x0brouting_key\x18\x04 \x01(\t\x12\x10\n\x08\x65xchange\x18\x05 \x01(\t\"C\n\x14\x43\x61ncelDelayedRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x10\n\x08\x65xchange\x18\x02 \x01(\t\x12\n\n\x02id\x18\x03 \x01(\t\"\x17\n\x15\x43\x61ncelDelayedResponse\"\xaf\x01\n\x07\x42inding\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x13\n\x0b\x64\x65stination\x18\x03 \x01(\t\x12\x35\n\x10\x64\x65stination_kind\x18\x04 \x01(\x0e\x32\x1b.leveret.v1.DestinationKind\x12\x13\n\x0brouting_key\x18\x05 \x01(\t\x12$\n\targuments\x18\x06 \x01(\x0b\x32\x11.leveret.v1.Table\"3\n\x0b\x42indRequest\x12$\n\x07\x62inding\x18\x01 \x01(\x0b\x32\x13.leveret.v1.Binding\"\x0e\n\x0c\x42indResponse\"5\n\rUnbindRequest\x12$\n\x07\x62inding\x18\x01 \x01(\x0b\x32\x13.leveret.v1.Binding\"\x10\n\x0eUnbindResponse\"\xf4\x02\n\x05Queue\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x0f\n\x07\x64urable\x18\x04 \x01(\x08\x12\x11\n\texclusive\x18\x05 \x01(\x08\x12\x13\n\x0b\x61uto_delete\x18\x06 \x01(\x08\x12$\n\targuments\x18\x07 \x01(\x0b\x32\x11.leveret.v1.Table\x12\r\n\x05state\x18\x08 \x01(\t\x12\x0c\n\x04home\x18\t \x01(\t\x12\x0e\n\x06policy\x18\n \x01(\t\x12\x17\n\x0foperator_policy\x18\x0b \x01(\t\x12\r\n\x05ready\x18\x0c \x01(\x04\x12\x16\n\x0eunacknowledged\x18\r \x01(\x04\x12\x13\n\x0bready_bytes\x18\x0e \x01(\x04\x12\x1c\n\x14unacknowledged_bytes\x18\x0f \x01(\x04\x12\x11\n\tconsumers\x18\x10 \x01(\x04\x12\x14\n\x0cmemory_bytes\x18\x11 \x01(\x04\x12\x18\n\x10mirroring_notice\x18\x12 \x01(\t\"9\n\x14ListExchangesRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x12\n\nall_vhosts\x18\x02 \x01(\x08\"@\n\x15ListExchangesResponse\x12\'\n\texchanges\x18\x01 \x03(\x0b\x32\x14.leveret.v1.Exchange\"6\n\x11ListQueuesRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x12\n\nall_vhosts\x18\x02 \x01(\x08\"7\n\x12ListQueuesResponse\x12!\n\x06queues\x18\x01 \x03(\x0b\x32\x11.leveret.v1.Queue\"W\n\x13ListBindingsRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x12\n\nall_vhosts\x18\x02 \x01(\x08\x12\r\n\x05queue\x18\x03 \x01(\t\x12\x0e\n\x06source\x18\x04 \x01(\t\"=\n\x14ListBindingsResponse\x12%\n\x08\x62indings\x18\x01 \x03(\x0b\x32\x13.leveret.v1.Binding*B\n\x0c\x44\x65layedOrder\x12\x15\n\x11\x44\x45LAYED_ORDER_DUE\x10\x00\x12\x1b\n\x17\x44\x45LAYED_ORDER_PUBLISHED\x10\x01*L\n\x0f\x44\x65stinationKind\x12\x1a\n\x16\x44\x45STINATION_KIND_QUEUE\x10\x00\x12\x1d\n\x19\x44\x45STINATION_KIND_EXCHANGE\x10\x01\x32\xc7\x07\n\x08Topology\x12Z\n\x0f\x44\x65\x63lareExchange\x12\".leveret.v1.DeclareExchangeRequest\x1a#.leveret.v1.DeclareExchangeResponse\x12W\n\x0e\x44\x65leteExchange\x12!.leveret.v1.DeleteExchangeRequest\x1a\".leveret.v1.DeleteExchangeResponse\x12Q\n\x0c\x44\x65\x63lareQueue\x12\x1f.leveret.v1.DeclareQueueRequest\x1a .leveret.v1.DeclareQueueResponse\x12N\n\x0b\x44\x65leteQueue\x12\x1e.leveret.v1.DeleteQueueRequest\x1a\x1f.leveret.v1.DeleteQueueResponse\x12K\n\nPurgeQueue\x12\x1d.leveret.v1.PurgeQueueRequest\x1a\x1e.leveret.v1.PurgeQueueResponse\x12\x39\n\x04\x42ind\x12\x17.leveret.v1.BindRequest\x1a\x18.leveret.v1.BindResponse\x12?\n\x06Unbind\x12\x19.leveret.v1.UnbindRequest\x1a\x1a.leveret.v1.UnbindResponse\x12N\n\x0bListDelayed\x12\x1e.leveret.v1.ListDelayedRequest\x1a\x1f.leveret.v1.ListDelayedResponse\x12T\n\rCancelDelayed\x12 .leveret.v1.CancelDelayedRequest\x1a!.leveret.v1.CancelDelayedResponse\x12T\n\rListExchanges\x12 .leveret.v1.ListExchangesRequest\x1a!.leveret.v1.ListExchangesResponse\x12K\n\nListQueues\x12\x1d.leveret.v1.ListQueuesRequest\x1a\x1e.leveret.v1.ListQueuesResponse\x12Q\n\x0cListBindings\x12\x1f.leveret.v1.ListBindingsRequest\x1a .leveret.v1.ListBindingsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19leveret/v1/topology.proto\x12\nleveret.v1\x1a\x18leveret/v1/message.proto\"\x93\x01\n\x08\x45xchange\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x0f\n\x07\x64urable\x18\x04 \x01(\x08\x12\x13\n\x0b\x61uto_delete\x18\x05 \x01(\x08\x12\x10\n\x08internal\x18\x06 \x01(\x08\x12$\n\targuments\x18\x07 \x01(\x0b\x32\x11.leveret.v1.Table\"\xb4\x01\n\x16\x44\x65\x63lareExchangeRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x0f\n\x07passive\x18\x04 \x01(\x08\x12\x11\n\ttransient\x18\x05 \x01(\x08\x12\x13\n\x0b\x61uto_delete\x18\x06 \x01(\x08\x12\x10\n\x08internal\x18\x07 \x01(\x08\x12$\n\targuments\x18\x08 \x01(\x0b\x32\x11.leveret.v1.Table\"\x19\n\x17\x44\x65\x63lareExchangeResponse\"G\n\x15\x44\x65leteExchangeRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x11\n\tif_unused\x18\x03 \x01(\x08\"\x18\n\x16\x44\x65leteExchangeResponse\"\x9f\x01\n\x13\x44\x65\x63lareQueueRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x0f\n\x07passive\x18\x04 \x01(\x08\x12\x11\n\ttransient\x18\x05 \x01(\x08\x12\x13\n\x0b\x61uto_delete\x18\x06 \x01(\x08\x12$\n\targuments\x18\x07 \x01(\x0b\x32\x11.leveret.v1.Table\"F\n\x14\x44\x65\x63lareQueueResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05ready\x18\x02 \x01(\x04\x12\x11\n\tconsumers\x18\x03 \x01(\x04\"V\n\x12\x44\x65leteQueueRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x11\n\tif_unused\x18\x03 \x01(\x08\x12\x10\n\x08if_empty\x18\x04 \x01(\x08\"\'\n\x13\x44\x65leteQueueResponse\x12\x10\n\x08messages\x18\x01 \x01(\x04\"0\n\x11PurgeQueueRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"&\n\x12PurgeQueueResponse\x12\x10\n\x08messages\x18\x01 \x01(\x04\"\x8b\x01\n\x12ListDelayedRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x10\n\x08\x65xchange\x18\x02 \x01(\t\x12\r\n\x05limit\x18\x03 \x01(\r\x12\'\n\x05order\x18\x04 \x01(\x0e\x32\x18.leveret.v1.DelayedOrder\x12\r\n\x05\x61\x66ter\x18\x05 \x01(\t\x12\r\n\x05queue\x18\x06 \x01(\t\"C\n\x13ListDelayedResponse\x12,\n\x08messages\x18\x01 \x03(\x0b\x32\x1a.leveret.v1.DelayedMessage\"y\n\x0e\x44\x65layedMessage\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06\x64ue_ms\x18\x02 \x01(\x04\x12$\n\x07message\x18\x03 \x01(\x0b\x32\x13.leveret.v1.Message\x12\x13\n\x0brouting_key\x18\x04 \x01(\t\x12\x10\n\x08\x65xchange\x18\x05 \x01(\t\"R\n\x14\x43\x61ncelDelayedRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x10\n\x08\x65xchange\x18\x02 \x01(\t\x12\n\n\x02id\x18\x03 \x01(\t\x12\r\n\x05queue\x18\x04 \x01(\t\"\x17\n\x15\x43\x61ncelDelayedResponse\"\xaf\x01\n\x07\x42inding\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x13\n\x0b\x64\x65stination\x18\x03 \x01(\t\x12\x35\n\x10\x64\x65stination_kind\x18\x04 \x01(\x0e\x32\x1b.leveret.v1.DestinationKind\x12\x13\n\x0brouting_key\x18\x05 \x01(\t\x12$\n\targuments\x18\x06 \x01(\x0b\x32\x11.leveret.v1.Table\"3\n\x0b\x42indRequest\x12$\n\x07\x62inding\x18\x01 \x01(\x0b\x32\x13.leveret.v1.Binding\"\x0e\n\x0c\x42indResponse\"5\n\rUnbindRequest\x12$\n\x07\x62inding\x18\x01 \x01(\x0b\x32\x13.leveret.v1.Binding\"\x10\n\x0eUnbindResponse\"\xf4\x02\n\x05Queue\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x0f\n\x07\x64urable\x18\x04 \x01(\x08\x12\x11\n\texclusive\x18\x05 \x01(\x08\x12\x13\n\x0b\x61uto_delete\x18\x06 \x01(\x08\x12$\n\targuments\x18\x07 \x01(\x0b\x32\x11.leveret.v1.Table\x12\r\n\x05state\x18\x08 \x01(\t\x12\x0c\n\x04home\x18\t \x01(\t\x12\x0e\n\x06policy\x18\n \x01(\t\x12\x17\n\x0foperator_policy\x18\x0b \x01(\t\x12\r\n\x05ready\x18\x0c \x01(\x04\x12\x16\n\x0eunacknowledged\x18\r \x01(\x04\x12\x13\n\x0bready_bytes\x18\x0e \x01(\x04\x12\x1c\n\x14unacknowledged_bytes\x18\x0f \x01(\x04\x12\x11\n\tconsumers\x18\x10 \x01(\x04\x12\x14\n\x0cmemory_bytes\x18\x11 \x01(\x04\x12\x18\n\x10mirroring_notice\x18\x12 \x01(\t\"9\n\x14ListExchangesRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x12\n\nall_vhosts\x18\x02 \x01(\x08\"@\n\x15ListExchangesResponse\x12\'\n\texchanges\x18\x01 \x03(\x0b\x32\x14.leveret.v1.Exchange\"6\n\x11ListQueuesRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x12\n\nall_vhosts\x18\x02 \x01(\x08\"7\n\x12ListQueuesResponse\x12!\n\x06queues\x18\x01 \x03(\x0b\x32\x11.leveret.v1.Queue\"W\n\x13ListBindingsRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x12\n\nall_vhosts\x18\x02 \x01(\x08\x12\r\n\x05queue\x18\x03 \x01(\t\x12\x0e\n\x06source\x18\x04 \x01(\t\"=\n\x14ListBindingsResponse\x12%\n\x08\x62indings\x18\x01 \x03(\x0b\x32\x13.leveret.v1.Binding*B\n\x0c\x44\x65layedOrder\x12\x15\n\x11\x44\x45LAYED_ORDER_DUE\x10\x00\x12\x1b\n\x17\x44\x45LAYED_ORDER_PUBLISHED\x10\x01*L\n\x0f\x44\x65stinationKind\x12\x1a\n\x16\x44\x45STINATION_KIND_QUEUE\x10\x00\x12\x1d\n\x19\x44\x45STINATION_KIND_EXCHANGE\x10\x01\x32\xc7\x07\n\x08Topology\x12Z\n\x0f\x44\x65\x63lareExchange\x12\".leveret.v1.DeclareExchangeRequest\x1a#.leveret.v1.DeclareExchangeResponse\x12W\n\x0e\x44\x65leteExchange\x12!.leveret.v1.DeleteExchangeRequest\x1a\".leveret.v1.DeleteExchangeResponse\x12Q\n\x0c\x44\x65\x63lareQueue\x12\x1f.leveret.v1.DeclareQueueRequest\x1a .leveret.v1.DeclareQueueResponse\x12N\n\x0b\x44\x65leteQueue\x12\x1e.leveret.v1.DeleteQueueRequest\x1a\x1f.leveret.v1.DeleteQueueResponse\x12K\n\nPurgeQueue\x12\x1d.leveret.v1.PurgeQueueRequest\x1a\x1e.leveret.v1.PurgeQueueResponse\x12\x39\n\x04\x42ind\x12\x17.leveret.v1.BindRequest\x1a\x18.leveret.v1.BindResponse\x12?\n\x06Unbind\x12\x19.leveret.v1.UnbindRequest\x1a\x1a.leveret.v1.UnbindResponse\x12N\n\x0bListDelayed\x12\x1e.leveret.v1.ListDelayedRequest\x1a\x1f.leveret.v1.ListDelayedResponse\x12T\n\rCancelDelayed\x12 .leveret.v1.CancelDelayedRequest\x1a!.leveret.v1.CancelDelayedResponse\x12T\n\rListExchanges\x12 .leveret.v1.ListExchangesRequest\x1a!.leveret.v1.ListExchangesResponse\x12K\n\nListQueues\x12\x1d.leveret.v1.ListQueuesRequest\x1a\x1e.leveret.v1.ListQueuesResponse\x12Q\n\x0cListBindings\x12\x1f.leveret.v1.ListBindingsRequest\x1a .leveret.v1.ListBindingsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'leveret.v1.topology_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_DELAYEDORDER']._serialized_start=2476
-  _globals['_DELAYEDORDER']._serialized_end=2542
-  _globals['_DESTINATIONKIND']._serialized_start=2544
-  _globals['_DESTINATIONKIND']._serialized_end=2620
+  _globals['_DELAYEDORDER']._serialized_start=2507
+  _globals['_DELAYEDORDER']._serialized_end=2573
+  _globals['_DESTINATIONKIND']._serialized_start=2575
+  _globals['_DESTINATIONKIND']._serialized_end=2651
   _globals['_EXCHANGE']._serialized_start=68
   _globals['_EXCHANGE']._serialized_end=215
   _globals['_DECLAREEXCHANGEREQUEST']._serialized_start=218
@@ -58,40 +58,40 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PURGEQUEUEREQUEST']._serialized_end=937
   _globals['_PURGEQUEUERESPONSE']._serialized_start=939
   _globals['_PURGEQUEUERESPONSE']._serialized_end=977
-  _globals['_LISTDELAYEDREQUEST']._serialized_start=979
-  _globals['_LISTDELAYEDREQUEST']._serialized_end=1103
-  _globals['_LISTDELAYEDRESPONSE']._serialized_start=1105
-  _globals['_LISTDELAYEDRESPONSE']._serialized_end=1172
-  _globals['_DELAYEDMESSAGE']._serialized_start=1174
-  _globals['_DELAYEDMESSAGE']._serialized_end=1295
-  _globals['_CANCELDELAYEDREQUEST']._serialized_start=1297
-  _globals['_CANCELDELAYEDREQUEST']._serialized_end=1364
-  _globals['_CANCELDELAYEDRESPONSE']._serialized_start=1366
-  _globals['_CANCELDELAYEDRESPONSE']._serialized_end=1389
-  _globals['_BINDING']._serialized_start=1392
-  _globals['_BINDING']._serialized_end=1567
-  _globals['_BINDREQUEST']._serialized_start=1569
-  _globals['_BINDREQUEST']._serialized_end=1620
-  _globals['_BINDRESPONSE']._serialized_start=1622
-  _globals['_BINDRESPONSE']._serialized_end=1636
-  _globals['_UNBINDREQUEST']._serialized_start=1638
-  _globals['_UNBINDREQUEST']._serialized_end=1691
-  _globals['_UNBINDRESPONSE']._serialized_start=1693
-  _globals['_UNBINDRESPONSE']._serialized_end=1709
-  _globals['_QUEUE']._serialized_start=1712
-  _globals['_QUEUE']._serialized_end=2084
-  _globals['_LISTEXCHANGESREQUEST']._serialized_start=2086
-  _globals['_LISTEXCHANGESREQUEST']._serialized_end=2143
-  _globals['_LISTEXCHANGESRESPONSE']._serialized_start=2145
-  _globals['_LISTEXCHANGESRESPONSE']._serialized_end=2209
-  _globals['_LISTQUEUESREQUEST']._serialized_start=2211
-  _globals['_LISTQUEUESREQUEST']._serialized_end=2265
-  _globals['_LISTQUEUESRESPONSE']._serialized_start=2267
-  _globals['_LISTQUEUESRESPONSE']._serialized_end=2322
-  _globals['_LISTBINDINGSREQUEST']._serialized_start=2324
-  _globals['_LISTBINDINGSREQUEST']._serialized_end=2411
-  _globals['_LISTBINDINGSRESPONSE']._serialized_start=2413
-  _globals['_LISTBINDINGSRESPONSE']._serialized_end=2474
-  _globals['_TOPOLOGY']._serialized_start=2623
-  _globals['_TOPOLOGY']._serialized_end=3590
+  _globals['_LISTDELAYEDREQUEST']._serialized_start=980
+  _globals['_LISTDELAYEDREQUEST']._serialized_end=1119
+  _globals['_LISTDELAYEDRESPONSE']._serialized_start=1121
+  _globals['_LISTDELAYEDRESPONSE']._serialized_end=1188
+  _globals['_DELAYEDMESSAGE']._serialized_start=1190
+  _globals['_DELAYEDMESSAGE']._serialized_end=1311
+  _globals['_CANCELDELAYEDREQUEST']._serialized_start=1313
+  _globals['_CANCELDELAYEDREQUEST']._serialized_end=1395
+  _globals['_CANCELDELAYEDRESPONSE']._serialized_start=1397
+  _globals['_CANCELDELAYEDRESPONSE']._serialized_end=1420
+  _globals['_BINDING']._serialized_start=1423
+  _globals['_BINDING']._serialized_end=1598
+  _globals['_BINDREQUEST']._serialized_start=1600
+  _globals['_BINDREQUEST']._serialized_end=1651
+  _globals['_BINDRESPONSE']._serialized_start=1653
+  _globals['_BINDRESPONSE']._serialized_end=1667
+  _globals['_UNBINDREQUEST']._serialized_start=1669
+  _globals['_UNBINDREQUEST']._serialized_end=1722
+  _globals['_UNBINDRESPONSE']._serialized_start=1724
+  _globals['_UNBINDRESPONSE']._serialized_end=1740
+  _globals['_QUEUE']._serialized_start=1743
+  _globals['_QUEUE']._serialized_end=2115
+  _globals['_LISTEXCHANGESREQUEST']._serialized_start=2117
+  _globals['_LISTEXCHANGESREQUEST']._serialized_end=2174
+  _globals['_LISTEXCHANGESRESPONSE']._serialized_start=2176
+  _globals['_LISTEXCHANGESRESPONSE']._serialized_end=2240
+  _globals['_LISTQUEUESREQUEST']._serialized_start=2242
+  _globals['_LISTQUEUESREQUEST']._serialized_end=2296
+  _globals['_LISTQUEUESRESPONSE']._serialized_start=2298
+  _globals['_LISTQUEUESRESPONSE']._serialized_end=2353
+  _globals['_LISTBINDINGSREQUEST']._serialized_start=2355
+  _globals['_LISTBINDINGSREQUEST']._serialized_end=2442
+  _globals['_LISTBINDINGSRESPONSE']._serialized_start=2444
+  _globals['_LISTBINDINGSRESPONSE']._serialized_end=2505
+  _globals['_TOPOLOGY']._serialized_start=2654
+  _globals['_TOPOLOGY']._serialized_end=3621
 # @@protoc_insertion_point(module_scope)

@@ -139,18 +139,20 @@ class PurgeQueueResponse(_message.Message):
     def __init__(self, messages: _Optional[int] = ...) -> None: ...
 
 class ListDelayedRequest(_message.Message):
-    __slots__ = ("vhost", "exchange", "limit", "order", "after")
+    __slots__ = ("vhost", "exchange", "limit", "order", "after", "queue")
     VHOST_FIELD_NUMBER: _ClassVar[int]
     EXCHANGE_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     ORDER_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
     vhost: str
     exchange: str
     limit: int
     order: DelayedOrder
     after: str
-    def __init__(self, vhost: _Optional[str] = ..., exchange: _Optional[str] = ..., limit: _Optional[int] = ..., order: _Optional[_Union[DelayedOrder, str]] = ..., after: _Optional[str] = ...) -> None: ...
+    queue: str
+    def __init__(self, vhost: _Optional[str] = ..., exchange: _Optional[str] = ..., limit: _Optional[int] = ..., order: _Optional[_Union[DelayedOrder, str]] = ..., after: _Optional[str] = ..., queue: _Optional[str] = ...) -> None: ...
 
 class ListDelayedResponse(_message.Message):
     __slots__ = ("messages",)
@@ -173,14 +175,16 @@ class DelayedMessage(_message.Message):
     def __init__(self, id: _Optional[str] = ..., due_ms: _Optional[int] = ..., message: _Optional[_Union[_message_pb2.Message, _Mapping]] = ..., routing_key: _Optional[str] = ..., exchange: _Optional[str] = ...) -> None: ...
 
 class CancelDelayedRequest(_message.Message):
-    __slots__ = ("vhost", "exchange", "id")
+    __slots__ = ("vhost", "exchange", "id", "queue")
     VHOST_FIELD_NUMBER: _ClassVar[int]
     EXCHANGE_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
     vhost: str
     exchange: str
     id: str
-    def __init__(self, vhost: _Optional[str] = ..., exchange: _Optional[str] = ..., id: _Optional[str] = ...) -> None: ...
+    queue: str
+    def __init__(self, vhost: _Optional[str] = ..., exchange: _Optional[str] = ..., id: _Optional[str] = ..., queue: _Optional[str] = ...) -> None: ...
 
 class CancelDelayedResponse(_message.Message):
     __slots__ = ()

@@ -142,8 +142,8 @@ class TopologyServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListDelayed(self, request, context):
-        """Messages that wait in an exchange of the type x-delayed-message. Both need the permission to read the queue
-        amq.delayed.NAME.
+        """Messages that wait in an exchange of the type x-delayed-message, or for a queue with x-delayed-messages: one of both is
+        named. They need the permission to read the queue amq.delayed.NAME, or the queue that is named.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -89,6 +89,8 @@ def test_accepted_arguments_of_a_classic_queue(arguments: dict[str, Any]) -> Non
     [
         ("classic", "x-delivery-limit", 5),
         ("classic", "x-requeue-order", "in-place"),
+        ("classic", "x-delayed-messages", True),
+        ("stream", "x-delayed-messages", True),
         ("classic", "x-quorum-initial-group-size", 3),
         ("classic", "x-max-age", "7D"),
         ("classic", "x-consumer-timeout", 1000),
@@ -112,6 +114,14 @@ def test_the_requeue_order_of_a_quorum_queue() -> None:
         with pytest.raises(PreconditionFailed) as refused:
             declare({"x-queue-type": "quorum", "x-requeue-order": value})
         assert refused.value.text == f"invalid arg 'x-requeue-order' {OF_QUEUE}: {reason}"
+
+
+def test_whether_a_quorum_queue_delays_messages_is_yes_or_no() -> None:
+    for value in (True, False):
+        declare({"x-queue-type": "quorum", "x-delayed-messages": value})
+    with pytest.raises(PreconditionFailed) as refused:
+        declare({"x-queue-type": "quorum", "x-delayed-messages": "yes"})
+    assert refused.value.text == f"invalid arg 'x-delayed-messages' {OF_QUEUE}: {{unacceptable_type,longstr}}"
 
 
 def test_an_exchange_name_of_the_wrong_type() -> None:

@@ -89,11 +89,11 @@ def test_no_policy_and_no_argument_changes_the_rules() -> None:
 
 
 def test_a_queue_whose_exchange_is_gone_is_deleted_after_a_while(world: HoldingWorld) -> None:
-    exchanges = {"x"}
+    needed = {"amq.delayed.x"}
     queue = world.cluster.leader(world.record).queue(world.record)
-    queue.leading._orphanage._delays = lambda vhost, exchange: exchange in exchanges
+    queue.leading._orphanage._needed = lambda vhost, queue: queue in needed
     world.cluster.run(3)
-    exchanges.clear()
+    needed.clear()
     world.cluster.run(ORPHAN_MS / 1000 - 1)
     assert world.clients.hosts[1].to_delete == []
     world.cluster.run(3)

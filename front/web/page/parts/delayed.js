@@ -1,4 +1,4 @@
-// Messages that wait in an exchange of the type x-delayed-message: which are due next, searched, and cancelled.
+// Messages that wait in a delayed exchange or for a queue that delays: which are due next, searched, and cancelled.
 
 import { get, path, remove } from "../core/api.js";
 import { el } from "../core/dom.js";
@@ -63,6 +63,9 @@ export function delayedTab({ told }, screen) {
   ];
 }
 
+const waitingPath = ({ vhost, name, type }) =>
+  type === "quorum" ? path`leveret/queues/${vhost}/${name}/delayed` : path`leveret/exchanges/${vhost}/${name}/delayed`;
+
 function said({ found, order, pages }) {
   if (found === null) return "Looking…";
   if (found.length < LOOKED_AT_MAX) return plural(found.length, "message");
@@ -93,7 +96,7 @@ function begin(told, state, screen, order) {
 
 async function look(told, state, screen) {
   state.begun = true;
-  const where = path`leveret/exchanges/${told.vhost}/${told.name}/delayed`;
+  const where = waitingPath(told);
   try {
     state.found = await get(where, { limit: LOOKED_AT_MAX, order: state.order, after: state.pages.at(-1) });
     state.error = "";
@@ -110,7 +113,7 @@ function cancelButton(told, message, state, screen) {
       intro: el("p", {}, `The message with the key ${message.routing_key || "(empty)"} is deleted, and never routed.`),
       action: "Cancel message",
       run: async () => {
-        await remove(path`leveret/exchanges/${told.vhost}/${told.name}/delayed/${message.id}`);
+        await remove(`${waitingPath(told)}/${message.id}`);
         return "The message is cancelled.";
       },
       then: () => look(told, state, screen),

@@ -9,6 +9,7 @@ import { changed, go, link } from "../core/routes.js";
 import { bindingTable } from "../parts/bindings.js";
 import { chart } from "../parts/chart.js";
 import { consumerTable } from "../parts/consumer-table.js";
+import { delayedTab } from "../parts/delayed.js";
 import { confirm, openDialog } from "../parts/dialog.js";
 import { levels, rates, samplesOf } from "../parts/history.js";
 import { memberTable } from "../parts/members.js";
@@ -77,6 +78,7 @@ function tabList(told) {
     told.type !== "classic" && { name: "members", label: "Members", number: told.members?.length },
     { name: "causes", label: "Dead-letter causes" },
     told.type !== "stream" && { name: "life", label: "Message life" },
+    told.arguments["x-delayed-messages"] === true && { name: "delayed", label: "Delayed messages" },
   ].filter(Boolean);
 }
 
@@ -101,6 +103,7 @@ const TABS = {
   members: membersTab,
   causes: causesTab,
   life: lifeTab,
+  delayed: delayedTab,
 };
 
 // Overview
