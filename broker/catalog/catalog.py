@@ -386,7 +386,7 @@ class Catalog(CatalogClaims, CatalogConversions, CatalogNodes, CatalogVhosts, Ca
             self._noted(record, True)
         return record
 
-    def _remove_queues(self, concerned: Callable[[QueueRecord], bool]) -> list[QueueRecord]:
+    def remove_queues(self, concerned: Callable[[QueueRecord], bool]) -> list[QueueRecord]:
         gone = []
         for namespace in self._namespaces.values():
             for record in [record for record in namespace.queues.values() if concerned(record)]:

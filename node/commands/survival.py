@@ -31,7 +31,7 @@ from typing import Any
 
 from broker.catalog.catalog import Catalog
 from broker.catalog.catalog_state import encode_head
-from broker.catalog.commands.catalog_commands import DeleteQueue, RemoveNode, SetQueueMembers, encode_record
+from broker.catalog.commands.catalog_commands import RemoveNode, SetQueueMembers, encode_record
 from broker.records import NodeRecord, QueueRecord
 from node.catalog import catalog_store
 from node.catalog.catalog_store import HEAD_KEY, key_of, replacement
@@ -110,8 +110,8 @@ def plan_of(catalog: Catalog, me: NodeId) -> Plan:
 
 
 def carry_out(catalog: Catalog, plan: Plan) -> None:
-    for record in plan.lost:
-        catalog.apply(DeleteQueue(record.vhost, record.name, record.id))
+    lost = {record.id for record in plan.lost}
+    catalog.remove_queues(lambda record: record.id in lost)  # also what an exchange needs for its delayed messages
     for record in plan.kept:
         members = tuple(member for member in record.members if node_of(member) == plan.me.number)
         catalog.apply(SetQueueMembers(record.vhost, record.name, record.id, members, formed=1, anew=True))

@@ -31,7 +31,7 @@ class CatalogNodes(CatalogPart):
     def _agree_on_limits(self, limits: Mapping[str, int]) -> None: ...
 
     @abstractmethod
-    def _remove_queues(self, concerned: Callable[[QueueRecord], bool]) -> list[QueueRecord]: ...
+    def remove_queues(self, concerned: Callable[[QueueRecord], bool]) -> list[QueueRecord]: ...
 
     @abstractmethod
     def _remove_transient_exchanges(self) -> None: ...
@@ -108,7 +108,7 @@ class CatalogNodes(CatalogPart):
         del self.nodes[command.name]
         self._changed(record, False)
         self._forget_claims(command.name)
-        return self._remove_queues(lambda queue: queue.kind == "classic" and queue.home == command.name)
+        return self.remove_queues(lambda queue: queue.kind == "classic" and queue.home == command.name)
 
     def node_started(self, command: commands.NodeStarted) -> list[QueueRecord]:
         record = self._existing_node(command.name)
@@ -149,7 +149,7 @@ class CatalogNodes(CatalogPart):
 
     def _remove_left_behind(self, node: str) -> list[QueueRecord]:
         """What no client can reach any more, or was promised to last only as long as the process of that node."""
-        return self._remove_queues(lambda queue: queue.home == node and (queue.exclusive or not queue.durable))
+        return self.remove_queues(lambda queue: queue.home == node and (queue.exclusive or not queue.durable))
 
 
 def last_incarnation(record: NodeRecord) -> int:

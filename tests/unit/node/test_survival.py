@@ -7,8 +7,14 @@ from pathlib import Path
 import pytest
 
 from broker.catalog.catalog import Catalog, default_commands
-from broker.catalog.commands.catalog_commands import AddNode, DeclareQueue, SetClusterId, SetQueueMembers
-from broker.records import NodeRecord
+from broker.catalog.commands.catalog_commands import (
+    AddNode,
+    DeclareExchange,
+    DeclareQueue,
+    SetClusterId,
+    SetQueueMembers,
+)
+from broker.records import ExchangeRecord, NodeRecord
 from node.commands.survival import SHOWN_MAX, CannotSurvive, Plan, carry_out, plan_of, survive
 from raft.core.messages import member_id
 
@@ -47,6 +53,22 @@ def test_the_node_goes_on_with_what_it_has_and_the_rest_is_named_and_removed() -
     assert orders is not None
     # Not 40: what is left may end before the entry 40 that the record speaks of, and begins anew below it.
     assert (orders.members, orders.formed) == ((member_id(1, 100),), 1)
+
+
+def test_a_queue_of_delayed_messages_is_removed_where_what_needs_it_stays() -> None:
+    """Deleting such a queue is refused otherwise, and the command ended with that."""
+    catalog = catalog_of_three()
+    quorum = {"x-queue-type": "quorum"}
+    here, gone = (member_id(1, 100),), (member_id(2, 100),)
+    delayed = {"x-delayed-type": "direct"}
+    catalog.apply(DeclareExchange(ExchangeRecord("/", "later", "x-delayed-message", arguments=delayed)))
+    catalog.apply(DeclareQueue("/", "slow", arguments={**quorum, "x-delayed-messages": True}, home="n1", members=here))
+    holding = {"amq.delayed.later", "amq.delayed-queue.slow"}
+    for name in holding:
+        catalog.apply(DeclareQueue("/", name, arguments=quorum, home="n2", members=gone))
+    carry_out(catalog, plan_of(catalog, 1))
+    left = {record.name for record in catalog.queues("/")}
+    assert ("slow" in left, left & holding) == (True, set())
 
 
 def test_who_cannot_go_on_alone_is_told_why(tmp_path: Path) -> None:
