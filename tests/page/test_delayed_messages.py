@@ -1,4 +1,4 @@
-"""Messages that wait in an exchange are listed, searched, gone through by pages, and cancelled."""
+"""Messages that wait in an exchange or for a queue are listed, searched, gone through by pages, and cancelled."""
 
 from __future__ import annotations
 
@@ -51,4 +51,26 @@ def test_more_delayed_messages_than_one_answer_has_are_gone_through_by_pages(
     assert [one.text for one in browser.all(".messages .preview")] == [f"n{PAGE - 1}", f"n{PAGE}"]
     browser.button("Previous").click()
     browser.until("no first page", lambda: len(browser.all(".messages > li")) == PAGE)
+    assert browser.faults() == []
+
+
+def test_messages_that_wait_for_a_queue_are_listed_and_cancelled_on_its_page(
+    browser: PageBrowser, hostile: RunningNode
+) -> None:
+    api, name = api_of(hostile), "slow <u>queue</u>"
+    api.put(
+        f"queues/{parts('/', name)}", durable=True, arguments={"x-queue-type": "quorum", "x-delayed-messages": True}
+    )
+    for delay_ms, text in ((3_600_000, "kept"), (600_000, "cancelled")):
+        properties = {"headers": {"x-delay": delay_ms}}
+        body = {"routing_key": name, "properties": properties, "payload": text, "payload_encoding": "string"}
+        api.call("POST", f"exchanges/{parts('/', 'amq.default')}/publish", body)
+    browser.open(f"/queues/{parts('/', name)}?tab=delayed")
+    browser.until("they are not listed", lambda: len(browser.all(".messages > li")) == 2)
+    browser.find(".messages summary").click()
+    browser.button("Cancel this message", ".messages").click()
+    send(browser, "Cancel message")
+    closed(browser)
+    waiting = f"leveret/queues/{parts('/', name)}/delayed"
+    browser.until("it still waits", lambda: [one["payload"] for one in api.call("GET", waiting)] == ["kept"])
     assert browser.faults() == []
