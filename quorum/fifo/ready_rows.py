@@ -147,7 +147,7 @@ class ReadyRows:
         return [self._row(self._blocks[at], word) for _, at, word in found]
 
     def soonest(self) -> int:
-        """Nothing expires before; after `expire` that is exact."""
+        """Nothing expires before; after `expire` that is exact, unless rows were taken that would have expired."""
         return self._soonest.soonest()
 
     def entries(self) -> array[int]:

@@ -15,10 +15,11 @@ from broker.queues.queue_type import Arrival, DeadMessage, DeathReason
 from broker.records import BindingRecord, ExchangeRecord, QueueRecord
 from broker.routing import release
 from broker.routing.arrivals import DeadLetterReceipt, QueueAnswer
+from broker.routing.history import HISTORY, History
 from broker.routing.release import LOOKED_AT_PER_STEP, ReleaseGroup, Releases
 from native.content import encode, messages
 from tests.unit.broker.test_delayed_exchange import HOLDING, Declared, asks
-from wire.amqp.tables import Long, decode_properties, encode_properties, join_properties, join_table
+from wire.amqp.tables import Long, decode_properties, encode_properties, encode_value, join_properties, join_table
 
 
 class Held:
@@ -34,14 +35,20 @@ class Held:
     def bind(self, exchange: str, key: str, **arguments: Any) -> None:
         self.declared.done(commands.Bind(BindingRecord("/", "later", exchange, "exchange", key, arguments)))
 
-    def runs(self, *properties: dict[str, Any], keys: str = "") -> list[ReleaseGroup]:
-        """Bodies are their numbers; `keys` has a letter for the routing key of each."""
-        return [found for found in self.steps(*properties, keys=keys) if found is not None]
+    def runs(self, *properties: dict[str, Any], keys: str = "", transient: int | None = None) -> list[ReleaseGroup]:
+        """Bodies are their numbers; `keys` has a letter for the routing key of each; which of them is transient, if one is."""
+        return [found for found in self.steps(*properties, keys=keys, transient=transient) if found is not None]
 
-    def steps(self, *properties: dict[str, Any], keys: str = "") -> Iterator[ReleaseGroup | None]:
+    def steps(
+        self, *properties: dict[str, Any], keys: str = "", transient: int | None = None
+    ) -> Iterator[ReleaseGroup | None]:
         messages = [
             DeadMessage(
-                "later", keys[at : at + 1] or "key", encode(encode_properties(one), b"%d" % at), True, (at, 0, 0)
+                "later",
+                keys[at : at + 1] or "key",
+                encode(encode_properties(one), b"%d" % at),
+                at != transient,
+                (at, 0, 0),
             )
             for at, one in enumerate(properties)
         ]
@@ -84,6 +91,39 @@ def test_each_goes_its_own_way_where_an_exchange_looks_at_headers(held: Held) ->
     held.bind("amq.headers", "key")
     found = held.runs(delayed(5, {"colour": "red"}), delayed(5, {"colour": "blue"}))
     assert [(run.queues, run.members) for run in found] == [(["q", "red"], [0]), (["q"], [1])]
+    assert [run.run.died_in and run.run.died_in.positions for run in found] == [((0, 0, 0),), ((1, 0, 0),)]
+
+
+def test_each_goes_its_own_way_where_an_exchange_draws_for_each_message(held: Held) -> None:
+    """The keys of all are the same, and so are their headers."""
+    held.declared.done(commands.DeclareExchange(ExchangeRecord("/", "any", "x-random")))
+    for queue in ("left", "right"):
+        held.declared.done(commands.DeclareQueue("/", queue))
+        held.declared.done(commands.Bind(BindingRecord("/", "any", queue, "queue", "")))
+    held.bind("any", "key")
+    found = held.runs(delayed(5), delayed(5), delayed(5))
+    assert [run.members for run in found] == [[0], [1], [2]]
+
+
+def test_a_transient_message_travels_with_no_persistent_one(held: Held) -> None:
+    found = held.runs(delayed(5), delayed(5), delayed(5), transient=1)
+    assert [(run.members, run.run.persistent) for run in found] == [([0, 2], True), ([1], False)]
+
+
+def test_what_a_consumer_had_before_it_was_delayed_is_redelivered(held: Held) -> None:
+    """Others of the same keys are not."""
+    history = History().with_death("q", "rejected", "", ["key"], None, 0).header
+    props = join_properties({"headers": join_table({HISTORY: history, "x-delay": encode_value(5)})})
+    contents = [encode(one, b"") for one in (encode_properties(delayed(5)), props, encode_properties(delayed(5)))]
+    found = held.releases.runs(held.holding, [DeadMessage("later", "key", content, True) for content in contents])
+    assert [(run.members, run.run.redelivered) for run in found] == [([0, 2], False), ([1], True)]
+
+
+def test_a_few_shapes_of_properties_are_kept(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(release, "TEMPLATES_MAX", 3)
+    for nth in range(10):
+        held.runs(delayed(5, message_id=f"m{nth}"))
+        assert 0 < len(held.releases._templates) <= 3
 
 
 @pytest.mark.parametrize("goes_its_own_way", [False, True])
@@ -197,6 +237,14 @@ def test_a_message_that_one_queue_refuses_is_said_to_be_in_the_other_that_took_i
         told.queues[queue].refuse_tag(tag)
         told.queues[queue].accepted()
     assert told.heard == [([11], Arrival.ARRIVED, set()), ([10], Arrival.REFUSED, {2}), ([12], Arrival.REFUSED, {1})]
+
+
+def test_a_message_that_two_queues_refuse_goes_again_to_both() -> None:
+    told = Told()
+    for queue in told.queues:
+        queue.refuse_tag(1)
+        queue.accepted()
+    assert told.heard == [([10, 12], Arrival.ARRIVED, set()), ([11], Arrival.REFUSED, set())]
 
 
 def test_a_run_that_one_queue_does_not_take_at_all_goes_to_it_again() -> None:

@@ -11,6 +11,7 @@ from classic.store import log_records
 from classic.store.log_records import (
     BY_ACTORS,
     DIED_BEFORE,
+    DIED_EACH,
     WAITED_FOR,
     Death,
     DoneReason,
@@ -76,6 +77,11 @@ def test_a_publish_of_the_first_version_says_nothing_of_its_origin() -> None:
             DIED_BEFORE | BY_ACTORS,
             encode_death(*DEATH) + encode_part(1, 2, 3),
             PublishOrigin((Part(1, 2, 3),), False, DEATH),
+        ),
+        (
+            DIED_EACH | BY_ACTORS,
+            b"".join([encode_death(9, (at, 0, 0), 1) for at in (4, 5, 6)]) + encode_part(1, 2, 3),
+            PublishOrigin((Part(1, 2, 3),), deaths=tuple(Death(9, (at, 0, 0), 1) for at in (4, 5, 6))),
         ),
     ],
 )

@@ -298,11 +298,13 @@ def test_a_dry_run_tells_which_leader_would_go_where_and_why_and_moves_none() ->
     assert set(administration.asked) == {"figures"}
 
 
-def of_two_queues_on_node_1(administration: Administration) -> QueueMembers:
+def of_queues_on_node_1(administration: Administration, further: str = "r") -> QueueMembers:
+    """Of `q`, and of further ones with these letters as names."""
     world = World((1,))
-    second = world.clients.cluster.declare("r", [1], home=1)
-    world.clients.cluster.leader(second)
-    world.catalog.load(second)
+    for name in further:
+        queue = world.clients.cluster.declare(name, [1], home=1)
+        world.clients.cluster.leader(queue)
+        world.catalog.load(queue)
     return world.administered(administration)
 
 
@@ -312,21 +314,61 @@ async def moves_of(members: QueueMembers, *, dry_run: bool = False) -> list[tupl
 
 
 def test_a_member_moves_when_the_new_one_votes_and_leads_in_its_place() -> None:
-    administration = Slow(voters=(1,))
-    moves = asyncio.run(moves_of(of_two_queues_on_node_1(administration)))
+    administration = Slow(
+        voters=(1,), unseen=5
+    )  # both leaders say what they keep, and three times that it does not vote
+    moves = asyncio.run(moves_of(of_queues_on_node_1(administration)))
     assert moves == [("q", "n2", "copying", ""), ("q", "n2", "moved", "")]
-    assert [one for one in administration.asked if one != "figures"] == ["add 2", "transfer to 2", "remove 1"]
+    assert administration.asked[2:7] == ["add 2", *["figures"] * 4]
+    assert [one for one in administration.asked[7:] if one != "figures"] == ["transfer to 2", "remove 1"]
+
+
+@pytest.mark.parametrize(
+    ("now", "then", "error"),
+    [
+        ((2, 3), (2, 3), "the members of queue 'q' in vhost '/' are others by now: plan anew"),
+        ((1, 2), (1, 2), "the members of queue 'q' in vhost '/' are others by now: plan anew"),
+        ((1, 3), (1, 2), "queue 'q' in vhost '/' has lost a member meanwhile, and keeps the others"),
+    ],
+)
+def test_a_member_stays_where_somebody_else_changes_the_others(
+    monkeypatch: pytest.MonkeyPatch, now: tuple[int, ...], then: tuple[int, ...], error: str
+) -> None:
+    """When its move begins, or while the new member learns: one more removed, and the queue had too few."""
+    administration = Slow(voters=(1,))
+    members = of_queues_on_node_1(administration)
+
+    async def moved() -> list[str]:
+        told: list[str] = []
+        async for move in members.move_members(Chosen()):
+            told.append(move.error)
+            monkeypatch.setattr(QuorumQueue, "member_nodes", lambda _: then if "add 2" in administration.asked else now)
+        return told
+
+    assert asyncio.run(moved()) == ["", error]
+    assert "remove 1" not in administration.asked
+    assert ("add 2" in administration.asked) == (now != then)
+
+
+def test_each_move_of_a_plan_says_which_of_how_many_it_is() -> None:
+    async def told() -> list[tuple[int, int]]:
+        found = of_queues_on_node_1(Slow(voters=(1,)), "rstuv").move_members(Chosen(), dry_run=True)
+        return [(one.number, one.total) async for one in found]
+
+    numbers = asyncio.run(told())
+    assert numbers == [(at, len(numbers)) for at in range(1, len(numbers) + 1)] and len(numbers) > 2
 
 
 def test_a_dry_run_tells_which_members_would_move_and_moves_none() -> None:
     administration = Slow(voters=(1,))
-    moves = asyncio.run(moves_of(of_two_queues_on_node_1(administration), dry_run=True))
+    moves = asyncio.run(moves_of(of_queues_on_node_1(administration), dry_run=True))
     assert moves == [("q", "n2", "planned", "")]
     assert set(administration.asked) == {"figures"}
 
 
 def test_members_do_not_move_on_behind_one_that_cannot() -> None:
-    members = of_two_queues_on_node_1(Administration(PreconditionFailed("node 'n2' is full")))
+    members = of_queues_on_node_1(Administration(PreconditionFailed("node 'n2' is full")), "rstuv")
+    assert len(asyncio.run(moves_of(members, dry_run=True))) > 2
     assert asyncio.run(moves_of(members)) == [("q", "n2", "copying", ""), ("q", "n2", "failed", "node 'n2' is full")]
 
 

@@ -239,6 +239,8 @@ class Worker:
         self.published: list[Callable[[Arrival], None]] = []
         self.proposed: list[tuple[list[tuple[int, int]], Callable[[bool], None]]] = []
         self.looked_at = 0  # messages that were asked for
+        self.released: list[tuple[int, OnArrival]] = []  # how many together, and whom to tell
+        self.reached: list[set[int]] = []  # queues that had it, of each that went alone
         state = SimpleNamespace(dead=SimpleNamespace(count=count))
         machine = SimpleNamespace(state=state, dead_letters=self.held)
         content = b"".join([encode(b"\0\0", b"%d" % number) for number in range(count)])
@@ -247,9 +249,7 @@ class Worker:
         member: Any = SimpleNamespace(machine=machine, bodies=SimpleNamespace(get=self.read))
         groups = SimpleNamespace(damaged=lambda group, damage: self.damaged.append(damage))
         ports: Any = SimpleNamespace(monotonic=lambda: self.now_s, wall_ms=lambda: 0, groups=groups)
-        host: Any = SimpleNamespace(
-            dead_letter_confirmed=lambda *arguments: self.published.append(arguments[-1]), release=self.release
-        )
+        host: Any = SimpleNamespace(dead_letter_confirmed=self.dead_letter_confirmed, release=self.release)
         queue: Any = SimpleNamespace(record=SimpleNamespace(name=name))
         self.worker = DeadLetterWorker(queue, 1, member, ports, host, self.propose)
 
@@ -271,7 +271,13 @@ class Worker:
             )
         ]
 
+    def dead_letter_confirmed(self, *arguments: Any) -> None:
+        *_, reached, on_answer = arguments
+        self.reached.append(set(reached))
+        self.published.append(on_answer)
+
     def release(self, queue: Queue, messages: Sequence[DeadMessage], now: int, on_answer: OnArrival) -> None:
+        self.released.append((len(messages), on_answer))
         for nth in range(len(messages)):
             self.published.append(lambda arrival, nth=nth: on_answer([nth], arrival, set()))
 
@@ -349,6 +355,33 @@ def test_one_that_is_refused_is_looked_for_when_its_time_has_come_and_no_other_t
     world.settle_all()
     world.pass_ms(RETRY_MS)
     assert (len(world.published), world.looked_at) == (101, 200)
+
+
+def test_of_those_released_together_only_what_has_arrived_is_settled_and_the_rest_goes_to_queues_without_it() -> None:
+    world = Worker(5, HOLDING)
+    world.worker.look()
+    ((together, tell),) = world.released
+    assert together == 5, "all that are due are handed over at once"
+    tell([0, 1, 3, 4], Arrival.ARRIVED, {7, 8})
+    tell([2], Arrival.REFUSED, {8})
+    ((settled, done),) = world.proposed
+    assert settled == [(1, 2), (4, 2)]
+    world.pass_ms(RETRY_MS)
+    assert world.reached == [{8}]
+    assert len(world.released) == 1, "what goes again goes alone"
+    world.published[-1](Arrival.ARRIVED)
+    done(True)
+    assert world.proposed[1][0] == [(3, 1)]
+
+
+def test_a_leadership_that_has_ended_settles_nothing_that_arrives_later() -> None:
+    world = Worker(2, HOLDING)
+    world.worker.look()
+    world.worker.end()
+    _, tell = world.released[0]
+    tell([0], Arrival.ARRIVED, {7})
+    tell([1], Arrival.REFUSED, {7})
+    assert (world.proposed, world.worker.nowhere, world.worker._arrived, world.worker._reached) == ([], 0, [], {})
 
 
 def test_large_ones_go_a_few_at_a_time_and_one_that_is_larger_alone() -> None:

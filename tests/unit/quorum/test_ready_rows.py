@@ -106,6 +106,36 @@ def test_what_is_due_at_any_time_expires_in_its_millisecond_in_the_order_of_the_
     assert ready_rows.row_count == sum(map(len, due_at.values()))
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_members_that_look_at_any_times_expire_the_same_rows_whatever_is_taken_in_between(seed: int) -> None:
+    """And so does one that begins with a snapshot: what expires is in the log of none of them."""
+    random = Random(seed)
+    ready_rows, model = ReadyRows(0), list[tuple[int, int]]()  # entry, and when it expires
+    now = entry = 0
+    for _ in range(250):
+        now += random.choice((0, 1, 2, 19, 20, 21))
+        for _ in range(random.choice((0, 5, BLOCK_ROWS))):
+            entry += 1
+            expires_at = now + random.choice((1, 19, 20, 21, 22, 40, random.randint(1, 100)))
+            ready_rows.add(entry, 9, 1, 10, expires_at)
+            model.append((entry, expires_at))
+        if random.random() < 0.3:
+            for _ in range(min(len(model), random.choice((1, BLOCK_ROWS, 2 * BLOCK_ROWS)))):
+                assert ready_rows.take(1).entry == model.pop(0)[0]
+        if model and random.random() < 0.3:
+            gone = model.pop(random.randrange(len(model)))[0]
+            withdrawn = ready_rows.withdraw(gone, 9, 0)
+            assert withdrawn is not None and withdrawn.entry == gone
+        due = [one for one, expires_at in model if expires_at <= now]
+        if random.random() < 0.1:
+            again = ReadyRows(0)
+            again.decode(memoryview(b"".join(ready_rows.encode())))
+            assert [stored.entry for stored in again.expire(now, 1 << 30)] == due
+        assert [stored.entry for stored in ready_rows.expire(now, 1 << 30)] == due
+        model = [(one, expires_at) for one, expires_at in model if expires_at > now]
+        assert ready_rows.soonest() <= min((expires_at for _, expires_at in model), default=NEVER)
+
+
 def test_a_message_that_is_not_there_is_not_taken_out() -> None:
     ready_rows = ReadyRows(0)
     assert ready_rows.withdraw(5, 9, 0) is None

@@ -8,10 +8,11 @@ from itertools import count
 import pytest
 
 from raft.core.messages import SnapshotChunk, SnapshotMeta
+from raft.store import incoming
 from raft.store.incoming import SnapshotAssembly
 from storage.errors import Corrupt
 from storage.names import INCOMING_SUFFIX, RAFT_DIRECTORY, RAFT_GROUPS
-from tests.sim.disk import SimDisk
+from tests.sim.disk import Call, Fault, SimDisk, fault_on, no_faults
 from tests.unit.raft.store_world import TINY, World
 
 GROUP = 7
@@ -19,12 +20,12 @@ INDEX = 25
 CHUNK_BYTES = 100
 
 
-def donor() -> World:
+def donor(last_live: int = 24) -> World:
     world = World(node=2).open()
     world.create(GROUP)
     world.append(GROUP, 1, 1, [b"%d " % index * 40 for index in range(1, INDEX + 6)])
     world.settle()
-    world.snapshot(GROUP, INDEX, [1, 2, 9, 10, 11, 24], b"state" * 100)
+    world.snapshot(GROUP, INDEX, [1, 2, 9, 10, 11, last_live], b"state" * 100)
     return world
 
 
@@ -69,6 +70,62 @@ def test_no_more_than_a_part_waits_for_the_end() -> None:
     assert told == [b"state" * 100] and not files(world, INCOMING_SUFFIX, ".tmp")
 
 
+def received(world: World, chunks: Iterator[SnapshotChunk], meta: SnapshotMeta) -> list[bytes | None]:
+    """What is told of a snapshot that has come and is installed."""
+    told: list[bytes | None] = []
+    for chunk in chunks:
+        world.store.group(GROUP).receive(chunk)
+    world.store.group(GROUP).install(meta, told.append)
+    world.settle()
+    world.store.tick(10**7)
+    world.settle()
+    return told
+
+
+@pytest.mark.parametrize("number", range(1, 6))
+@pytest.mark.parametrize("fault", [Fault.ENOSPC, Fault.ENOSPC_PARTIAL])
+def test_a_part_that_finds_no_room_ends_the_snapshot_and_leaves_nothing_of_it(number: int, fault: Fault) -> None:
+    """It is not taken again, when there is room: some of it may be where it goes already. The sender begins anew."""
+    world, (meta, stream) = receiver(), stream_of(donor())
+    found: list[int] = []
+
+    def no_room(call: Call) -> Fault | None:
+        is_of_a_job = call.operation == "write" and call.name.startswith(RAFT_DIRECTORY) and call.name.endswith(".tmp")
+        found.append(1) if is_of_a_job else None
+        return fault if is_of_a_job and len(found) == number else None
+
+    world.disk.faults = no_room
+    told = received(world, chunks_of(meta, stream), meta)
+    assert len(found) >= number
+    world.disk.faults = no_faults
+    world.store.tick(2 * 10**7)
+    world.settle()
+    assert (told, files(world)) == ([None], [])
+    assert [finding for finding in world.findings if "there is no room" in finding]
+    assert received(world, chunks_of(meta, stream), meta) == [b"state" * 100]
+
+
+def test_what_of_a_dropped_attempt_cannot_be_deleted_goes_later() -> None:
+    world, (meta, stream) = receiver(), stream_of(donor())
+    for chunk in [*chunks_of(meta, stream)][:-1]:
+        world.store.group(GROUP).receive(chunk)
+    before = files(world)
+    assert before
+    world.disk.faults = fault_on("delete", Fault.EIO)
+    world.store.group(GROUP).receive(next(chunks_of(meta, stream)))
+    world.settle()
+    assert set(before) <= set(files(world)), "the disk deletes nothing"
+    world.disk.faults = no_faults
+    assert received(world, chunks_of(meta, stream), meta) == [b"state" * 100]
+    assert not files(world, ".tmp") and len(files(world, ".snap")) == 1
+
+
+def test_the_log_begins_behind_a_snapshot_that_came() -> None:
+    world, (meta, stream) = receiver(), stream_of(donor())
+    assert received(world, chunks_of(meta, stream), meta) == [b"state" * 100]
+    assert world.store.group(GROUP).log.snapshot.first_index == INDEX + 1
+
+
 @pytest.mark.parametrize("count_before", range(1, 14))
 def test_a_snapshot_that_is_begun_anew_leaves_nothing_of_the_attempt_before(count_before: int) -> None:
     world, (meta, stream) = receiver(), stream_of(donor())
@@ -88,11 +145,16 @@ def test_a_snapshot_that_is_begun_anew_leaves_nothing_of_the_attempt_before(coun
     assert len(files(world, ".snap")) == 1
 
 
+def begun(disk: SimDisk) -> SnapshotAssembly:
+    numbers = count(1)
+    disk.make_dir(RAFT_DIRECTORY)
+    return SnapshotAssembly(disk, GROUP, lambda: next(numbers), TINY.of_segments)
+
+
 def assembled(meta: SnapshotMeta, stream: bytes, part_bytes: int = 333) -> bytes:
     """The machine's state in a snapshot that came in such parts. Raises Corrupt."""
-    disk, numbers = SimDisk(), count(1)
-    disk.make_dir(RAFT_DIRECTORY)
-    assembly = SnapshotAssembly(disk, GROUP, lambda: next(numbers), TINY.of_segments)
+    disk = SimDisk()
+    assembly = begun(disk)
     for at in range(0, len(stream), part_bytes):
         name = f"{RAFT_DIRECTORY}/part{at}"
         disk.create(name).write_at(0, [stream[at : at + part_bytes]])
@@ -108,6 +170,32 @@ def assembled(meta: SnapshotMeta, stream: bytes, part_bytes: int = 333) -> bytes
 @pytest.mark.parametrize("part_bytes", [1, 7, 43, 333, 100_000])
 def test_parts_may_end_anywhere(part_bytes: int) -> None:
     assert assembled(*stream_of(donor()), part_bytes) == b"state" * 100
+
+
+def test_parts_are_taken_whole_however_little_is_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(incoming, "READ_BYTES", 100)
+    assert assembled(*stream_of(donor())) == b"state" * 100
+
+
+def test_damage_is_known_with_the_part_that_has_it_and_what_follows_is_not_kept_in_memory() -> None:
+    _, stream = stream_of(donor())
+    wrong = bytearray(stream)
+    wrong[len(stream) // 3] ^= 1
+    disk = SimDisk()
+    assembly = begun(disk)
+    for at in (0, len(stream) // 2):
+        disk.create(f"{RAFT_DIRECTORY}/part{at}").write_at(0, [wrong[at : at + len(stream) // 2]])
+        assembly.take(f"{RAFT_DIRECTORY}/part{at}")
+        assert "checksum" in assembly.why
+    assert len(assembly._rest) <= len(stream) // 2
+    assembly.close()
+
+
+def test_why_a_snapshot_cannot_be_used_is_what_was_found_first() -> None:
+    assembly = begun(SimDisk())
+    assembly.take(f"{RAFT_DIRECTORY}/gone")
+    assembly.refuse("another reason")
+    assert assembly.why == f"{RAFT_DIRECTORY}/gone is missing"
 
 
 def test_a_snapshot_that_is_cut_anywhere_is_refused() -> None:
@@ -133,17 +221,23 @@ def test_a_snapshot_with_something_behind_its_end_is_refused(behind: bytes) -> N
         assembled(meta, stream + behind)
 
 
-def test_records_in_another_order_are_refused() -> None:
-    """Each of them is sound: the last one twice, and the first one again behind the others."""
+@pytest.mark.parametrize("part_bytes", [333, 100_000, None])
+def test_records_in_another_order_are_refused(part_bytes: int | None) -> None:
+    """Each of them is sound: the last one twice, the first ones again behind the others, or where the entries should be."""
     meta, stream = stream_of(donor())
     file_bytes = donor().store.group(GROUP).log.snapshot.size
-    for wrong in (
-        stream + stream[file_bytes:],
-        stream + stream[:file_bytes],
-        stream[file_bytes:] + stream[:file_bytes],
-    ):
+    head, entries = stream[:file_bytes], stream[file_bytes:]
+    for wrong in (stream + entries, stream + head, entries + head, head + head + entries):
         with pytest.raises(Corrupt):
-            assembled(meta, wrong)
+            assembled(meta, wrong, part_bytes or len(stream))
+
+
+def test_other_entries_than_those_that_are_live_are_refused() -> None:
+    (meta, stream), (same, other) = stream_of(donor()), stream_of(donor(last_live=23))
+    file_bytes = donor().store.group(GROUP).log.snapshot.size
+    assert meta == same and len(stream) == len(other)
+    with pytest.raises(Corrupt, match="is not the next one that is live"):
+        assembled(meta, stream[:file_bytes] + other[file_bytes:])
 
 
 def test_another_snapshot_is_refused() -> None:

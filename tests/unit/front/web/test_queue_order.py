@@ -16,7 +16,7 @@ from broker.queues.queue_type import QueueStatistics
 from broker.records import QueueRecord
 from front.web.everywhere import Everywhere
 from front.web.lists.queue_order import LISTS_KEPT, OrderedQueues, is_in_catalog, value_of
-from front.web.resources.queues_api import QueuesApi
+from front.web.resources.queues_api import VALUES_IN_A_ROW, QueuesApi
 from front.web.samples.books import DETAILED, SampleBook
 from front.web.samples.node_samples import counts_row
 from front.web.samples.shapes import QUEUE
@@ -89,6 +89,12 @@ def test_a_list_during_whose_sorting_something_was_declared_is_not_kept() -> Non
     assert names(ordered, declared, ANNE) == ["anne1 in None"]
 
 
+def test_queues_are_in_the_order_of_their_vhosts_first() -> None:
+    found = [replace(record(name), vhost=vhost) for vhost, name in (("ab", "a"), ("a", "z"), ("a", "c"))]
+    declared: Any = SimpleNamespace(version=1, queue_records=lambda who, vhost: list(found))
+    assert names(OrderedQueues(), declared, ANNE) == ["c", "z", "a"]
+
+
 def test_only_so_many_lists_are_kept() -> None:
     ordered, declared = OrderedQueues(), Declared()
     for number in range(3 * LISTS_KEPT):
@@ -100,14 +106,16 @@ def test_a_column_is_a_count_or_its_rate() -> None:
     book, counts = SampleBook(QUEUE, DETAILED), QueueStatistics(ready=7, unacknowledged=3, published=20)
     book.add(1, 0, counts_row(QueueStatistics(published=10)))
     book.add(1, 5_000, counts_row(counts))
-    queue = SimpleNamespace(counts=lambda: counts, sizes=lambda: QueueStatistics(ready_bytes=5, memory_bytes=6))
+    told_of = QueueStatistics(ready_bytes=5, unacknowledged_bytes=1, persistent_bytes=4, ram_bytes=3, memory_bytes=6)
+    queue = SimpleNamespace(counts=lambda: counts, sizes=lambda: told_of)
     front: Any = SimpleNamespace(
         samples=SimpleNamespace(queues=book),
         wall_ms=lambda: 5_000,
         broker=SimpleNamespace(find_queue=lambda vhost, name: SimpleNamespace(queue=queue) if name == "q" else None),
     )
     expected = {
-        "name": "q", "messages": 10, "messages_ready": 7, "messages_details.rate": 2.0, "message_bytes": 5,
+        "name": "q", "messages": 10, "messages_ready": 7, "messages_details.rate": 2.0, "message_bytes": 6,
+        "message_bytes_ready": 5, "message_bytes_unacknowledged": 1, "message_bytes_persistent": 4, "message_bytes_ram": 3,
         "memory": 6, "message_stats.publish": 20, "message_stats.publish_details.rate": 2.0,
     }  # fmt: skip
     for column, value in expected.items():
@@ -164,3 +172,47 @@ def test_figures_of_nodes_of_an_older_version_are_asked_for_one_by_one() -> None
     value = asyncio.run(api._value(ANNE, None, "messages"))
     assert value is not None
     assert [value(replace(record("q"), id=number)) for number in (1, 2, 3, 4)] == [5, 7, 6, 0]
+
+
+def of_node_n1(records: list[QueueRecord], ready: int = 0) -> QueuesApi:
+    """Each of these queues has `ready` messages there, and was published to so often."""
+    api = object.__new__(QueuesApi)
+    counts = QueueStatistics(ready=ready, published=ready)
+    found = SimpleNamespace(queue=SimpleNamespace(counts=lambda: counts))
+    broker = SimpleNamespace(find_queue=lambda *_: found)
+    api._front = SimpleNamespace(broker=broker)  # type: ignore[assignment]
+    api._resources = SimpleNamespace(queue_records=lambda who, vhost: list(records))  # type: ignore[assignment]
+    api._node = "n1"
+    return api
+
+
+class TwoOthers:
+    """Both tell of queues 1 and 2."""
+
+    async def ask(self, question: bytes, node: str | None = None) -> dict[str, bytes | None]:
+        return dict.fromkeys(("n2", "n3"), b'{"ids":[1,2],"values":[5,6]},{"ids":[],"values":[]}')
+
+
+def test_what_all_nodes_tell_of_a_queue_is_its_traffic_and_a_classic_one_is_told_of_by_its_home() -> None:
+    api = of_node_n1([], ready=1)
+    api._everywhere = Everywhere(TwoOthers())
+    value = asyncio.run(api._value(ANNE, None, "message_stats.publish"))
+    assert value is not None
+    assert value(replace(record("q"), id=1)) == 5 + 5
+    assert [value(replace(record("q"), id=number, kind="quorum")) for number in (2, 3)] == [6 + 6 + 1, 1]
+
+
+def test_a_node_tells_of_its_own_queues_a_thousand_to_a_row_each_once() -> None:
+    here = [replace(record("q"), id=number, home="n1") for number in range(2 * VALUES_IN_A_ROW + 5)]
+    others = [replace(record("q"), id=-1, home="n2"), replace(record("q"), id=-2, kind="quorum")]
+    api = of_node_n1([*here, *others], ready=3)
+
+    async def told(column: str) -> list[dict[str, Any]]:
+        return [row async for row in api._many_values(ANNE, None, column)]
+
+    rows = asyncio.run(told("messages"))
+    assert [len(row["ids"]) for row in rows] == [VALUES_IN_A_ROW, VALUES_IN_A_ROW, 5]
+    assert [id_ for row in rows for id_ in row["ids"]] == [one.id for one in here]
+    assert {value for row in rows for value in row["values"]} == {3}
+    assert [row["ids"][-1] for row in asyncio.run(told("message_stats.publish"))][-1] == -2, "clients are anywhere"
+    assert asyncio.run(told("unheard of")) == [{"ids": [], "values": []}], "a row in any case"
