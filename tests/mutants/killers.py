@@ -89,7 +89,7 @@ KILLERS = (
         "store",
         tuple(
             f"tests/unit/raft/test_{name}.py"
-            for name in ("wal_log_store", "node_log", "jobs", "store_faults", "replicas")
+            for name in ("wal_log_store", "incoming", "node_log", "jobs", "store_faults", "replicas")
         ),
         blind_to=(*NODE, *BROKERS),
     ),
@@ -139,6 +139,7 @@ KILLERS = (
                 "quorum/test_returned",
                 "quorum/test_returning",
                 "quorum/test_numbered",
+                "quorum/test_ready_rows",
                 "quorum/test_proposals",
                 "quorum/test_session",
                 "quorum/test_snapshot",
