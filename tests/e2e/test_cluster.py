@@ -40,11 +40,11 @@ def when(target: str, ask: Callable[[leveret.Node], Awaitable[T]], holds: Callab
     """The first answer of which this holds. Nobody tells of it, so it is asked for again and again, for a bounded time."""
 
     async def work(node: leveret.Node) -> T:
-        async with asyncio.timeout(WITHIN_S):
-            while True:
-                if holds(found := await ask(node)):
-                    return found
-                await asyncio.sleep(LOOK_S)
+        until = asyncio.get_running_loop().time() + WITHIN_S
+        while not holds(found := await ask(node)):
+            assert asyncio.get_running_loop().time() < until, f"after {WITHIN_S} s it is still {found}"
+            await asyncio.sleep(LOOK_S)
+        return found
 
     return on(target, work)
 
