@@ -119,7 +119,7 @@ def test_a_node_that_is_killed_while_it_leaves_goes_on_when_it_is_told_again(tmp
 
 @pytest.mark.xfail(
     strict=False,
-    reason="twice in whole runs of two at a time a queue had not all its members 90 s later; never in 30 runs alone (docs/roadmap.md)",
+    reason="in two whole runs a queue had not all its members 90 s later; never in 30 runs alone (docs/roadmap.md)",
 )
 def test_it_goes_on_while_another_node_is_killed_and_comes_back(tmp_path: Path) -> None:
     with running_cluster(tmp_path / "data") as cluster:
