@@ -102,9 +102,11 @@ class SnapshotAssembly:
     @property
     def files(self) -> list[str]:
         """That it has begun and that may be there: where they do not come to count, they are to go."""
-        if not self._number:
-            return self._builder.files
-        return [temporary(self._name), self._name, *self._builder.files]
+        return [*self._own_files, *self._builder.files]
+
+    @property
+    def _own_files(self) -> list[str]:
+        return [temporary(self._name), self._name] if self._number else []
 
     def refuse(self, why: str) -> None:
         """It cannot be used. Whatever else comes of it is not looked at."""
@@ -150,7 +152,7 @@ class SnapshotAssembly:
             self._file.close()
         self._builder.close()
         if not self._is_finished:
-            for name in self.files[:2] if self._number else ():
+            for name in self._own_files:
                 with suppress(StorageError, FileNotFoundError):
                     self._disk.delete(name)
 
