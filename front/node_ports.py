@@ -56,6 +56,7 @@ class PlannedMove:
     to: str  # node that gets a member in its place; empty: none does
     copies: int  # members that the queue has afterwards; 0: it is lost
     copies_before: int
+    copies_wanted: int  # that it should have afterwards: more than `copies` while a node that could take one is away
     leads: bool  # the node leads it now: the leadership is handed over
     bytes: int  # to be sent to the new member, as far as is known
 

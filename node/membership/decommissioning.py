@@ -69,6 +69,13 @@ class Decommissioning:
                 f"{len(lost)} replicated queues have their only member on node '{self._node}', such as '{lost[0].queue}' in "
                 f"vhost '{lost[0].vhost}', and no other disk node can take it now: delete the queues, or add a node"
             )
+        short = [move for move in moves if 0 < move.copies < move.copies_wanted]
+        if short:
+            obstacles.append(
+                f"{len(short)} replicated queues would have too few copies, such as '{short[0].queue}' in vhost "
+                f"'{short[0].vhost}' with {short[0].copies} instead of {short[0].copies_wanted}, for the nodes that could take "
+                "one are down or drained: start or revive them, or forget them"
+            )
         return DecommissionPlan(self._node, moves, self._lost_queues(), obstacles)
 
     def begin(self, *, lose_queues: bool) -> None:

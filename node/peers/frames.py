@@ -66,6 +66,8 @@ REFUSAL_LENGTH_MAX = 1_000
 # What one read takes up to where frames may be as long; longer ones are read where they stay, in fresh memory. Letters with
 # entries of large messages are shorter, and fresh memory for each costs a follower more than a copy would.
 READ_BYTES = 4 << 20
+# And at first: most links never have as much under way, and memory costs when it is touched for the first time.
+FIRST_READ_BYTES = 256 << 10
 # Checked payloads from here on are handed on where they were read: one copy less.
 VIEWED_BYTES_MIN = 64 << 10
 
@@ -103,15 +105,16 @@ class Hello(NamedTuple):
 
 class FrameReader:
     """Cuts what is read into payloads. `frame_bytes_max` may be raised, and `checked` set, between two of them. The buffer
-    has room for what may come: little, as long as nothing is proven."""
+    grows with what comes, up to what may come: little, as long as nothing is proven."""
 
-    __slots__ = ("_buffer", "_end", "_long", "_long_checksum", "_long_end", "checked", "frame_bytes_max")
+    __slots__ = ("_buffer", "_end", "_filled", "_long", "_long_checksum", "_long_end", "checked", "frame_bytes_max")
 
     def __init__(self, frame_bytes_max: int) -> None:
         self.frame_bytes_max = frame_bytes_max
         self.checked = False  # frames are checked ones from now on
         self._buffer = memoryview(bytearray())
         self._end = 0  # of what has been read and not been taken; that is at the beginning
+        self._filled = False  # by the last read: there was more to come
         self._long: memoryview | None = None  # a payload too long for the buffer
         self._long_end = 0
         self._long_checksum: int | None = None
@@ -120,15 +123,17 @@ class FrameReader:
         """Where the next bytes go. It is never empty."""
         if self._long is not None:
             return self._long[self._long_end :]
-        if len(self._buffer) < READ_BYTES:
-            self._make_room()
+        if self._filled or len(self._buffer) < FIRST_READ_BYTES:
+            self._make_room(max(FIRST_READ_BYTES, 2 * len(self._buffer)))
         head = CHECKED.size if self.checked else SIZE.size
         return self._buffer[self._end : head + self.frame_bytes_max]
 
-    def _make_room(self) -> None:
-        wanted = min(CHECKED.size + self.frame_bytes_max, READ_BYTES)
-        if len(self._buffer) < wanted:
-            grown = memoryview(bytearray(wanted))
+    def _make_room(self, wanted: int) -> None:
+        """For so many bytes, or for what may come if that is less."""
+        self._filled = False
+        room = min(wanted, CHECKED.size + self.frame_bytes_max, READ_BYTES)
+        if len(self._buffer) < room:
+            grown = memoryview(bytearray(room))
             grown[: self._end] = self._buffer[: self._end]
             self._buffer = grown
 
@@ -139,6 +144,7 @@ class FrameReader:
             yield from self._rest_of_long(count)
             return
         buffer, end, at = self._buffer, self._end + count, 0
+        self._filled = end == len(buffer)
         head = size = 0
         checksum: int | None = None
         while end - at >= (head := CHECKED.size if self.checked else SIZE.size):
@@ -149,14 +155,16 @@ class FrameReader:
             at = start + size
             yield _sound(buffer[start:at], checksum)
         rest = end - at
-        if rest >= head and head + size > len(buffer):
+        if rest >= head and head + size > READ_BYTES:
             self._long, self._long_end, self._end = memoryview(bytearray(size)), rest - head, 0
             self._long_checksum = checksum
             self._long[: self._long_end] = buffer[at + head : end]
-        else:
-            if at:
-                buffer[:rest] = buffer[at:end]
-            self._end = rest
+            return
+        if at:
+            buffer[:rest] = buffer[at:end]
+        self._end = rest
+        if rest >= head and head + size > len(buffer):
+            self._make_room(head + size)
 
     def _head(self, at: int, end: int) -> tuple[int, int | None]:
         """Size and checksum of the payload of the frame that begins there. Raises BadBytes."""

@@ -1,7 +1,8 @@
 """What becomes of replicated queues when a node leaves for good: a forecast, made before anything is changed. Pure.
 
 Members are placed one queue after the other, as node/replicas/members.py moves them, so what one queue takes up counts for the
-next. A queue that has more members than its target, or for which there is no other node, is left with fewer.
+next. A queue that has more members than its target, or for which there is no other node, is left with fewer. One for which
+there is a node that is only down or drained now would have fewer for no good reason: that is in the way of the plan.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ def _planned(
         to=name_of(to) if to is not None else "",
         copies=len(stay) + (to is not None),
         copies_before=len(queue.members),
+        copies_wanted=queue.target,
         leads=queue.leads,
         bytes=queue.bytes if to is not None else 0,
     )

@@ -302,11 +302,18 @@ class QueueMembers:
         )
 
     async def _move_away(self, queue: ReplicatedQueue, node: NodeId) -> None:
-        """The queue has as many members as before, or as there are nodes for, and none on this node."""
+        """The queue has as many members as before, or as there are nodes for, and none on this node. A node that could take
+        one and is only away now is waited for by whoever asks: nothing would give the queue its copy back later."""
         others = [one for one in queue.member_nodes() if one != node]
         place = self._place_for(queue, node)
         disks = sum(1 for one in self._candidates() if one.disk and one.number != node)
-        if place is not None and len(others) < target_size(queue.record, self._catalog.effective(queue.record), disks):
+        wanted = target_size(queue.record, self._catalog.effective(queue.record), disks)
+        if len(others) < wanted:
+            if place is None:
+                raise ResourceExhausted(
+                    f"it would have {len(others)} members instead of {wanted}, and the nodes that could take one are down or "
+                    "drained: start or revive them, or forget them"
+                )
             await self._add_member(queue, place)
             if not others:
                 await self._until_it_votes(queue, place)

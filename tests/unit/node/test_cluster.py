@@ -249,7 +249,7 @@ def test_a_node_that_leaves_takes_nothing_new_and_hands_its_members_over_before_
     assert world.process.said[0].startswith("end: node 'n1' has left its cluster")
 
 
-MOVE = PlannedMove("/", "q", "quorum", "n2", copies=1, copies_before=1, leads=True, bytes=10)
+MOVE = PlannedMove("/", "q", "quorum", "n2", copies=1, copies_before=1, copies_wanted=1, leads=True, bytes=10)
 
 
 def decommissioned(world: World, *, lose_queues: bool = False) -> DecommissionProgress:
@@ -291,7 +291,7 @@ def test_a_node_with_classic_queues_is_decommissioned_only_when_their_loss_is_ac
     assert decommissioned(world, lose_queues=True).phase == "left"
 
 
-@pytest.mark.parametrize("why", ["only member", "majority", "vote", "alone"])
+@pytest.mark.parametrize("why", ["only member", "too few copies", "majority", "vote", "alone"])
 def test_a_plan_says_what_keeps_a_node_from_leaving_and_nothing_is_begun(why: str) -> None:
     world = World()
     world.groups.trusted = {2}
@@ -300,6 +300,9 @@ def test_a_plan_says_what_keeps_a_node_from_leaving_and_nothing_is_begun(why: st
         case "only member":
             members.planned = [replace(MOVE, to="", copies=0)]
             said = "1 replicated queues have their only member on node 'n1', such as 'q' in vhost '/'"
+        case "too few copies":
+            members.planned = [MOVE, replace(MOVE, queue="p", to="", copies=2, copies_wanted=3)]
+            said = "1 replicated queues would have too few copies, such as 'p' in vhost '/' with 2 instead of 3"
         case "majority":
             world.metadata.missing = ("n2",)
             said = "the disk nodes have no majority: n2 missing"

@@ -38,6 +38,12 @@ def test_where_no_node_is_left_a_queue_has_fewer_copies_and_its_last_one_is_lost
     assert planned(hosted("q", 1, target=1), nodes=1) == {"q": ("", 0)}
 
 
+def test_a_queue_for_which_a_node_is_only_away_says_how_many_copies_it_should_have() -> None:
+    nodes = [Candidate(1, ""), Candidate(2, ""), Candidate(3, ""), Candidate(4, "", up=False)]
+    (move,) = planned_moves(1, [hosted("q", 1, 2, 3)], nodes, name_of)
+    assert (move.to, move.copies, move.copies_wanted) == ("", 2, 3)
+
+
 def test_a_queue_with_more_members_than_it_should_have_gets_none() -> None:
     assert planned(hosted("q", 1, 2, 3, 4, target=3), nodes=5) == {"q": ("", 3)}
 

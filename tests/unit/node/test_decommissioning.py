@@ -14,7 +14,7 @@ from broker.records import QueueRecord
 from front.node_ports import DecommissionProgress, LostQueue, PlannedMove
 from node.membership.decommissioning import Decommissioning, Report, queues_at_home
 
-MOVE = PlannedMove("/", "q", "quorum", to="n2", copies=3, copies_before=3, leads=True, bytes=5)
+MOVE = PlannedMove("/", "q", "quorum", to="n2", copies=3, copies_before=3, copies_wanted=3, leads=True, bytes=5)
 
 
 def hosted(name: str, home: str = "n1", kind: str = "classic", owner: str | None = None, **counts: int) -> Any:
@@ -130,7 +130,10 @@ def test_a_node_whose_queue_would_be_gone_or_that_has_a_single_obstacle_stays() 
     leaving.obstacles = ["it is the last one"]
     with pytest.raises(PreconditionFailed, match="the last one"):
         leaving.node.begin(lose_queues=True)
-    leaving.obstacles, leaving.moves = [], [PlannedMove("/", "only", "quorum", "", 0, 1, leads=True, bytes=0)]
+    leaving.obstacles, leaving.moves = (
+        [],
+        [PlannedMove("/", "only", "quorum", "", 0, 1, copies_wanted=1, leads=True, bytes=0)],
+    )
     with pytest.raises(
         PreconditionFailed, match="1 replicated queues have their only member on node 'n1', such as 'only'"
     ):

@@ -12,6 +12,7 @@ from node.peers import frames as peer_frames
 from node.peers.frames import (
     EXCHANGE,
     FIELDS_MAX,
+    FIRST_READ_BYTES,
     HELLO_BYTES_MAX,
     READ_BYTES,
     REFUSAL_LENGTH_MAX,
@@ -70,7 +71,18 @@ def test_payloads_come_out_as_they_went_in_wherever_reads_cut_them(
 @pytest.mark.parametrize("checked", [False, True])
 @pytest.mark.parametrize("cut", [1_000, 65_536, READ_BYTES, READ_BYTES + 1, 10 << 20])
 def test_payloads_longer_than_the_buffer_come_out_whole_between_short_ones(cut: int, checked: bool) -> None:
-    sizes = [3, READ_BYTES - 12, READ_BYTES - 4, 0, READ_BYTES - 3, 5, READ_BYTES, 1, 3 * READ_BYTES + 7, 2]
+    sizes = [
+        3,
+        FIRST_READ_BYTES - 12,
+        FIRST_READ_BYTES,
+        READ_BYTES - 12,
+        READ_BYTES - 4,
+        0,
+        READ_BYTES - 3,
+        5,
+        READ_BYTES,
+    ]
+    sizes += [1, 3 * READ_BYTES + 7, 2]
     payloads = [bytes([number]) * size for number, size in enumerate(sizes)]
     assert read(reader_of(LIMIT, checked), b"".join(framed(payloads, checked=checked)), [cut]) == payloads
 
@@ -171,6 +183,19 @@ def test_a_reader_has_no_more_room_than_its_frames_may_need() -> None:
     assert len(reader.get_buffer()) == HELLO_BYTES_MAX + 4
     assert len(reader.get_buffer().obj) < HELLO_BYTES_MAX + 64
     reader.frame_bytes_max = LIMIT
+    assert len(reader.get_buffer().obj) == FIRST_READ_BYTES
+
+
+def test_the_room_grows_with_reads_that_fill_it_and_with_what_has_to_fit() -> None:
+    """A link that carries little should not pay for what others carry: memory costs when it is touched."""
+    reader, rooms = reader_of(LIMIT, checked=True), []
+    for payload in (bytes(1_000), bytes(FIRST_READ_BYTES - 12), bytes(10), bytes(3 * FIRST_READ_BYTES), bytes(10)):
+        assert read(reader, b"".join(framed([payload], checked=True)), [READ_BYTES]) == [payload]
+        rooms.append(len(reader.get_buffer().obj))
+    wanted = 3 * FIRST_READ_BYTES + 12
+    assert rooms[:3] == [FIRST_READ_BYTES, 2 * FIRST_READ_BYTES, 2 * FIRST_READ_BYTES]
+    assert rooms[3:] == [2 * wanted, 2 * wanted], "the last read filled it once more"
+    read(reader, b"".join(framed([bytes(READ_BYTES)] * 3, checked=True)), [READ_BYTES])
     assert len(reader.get_buffer().obj) == READ_BYTES
 
 
@@ -180,7 +205,7 @@ def test_a_connection_that_ended_keeps_no_buffer() -> None:
     async def end() -> None:
         one = PeerSocket(lambda payload: None)
         one.accept_frames(LIMIT)
-        assert len(one.get_buffer(-1).obj) == READ_BYTES
+        assert len(one.get_buffer(-1).obj) == FIRST_READ_BYTES
         one.connection_lost(None)
         assert len(one.get_buffer(-1).obj) < 64
 

@@ -275,6 +275,15 @@ def test_a_node_whose_members_are_still_needed_is_not_evacuated() -> None:
         asyncio.run(members.evacuate("n2"))
 
 
+def test_a_queue_keeps_its_member_while_the_node_that_could_take_it_is_only_away() -> None:
+    """Of a node that was killed and came back a moment later the queue had one copy less for good."""
+    world = World((1, 2))
+    world.drained = {3}
+    with pytest.raises(ResourceExhausted, match=r"it would have 1 members instead of 2, .* down or drained"):
+        asyncio.run(world.administered(Administration()).evacuate("n2"))
+    assert world.audited == []
+
+
 def test_where_only_even_groups_are_to_grow_odd_ones_stay() -> None:
     for nodes, changes in (((1,), 0), ((1, 2), 1)):
         grown = World(nodes).administered(Administration()).grow("n3", Chosen(), even_only=True)

@@ -475,7 +475,7 @@ class FakeCluster:
         self.asked.append(f"change {kind}")
 
     def plan_decommission(self) -> DecommissionPlan:
-        move = PlannedMove("/", "q", "quorum", "n2", copies=3, copies_before=3, leads=True, bytes=5)
+        move = PlannedMove("/", "q", "quorum", "n2", copies=3, copies_before=3, copies_wanted=3, leads=True, bytes=5)
         return DecommissionPlan("n1", [move], [LostQueue("/", "c", 7, 70)], self.obstacles)
 
     def decommission(self, *, lose_queues: bool) -> None:
