@@ -47,8 +47,8 @@ class DiedIn:
 class Run:
     """Messages that travel together. Everything said here holds for each of them.
 
-    Nobody changes a run that is on its way: whoever needs another one makes it with `dataclasses.replace`. That is not left to
-    `frozen=True` because one is made for each run published, and a frozen one takes 1.2 us instead of 0.3.
+    Nobody changes a run that is on its way: whoever needs another one makes it (`with_content`, `dataclasses.replace`). That is
+    not left to `frozen=True` because one is made for each run published, and a frozen one takes 1.2 us instead of 0.3.
     """
 
     exchange: str
@@ -67,3 +67,23 @@ class Run:
     publisher: LogActor | None = None
     number: int = 0
     died_in: DiedIn | None = None
+
+    def with_content(self, content: bytes) -> Run:
+        """The same with other properties or bodies; `dataclasses.replace` takes ten times as long."""
+        return Run(
+            self.exchange,
+            self.routing_key,
+            content,
+            self.count,
+            self.body_bytes,
+            self.persistent,
+            self.mandatory,
+            self.priority,
+            self.expiration_ms,
+            self.user_id,
+            self.look,
+            self.redelivered,
+            self.publisher,
+            self.number,
+            self.died_in,
+        )

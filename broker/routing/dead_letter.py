@@ -13,7 +13,6 @@ again, or lies) publishes it without: `without_history` is asked for every run w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from broker.messages.message import LOOK_HEADERS, PROPERTIES_BYTES_MAX, DiedIn, Run
@@ -58,7 +57,7 @@ def without_history(run: Run) -> Run:
     content = b"".join(
         [encode(without_header(props, HISTORY), body) for props, body in messages(run.content, 0, run.count)]
     )
-    return replace(run, content=content)
+    return run.with_content(content)
 
 
 def dead_lettered(

@@ -26,9 +26,10 @@ from broker.queues.consumer import Consumer
 from broker.queues.queue_type import Got, HeldSlice, Outcome, QueueStatistics, Slice
 from broker.records import QueueRecord
 from native.content import skip
-from wire.amqp.tables import join_properties, split_properties
+from wire.amqp.tables import property_span
 
 REPLY_PREFIX = DIRECT_REPLY_TO + "."
+_RAW_DIRECT_REPLY_TO = DIRECT_REPLY_TO.encode()
 NAME_RANDOM_BYTES = 24
 # Replies kept for a requester that does not read or get them: no promise holds them, so the rest is dropped.
 WAITING_MAX = 1_000
@@ -52,14 +53,13 @@ class ReplyQueue:
         self.record = QueueRecord(
             vhost, name, "classic", durable=False, exclusive=True, auto_delete=True, arguments={}, id=0
         )
+        raw = name.encode()
+        self.short_string = bytes((len(raw),)) + raw  # its name, as properties have it
+        self.ready_count = 0
         self._forget = forget
         self._consumer: Consumer | None = None
         self._waiting: deque[_WaitingReply] = deque()
         self._figures = QueueStatistics()
-
-    @property
-    def ready_count(self) -> int:
-        return sum(waiting.count for waiting in self._waiting)
 
     @property
     def consumer_count(self) -> int:
@@ -70,6 +70,7 @@ class ReplyQueue:
         self._figures.published += run.count
         if self.ready_count + run.count <= WAITING_MAX:
             self._waiting.append(_WaitingReply(run, 0, run.count))
+            self.ready_count += run.count
             self.pump(now)
 
     def consume(self, consumer: Consumer, now: int) -> None:
@@ -98,6 +99,7 @@ class ReplyQueue:
     def _take(self, count_max: int) -> tuple[Slice, bytes]:
         first = self._waiting[0]
         run, count = first.run, min(count_max, first.count)
+        self.ready_count -= count
         piece = Slice(self, None, 0, count, first.position, run.exchange, run.routing_key)
         if count == first.count:
             self._waiting.popleft()
@@ -206,10 +208,9 @@ class Replies:
 
 def addressed(props: bytes, reply_queue: ReplyQueue | None) -> bytes:
     """The properties of a request with the name that leads back to its requester. Raises PreconditionFailed without one."""
-    fields = split_properties(props)
-    if fields.get("reply_to", b"")[1:] != DIRECT_REPLY_TO.encode():
+    start, end = property_span(props, "reply_to")
+    if props[start + 1 : end] != _RAW_DIRECT_REPLY_TO:
         return props  # a reply name that somebody passes on
     if reply_queue is None:
         raise PreconditionFailed("fast reply consumer does not exist")
-    raw = reply_queue.record.name.encode()
-    return join_properties({**fields, "reply_to": bytes((len(raw),)) + raw})
+    return props[:start] + reply_queue.short_string + props[end:]

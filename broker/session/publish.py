@@ -10,7 +10,6 @@ Whatever refuses a run refuses it at once, before any queue has got a part of it
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import cast
 
 from broker.actors import LogActor
@@ -173,7 +172,8 @@ class Publisher:
         if run.look or target.by_message:
             for some, own in self._looked_at(run, target):
                 self._pass_on(some, own, now)
-                self._flows.fold(own)  # few are cached
+                if own is not target:
+                    self._flows.fold(own)  # few are cached
         else:
             self._pass_on(run, target, now)
         held = self._charge(run, now) if self._rate_limited else None
@@ -291,14 +291,14 @@ class Publisher:
         props, body, _ = one(run.content, 0)
         if run.look & LOOK_REPLY_TO:
             props = addressed(props, self.reply_queue)
-        headers = raw_headers(props)
-        if target.by_message or (headers is not None and (run.look & LOOK_CC or target.by_headers)):
+        headers = raw_headers(props) if run.look & LOOK_CC or target.by_headers else None
+        if target.by_message or headers is not None:
             keys = [run.routing_key, *(further_keys(headers) if headers is not None and run.look & LOOK_CC else ())]
             if not target.reply_name:  # a reply goes to its requester only, even if it copied the request's headers
                 target = self._router.for_message(target, keys, props)
             if not target.is_held:  # then its exchange looks at them once its time has come
                 props = without_header(props, "BCC")
-        return replace(run, content=encode(props, body)), target
+        return run.with_content(encode(props, body)), target
 
     def _divided(self, run: Run, target: Target) -> Iterator[tuple[Run, Target]]:
         """Neighbours that go to the same queues stay together."""

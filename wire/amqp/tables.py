@@ -24,7 +24,7 @@ limited, and what does not parse raises TableError naming the place. Of two fiel
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -294,23 +294,36 @@ def _write_decimal(value: Decimal) -> bytes:
 
 def split_properties(props: bytes) -> dict[str, bytes]:
     """The properties present, in order, with their values left as they are: `join_properties` puts them back."""
+    fields: dict[str, bytes] = {}
+    end = 2
+    for name, start, end in _properties_in(props):
+        fields[name] = props[start:end]
+    if end != len(props):
+        raise TableError(f"malformed properties: {len(props) - end} bytes left over")
+    return fields
+
+
+def property_span(props: bytes, wanted: str) -> tuple[int, int]:
+    """From where to where the value of a property reaches; an empty span where it is not present. What comes behind it is not
+    looked at."""
+    return next(((start, end) for name, start, end in _properties_in(props) if name == wanted), (0, 0))
+
+
+def _properties_in(props: bytes) -> Iterator[tuple[str, int, int]]:
+    """Which properties are present, and from where to where they reach."""
     if len(props) < 2:
         raise TableError(f"malformed properties: {len(props)} bytes where flags should be")
     flags = props[0] << 8 | props[1]
     if flags & ~_KNOWN_FLAGS:
         raise TableError(f"malformed properties: unknown flags {flags & ~_KNOWN_FLAGS:#06x}")
-    fields: dict[str, bytes] = {}
     offset = 2
     for name, flag in _FLAG_OF.items():
         if flags & flag:
             end = _property_end(props, offset, name)
             if end > len(props):
                 raise TableError(f"malformed properties: {name} at byte {offset} reaches beyond {len(props)} bytes")
-            fields[name] = props[offset:end]
+            yield name, offset, end
             offset = end
-    if offset != len(props):
-        raise TableError(f"malformed properties: {len(props) - offset} bytes left over")
-    return fields
 
 
 def _property_end(props: bytes, offset: int, name: str) -> int:

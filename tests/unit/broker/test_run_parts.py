@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
+
 from broker.messages.confirms import ConfirmTracker, Receipt
 from broker.messages.message import Run
 from broker.messages.run_parts import one_by_one
@@ -92,3 +94,9 @@ def test_a_transaction_counts_a_run_that_was_refused_in_part() -> None:
         answer()
     completion.close()
     assert refusals == [1]
+
+
+def test_a_run_with_another_content_is_the_same_in_all_else() -> None:
+    values = {field.name: f"its {field.name}" for field in fields(Run)}
+    run = Run(**values)  # type: ignore[arg-type]  # each with a value of its own
+    assert run.with_content(b"another") == replace(run, content=b"another")

@@ -25,6 +25,7 @@ from wire.amqp.tables import (
     encode_value,
     join_properties,
     join_table,
+    property_span,
     split_properties,
     split_table,
 )
@@ -192,6 +193,9 @@ def test_properties_come_back_as_they_were(properties: dict[str, Any]) -> None:
     encoded = encode_properties(properties)
     assert decode_properties(encoded) == properties
     assert join_properties(split_properties(encoded)) == encoded
+    for name, raw in split_properties(encoded).items():
+        start, end = property_span(encoded, name)
+        assert encoded[start:end] == raw
 
 
 def test_properties_stand_in_the_order_of_their_flags() -> None:
