@@ -75,14 +75,15 @@ class BackgroundWork:
         return len(self._works)
 
     def in_turn(self, at_least: int = 0) -> bool:
-        if not self._steps:
+        steps = self._steps
+        if not steps:
             self._until = self._clock() + self._turn_s
-        elif self._steps >= at_least and not self._over:
+        elif steps >= at_least and not self._over:
             self._over = self._clock() >= self._until
-        if self.is_full(at_least):
+        if steps == self._steps_max or (self._over and steps >= at_least):  # `is_full`, without a call for each message
             self._over = True
             return False
-        self._steps += 1
+        self._steps = steps + 1
         return True
 
     def is_full(self, at_least: int = 0) -> bool:

@@ -92,6 +92,7 @@ class NodeQueues:
         self.alarms = alarms
         self.limits = limits
         self.turns = turns
+        self.wake = turns.wake  # of QueueHost; itself: it is asked for each message
         self.work: Work = turns.work
         self.queues_per_step = queues_per_step
         self.replies = Replies(random_bytes)
@@ -112,9 +113,6 @@ class NodeQueues:
         metadata.subscribe(self._applied)
 
     # ------------------------------------------------------------------------- what queues ask (QueueHost)
-
-    def wake(self, queue: Queue) -> None:
-        self.turns.wake(queue)
 
     def call_at(self, when: int, call: Callable[[int], None]) -> Callable[[], None]:
         return self._timers.call_at(when, call)

@@ -98,20 +98,23 @@ class Turns:
             self._is_near = True
             self._soon(self.end_requested)
 
-    def begin(self) -> None:
-        """A batch of input is taken up: the caller ends the turn."""
+    def begin(self) -> int:
+        """A batch of input is taken up: the caller ends the turn. Returns what time it is for all of it."""
         self._is_near = True
+        self.now = now = self.wall_ms()
+        return now
 
     def end_requested(self) -> None:
         """Now, if one was asked for and has not come yet."""
         if self._is_near:
             self.end()
 
-    def end(self) -> None:
-        self._is_near = True
+    def end(self, now: int | None = None) -> None:
+        """`now`: as `begin` has said."""
+        if now is None:
+            now = self.begin()
         again: dict[ClientOutput, None] = {}  # who could take more at once
         try:
-            self.now = now = self.wall_ms()
             self._deliver(now)
             while self._writing:
                 self._write(now, again)
@@ -147,16 +150,18 @@ class Turns:
         """Those for which this turn has no room stay woken (False). If they were pumped to find that out themselves, a thousand
         short queues would do so again in each turn, and that takes longer than to deliver from them."""
         woken, self._woken = self._woken, {}
-        is_full = self.work.is_full
+        is_full, all_done = self.work.is_full, False
         behind = iter(woken)
         try:
             for queue in behind:
                 queue.pump(now)
                 if is_full(DELIVERIES_MIN):
                     return False
+            all_done = True
             return True
         finally:
-            self._woken = {**dict.fromkeys(behind), **self._woken}
+            if not all_done:
+                self._woken = {**dict.fromkeys(behind), **self._woken}
 
     def _confirm(self) -> None:
         confirming, self._confirming = self._confirming, {}

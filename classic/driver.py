@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import cast
 
 from broker.background_work import Steps, begin
 from broker.catalog.policy import EffectiveArguments
@@ -241,7 +240,7 @@ class ClassicQueues:
         return ready
 
     def publish(self, queues: Sequence[Queue], run: Run, receipt: Receipt | None, now: int) -> None:
-        mine = cast("Sequence[ClassicQueue]", queues)
+        mine: Sequence[ClassicQueue] = queues  # type: ignore[assignment]  # they are of this kind
         if run.count > 1 and any(queue.one_by_one for queue in mine):
             for one, owed in one_by_one(run, receipt, len(mine)):
                 self._publish(mine, one, owed, now)
@@ -255,7 +254,7 @@ class ClassicQueues:
         for queue in queues:
             if queue.fence is not None:
                 queue.fence.publishes.hold(run, receipt)
-            elif queue.refuses(run, now):
+            elif queue.may_refuse and queue.refuses(run, now):
                 self._refuse(queue, run, receipt, now)
             else:
                 takers.append(queue)
@@ -275,7 +274,10 @@ class ClassicQueues:
                 durable.append(one)
             else:
                 self._count_unlogged(Unlogged.TRANSIENT, run)
-        if durable:
+        logged = len(durable)
+        if logged == 1:
+            self._write_run(run, durable, receipt)
+        elif logged:
             self._log_run(run, durable, receipt)
         for queue, level, stored in taken:
             level.publish(stored)
@@ -284,8 +286,8 @@ class ClassicQueues:
         for queue, level, stored in taken:  # only now: what follows from it may publish to any of them
             queue.published(stored, level, now)
             self._storage.active[queue] = None
-        if receipt is not None and len(taken) > len(durable):
-            for _ in range(len(taken) - len(durable)):
+        if receipt is not None:
+            for _ in range(len(taken) - logged):
                 receipt.accepted()
 
     def _refuse(self, queue: ClassicQueue, run: Run, receipt: Receipt | None, now: int) -> None:
@@ -299,10 +301,7 @@ class ClassicQueues:
             self._unlogged.count(what, run.publisher, run.exchange, run.routing_key, run.count, run.body_bytes)
 
     def _log_run(self, run: Run, durable: list[Taken], receipt: Receipt | None) -> None:
-        """One record for each time of expiry, nearly always one for all queues."""
-        if len(durable) == 1:
-            self._write_run(run, durable, receipt)
-            return
+        """To several queues: one record for each time of expiry, nearly always one for all of them."""
         by_expiry: dict[int | None, list[Taken]] = {}
         for one in durable:
             by_expiry.setdefault(one[2].expires_at, []).append(one)
@@ -335,9 +334,10 @@ class ClassicQueues:
             stored.where = location
             stored.content_at = len(head)
         live = storage.live
-        live[location.file_number] = live.get(location.file_number, 0) + run.count * len(group)
+        queues = len(group)
+        live[location.file_number] = live.get(location.file_number, 0) + run.count * queues
         if receipt is not None:
-            self._answer_when_durable(receipt, len(group))
+            self._answer_when_durable(receipt, queues)
 
     def _origin_of(self, run: Run, receipt: Receipt | None, file: int) -> tuple[int, bytes]:
         """What the record, which goes to this file, says of where the run comes from: flags and bytes."""

@@ -89,7 +89,7 @@ class ClassicQueue:
 
     @property
     def consumer_count(self) -> int:
-        return len(self._consumers)
+        return len(self._consumers.in_turn)
 
     def consume(self, consumer: Consumer, now: int) -> None:
         self._consumers.add(consumer)
@@ -102,7 +102,7 @@ class ClassicQueue:
             return
         self._disuse.used_at = now
         self._disuse.watch(self._effective.expires_ms)
-        if self.record.auto_delete and self._had_consumers and not len(self._consumers):
+        if self.record.auto_delete and self._had_consumers and not self._consumers.in_turn:
             self._host.delete_queue(self, "its last consumer left")
         else:
             self._host.wake(self)
@@ -127,7 +127,7 @@ class ClassicQueue:
             if taken is not None:
                 self._figures.got += 1
                 taken[0].taker = by
-                self._handed_out(taken[0], DoneReason.GOT if no_ack else None)
+                self._handed_out(level, taken[0], DoneReason.GOT if no_ack else None)
                 self._watch_head()
                 return Got(*taken, self.ready_count)
         return None
@@ -200,19 +200,17 @@ class ClassicQueue:
             self._watch_head()
             self._host.wake(self)
 
-    def pump(self, now: int) -> None:
-        self._deliver(now, 0)
-
-    def _deliver(self, now: int, at_once: int) -> None:
-        """As much as this turn has room for, but so many times at least."""
+    def pump(self, now: int, at_once: int = 0) -> None:
+        """As much as this turn has room for, but `at_once` times at least."""
         if self.deleted or self.fence is not None:
             return
-        while len(self._consumers) and (level := self._next_deliverable(now)) is not None:
+        in_turn = self._consumers.in_turn
+        while in_turn and (level := self._next_deliverable(now)) is not None:
             if not self._host.work.in_turn(at_least=DELIVERIES_MIN) and not at_once:
                 self._deferred.pump()
                 break
             at_once -= at_once > 0
-            turn = self._consumers.next(self.ready_count)
+            turn = self._consumers.next(level.ready.count)
             if turn is None:
                 break
             consumer, room = turn
@@ -225,7 +223,7 @@ class ClassicQueue:
                 continue
             piece, content = taken
             piece.taker = consumer.actor
-            self._handed_out(piece, DoneReason.SENT if consumer.no_ack else None)
+            self._handed_out(level, piece, DoneReason.SENT if consumer.no_ack else None)
             if consumer.no_ack:
                 self._figures.delivered_no_ack += piece.count
             else:
@@ -233,11 +231,16 @@ class ClassicQueue:
             consumer.deliver(piece, content)
             if self.deleted:
                 return
-        if self.ready_count:
-            self._drop_expired(now + 1)
-            for level in self.levels:
+            if 0 < consumer.prefetch <= consumer.outstanding and len(in_turn) == 1:
+                break  # nobody has room: there is no need to look for what is next
+        first_end = self._first_end()
+        if first_end is not None and first_end <= now:
+            self._deferred.trim(now + 1)
+            first_end = self._first_end()
+        for level in self.levels:
+            if level.ready:
                 self._reduce(level)
-        self._watch_head()
+        self._watch(first_end)
 
     def used(self, now: int) -> Pending[None] | None:
         self._disuse.used_at = now
@@ -288,7 +291,7 @@ class ClassicQueue:
     @property
     def is_starving(self) -> bool:
         waiting = self._consumers.waiting() if not self.ready_count else None
-        return waiting is not None and waiting.priority >= 0
+        return waiting is not None and waiting[0].priority >= 0
 
     def counts(self) -> QueueStatistics:
         figures = self._figures
@@ -307,7 +310,7 @@ class ClassicQueue:
         figures.unacknowledged_bytes = self._out_bytes
         figures.persistent = figures.ready + figures.unacknowledged - self.transient.count if self.record.durable else 0
         figures.persistent_bytes = persistent_bytes(figures)
-        figures.consumers = len(self._consumers)
+        figures.consumers = self.consumer_count
         active = self._consumers.active
         figures.single_active_consumer_tag = active.tag if active is not None else None
         return figures
@@ -316,12 +319,10 @@ class ClassicQueue:
 
     def refuses(self, run: Run, now: int) -> bool:
         """Whether a length limit keeps this run out. What consumers can take at once does not count."""
-        if self._effective.overflow == DROP_HEAD:
-            return False
         if not refuses(self._effective, self.ready_count + run.count, self.ready_bytes + run.body_bytes):
             return False
-        if len(self._consumers):
-            self._deliver(now, DELIVERIES_AT_ONCE_MAX)
+        if self._consumers.in_turn:
+            self.pump(now, DELIVERIES_AT_ONCE_MAX)
         return refuses(self._effective, self.ready_count + run.count, self.ready_bytes + run.body_bytes)
 
     def refused(self, run: Run, now: int) -> None:
@@ -332,10 +333,10 @@ class ClassicQueue:
     def deliver_at_once(self, run: Run, now: int) -> bool:
         """Hand out a run that needs no disk, if nothing waits before it and a consumer that does not acknowledge has room
         for it. It never was in the queue then."""
-        if not len(self._consumers) or self.ready_count or self._deferred.is_under_way:
+        if not self._consumers.in_turn or self.ready_count or self._deferred.is_under_way:
             return False
-        consumer = self._consumers.waiting()
-        if consumer is None or not consumer.no_ack or consumer.room() < run.count or run.body_bytes > PORTION_BYTES_MAX:
+        waiting = self._consumers.waiting()
+        if waiting is None or not waiting[0].no_ack or waiting[1] < run.count or run.body_bytes > PORTION_BYTES_MAX:
             return False
         level = self.level_of(run.priority)
         stored = self.stored(run, level, now)
@@ -344,10 +345,10 @@ class ClassicQueue:
         level.rates.egress.count += run.count
         self._figures.published += run.count
         self._figures.delivered_no_ack += run.count
-        turn = self._consumers.next(1)
-        assert turn is not None, "a consumer that had room has none"
+        consumer = waiting[0]
+        self._consumers.served(consumer)
         piece = Slice(self, stored, stored.first, run.count, 0, run.exchange, run.routing_key, run.redelivered)
-        turn[0].deliver(piece, run.content)
+        consumer.deliver(piece, run.content)
         return True
 
     def level_of(self, priority: int) -> VariableQueue:
@@ -375,14 +376,14 @@ class ClassicQueue:
             self.transient.add(run.first, run.end)
         if run.expires_at is not None:
             if run.expires_at <= now:
-                self._deliver(now, DELIVERIES_AT_ONCE_MAX)  # now or never
+                self.pump(now, DELIVERIES_AT_ONCE_MAX)  # now or never
             else:
                 self._watch_head()
         if self._effective.max_length is not None or self._effective.max_length_bytes is not None:
             self._limit_length(now)
-        if self._deferred.is_outrun:
+        if self._deferred.trimming and self._deferred.is_outrun:
             self.backing.outrun[self] = None
-        if len(self._consumers):
+        if self._consumers.in_turn:
             self._host.wake(self)
         else:
             self._reduce(level)
@@ -502,6 +503,7 @@ class ClassicQueue:
     def _keep_to(self, effective: EffectiveArguments) -> None:
         self._effective = effective
         self.one_by_one = effective.one_by_one  # each message that comes is to be a run of its own
+        self.may_refuse = effective.overflow != DROP_HEAD
 
     def _next_deliverable(self, now: int) -> VariableQueue | None:
         """The highest level with a message that may still be delivered; what is too old at a head goes. None also where that
@@ -509,7 +511,7 @@ class ClassicQueue:
         if self._deferred.returning or self._deferred.out_of_reach or self.deleted:
             return None
         for level in reversed(self.levels):
-            if is_too_old(level.head(), now):
+            if level.ready and is_too_old(level.head(), now):
                 self._deferred.trim(now)
                 if is_too_old(level.head(), now):
                     return None
@@ -541,7 +543,7 @@ class ClassicQueue:
             return run.end - first
         return marked[1] - first if redelivered else marked[0] - first
 
-    def _handed_out(self, piece: Slice, done: DoneReason | None) -> None:
+    def _handed_out(self, level: VariableQueue, piece: Slice, done: DoneReason | None) -> None:
         """`done`: nobody will acknowledge it."""
         run, first, end = piece.handle, piece.sequence, piece.sequence + piece.count
         self.backing.active[self] = None
@@ -552,7 +554,7 @@ class ClassicQueue:
             return
         self.out.add(first, end)
         self._out_bytes += run.bytes_of(first, end)
-        self.level_at(first).rates.ack_ingress.count += piece.count
+        level.rates.ack_ingress.count += piece.count
 
     def forget(self, run: StoredRun, first: int, count: int, reason: DoneReason, by: LogActor | None = None) -> None:
         """Messages that are neither ready nor out any more."""
@@ -577,7 +579,8 @@ class ClassicQueue:
 
     def _drop_expired(self, now: int) -> None:
         """What had to be delivered before now."""
-        if any(is_too_old(level.head(), now) for level in self.levels):
+        first_end = self._first_end()
+        if first_end is not None and first_end < now:
             self._deferred.trim(now)
 
     def trim_some(self, now: int) -> bool:
@@ -586,8 +589,8 @@ class ClassicQueue:
 
     def _limit_length(self, now: int) -> None:
         """The same as `_keep_length`, but consumers may take what is too much."""
-        if len(self._consumers) and over(self._effective, self.ready_count, self.ready_bytes):
-            self._deliver(now, DELIVERIES_AT_ONCE_MAX)
+        if self._consumers.in_turn and over(self._effective, self.ready_count, self.ready_bytes):
+            self.pump(now, DELIVERIES_AT_ONCE_MAX)
         self._keep_length(now)
 
     def _keep_length(self, now: int) -> None:
@@ -598,13 +601,25 @@ class ClassicQueue:
 
     def _watch_head(self) -> None:
         """Have the end of life of the first message noticed."""
+        self._watch(self._first_end())
+
+    def _first_end(self) -> int | None:
+        """When the life of a message at a head ends; the earliest one's."""
         when: int | None = None
         for level in self.levels:
+            if not level.ready:
+                continue
             run = level.head()
-            if run is None and level.ready:
+            if run is None:
                 self._deferred.wait_for_reach()
-            if run is not None and run.expires_at is not None and (when is None or run.expires_at < when):
+            elif run.expires_at is not None and (when is None or run.expires_at < when):
                 when = run.expires_at
-        if self._deferred.waits_for_reach:
+        return when
+
+    def _watch(self, when: int | None) -> None:
+        if self._deferred.out_of_reach:
             when = None  # the next tick looks again: until then a message whose time is over would ring without end
-        self._ttl.set(when, lambda _: self._host.wake(self))
+        self._ttl.set(when, self._head_is_too_old)
+
+    def _head_is_too_old(self, now: int) -> None:
+        self._host.wake(self)

@@ -102,9 +102,7 @@ class StoredRun:
         return self.body_bytes * (end - self.first) // self.count - self.body_bytes * (first - self.first) // self.count
 
     def learn_sizes(self, content: bytes) -> None:
-        """Find out the size of each body, if they differ."""
-        if self.sizes is not None:
-            return
+        """Find out the size of each body, if they differ. To be done once."""
         self.sizes = array("Q")
         props_len, body_len = _LENGTHS.unpack_from(content)
         if self.count > 1 and (

@@ -234,13 +234,14 @@ class VariableQueue:
         ContentOutOfReach."""
         run, first, available = self._head_range()
         content = run.content if run.content is not None else self._load(run)
-        position = run.position_of(first, content)
+        position = run.cursor_at if run.cursor == first else run.position_of(first, content)
         if available == run.count <= count_max and run.body_bytes <= bytes_max:
             count = available
         else:
             count, end_at, _ = take(content, position, min(count_max, available), bytes_max)
             run.cursor, run.cursor_at = first + count, end_at
-            run.learn_sizes(content)
+            if run.sizes is None:
+                run.learn_sizes(content)
         self.rates.egress.count += count
         self._remove(run, first, count)
         return run, first, count, content, position
@@ -265,10 +266,10 @@ class VariableQueue:
         return gone
 
     def _head_range(self) -> tuple[StoredRun, int, int]:
-        run = self.reach()
+        run = self.head() or self.reach()
         assert run is not None, "nothing is ready"
         first: int = self.ready.first()
-        if run.ready == run.end - first:
+        if run.ready == run.first + run.count - first:
             return run, first, run.ready
         found = self.ready.first_range(run.first, run.end)
         assert found is not None, f"of the run {run.first} at the head nothing is ready"
@@ -318,6 +319,7 @@ class VariableQueue:
             self._advance()
         if not self.ready:
             self.ready_bytes = 0  # what was recovered in part had been estimated
+            self._came = 0
         self._check()
 
     def _advance(self) -> None:
@@ -390,20 +392,32 @@ class VariableQueue:
         waits for another: but for twice as many contents as have come, and for positions where there are twice as many as may
         be. Whether something waits."""
         owed, self._came = 2 * self._came, 0
+        many_runs = self.ready.count > self._runs_limit  # perhaps: there are not more of them than messages
+        if self.ram_count <= self.target_ram_count and not many_runs:
+            return False
         waits = self._contents_to_disk(in_turn, owed)
-        if len(self.q4) - self.ram_count > self._runs_limit:  # each content in memory is at least one message
-            self._shorten_q4()
-        waits = self._all_positions_to_disk(in_turn, owed) or waits
+        if many_runs:
+            # Each content in memory is at least one message.
+            if self.q4.count > self._runs_limit and len(self.q4) - self.ram_count > self._runs_limit:
+                self._shorten_q4()
+            if self.q2.count + self.q3.count > self._runs_limit:
+                waits = self._all_positions_to_disk(in_turn, owed) or waits
         self._check()
         return waits
 
     def _contents_to_disk(self, in_turn: Callable[[], bool], owed: int) -> bool:
         """Whether some wait for another turn."""
-        while (self.q1.count or self.q4.count) and self._may_go(self.q1.head if self.q1.count else self.q4.tail):
-            if owed <= 0 and not in_turn():
-                return True
-            count_max = min(owed, CONTENTS_IN_A_STEP) if owed > 0 else CONTENTS_IN_A_STEP
-            owed -= self._give_up_of_q1(count_max) if self.q1.count else self._give_up_of_q4(count_max)
+        while self.ram_count > self.target_ram_count and (self.q1.count or self.q4.count):
+            if owed <= 0:  # what may stay takes no turn from others
+                if not self._may_go(self.q1.head if self.q1.count else self.q4.tail):
+                    break
+                if not in_turn():
+                    return True
+            count_max = CONTENTS_IN_A_STEP if owed <= 0 or owed > CONTENTS_IN_A_STEP else owed
+            given_up = self._give_up_of_q1(count_max) if self.q1.count else self._give_up_of_q4(count_max)
+            if not given_up:
+                break
+            owed -= given_up
         return False
 
     def _give_up_of_q1(self, count_max: int) -> int:

@@ -77,8 +77,11 @@ class Consumer:
         """How many more its prefetch and its channel's allow it to hold; asked when there are messages for it."""
         if self.no_ack:
             return UNLIMITED_PORTION
-        left = max(0, self.prefetch - self.outstanding) if self.prefetch else UNLIMITED_PORTION
-        return min(left, self.shared_left()) if left else 0
+        left = self.prefetch - self.outstanding if self.prefetch else UNLIMITED_PORTION
+        if left <= 0:
+            return 0
+        shared = self.shared
+        return left if shared is None or not shared.limit else min(left, shared.room_for(self))
 
     def shared_left(self) -> int:
         """How many more the limit of its channel allows it to be given."""
@@ -96,12 +99,17 @@ class Consumer:
     def deliver(self, piece: Slice, content: bytes) -> None:
         if not self.no_ack:
             self.outstanding += piece.count
-            if self.shared is not None:
-                self.shared.delivered(self, piece.count)
+            shared = self.shared
+            if shared is not None:
+                shared.outstanding += piece.count
+                if shared.limit:
+                    shared.served(self)
         self.sink.deliver(self, piece, content)
 
     def settled(self, count: int) -> None:
         """So many of those that it was given have come back."""
         self.outstanding -= count
-        if self.shared is not None:
-            self.shared.settled(count)
+        shared = self.shared
+        if shared is not None:
+            shared.outstanding -= count
+            assert shared.outstanding >= 0, f"{-shared.outstanding} messages more were settled than were out"

@@ -1,7 +1,7 @@
 """A limit of messages that the consumers of one channel share: basic.qos with global=true.
 
     limit        what may be out to all of them together; 0: no limit. It may change while they run
-    outstanding  delivered to those that acknowledge, and not settled
+    outstanding  delivered to those that acknowledge, and not settled: consumers count that, also without a limit
     kept waiting consumers whose queue had something for them when there was no room, the longest first: when room comes back
                  their queues are asked in this order, and who is served goes behind the others
 
@@ -56,16 +56,12 @@ class SharedLimit:
         self._kept_waiting[consumer] = False  # where it stands already
         return 0
 
-    def delivered(self, consumer: SharingConsumer, count: int) -> None:
-        self.outstanding += count
+    def served(self, consumer: SharingConsumer) -> None:
+        """It was given messages."""
         if self._kept_waiting:  # behind the others, if it is kept waiting again
             self._kept_waiting.pop(consumer, None)
         if self._reserved:
             self._unreserve(consumer)
-
-    def settled(self, count: int) -> None:
-        self.outstanding -= count
-        assert self.outstanding >= 0, f"{-self.outstanding} messages more were settled than were out"
 
     def take_waiting(self) -> Iterable[Queue]:
         """The queues to be woken now, if there is room, in their order. Who was woken before and had nothing has left."""

@@ -98,6 +98,9 @@ class Unacknowledged:
 
     def take_up_to(self, last: int) -> list[Held] | None:
         """Everything up to and including this tag; None, and nothing is taken, if the tag is not held."""
+        head = self._head
+        if head < len(self._ranges) and self._ranges[head].first <= last < self._ranges[head].end:
+            return self.take_range(self._ranges[head].first, last)
         index = self._find(last)
         if index < self._head or last >= self._ranges[index].end:
             return None

@@ -342,15 +342,18 @@ class Session:
             return
         count = 0
         for held in taken:
-            count += held.count
+            some = held.end - held.first
+            count += some
             if held.consumer is not None:
-                held.consumer.settled(held.count)
-        self._wake_waiting()  # first, or the queues of what was settled would use up the room
+                held.consumer.settled(some)
+        if self._shared.limit:
+            self._wake_waiting()  # first, or the queues of what was settled would use up the room
+        wake = self._broker.wake
         for held in taken:
             piece = held.slice()
             queue = piece.queue
             queue.settle(piece, outcome, now)
-            self._broker.wake(queue)
+            wake(queue)
         if outcome is Outcome.ACKNOWLEDGED:
             self.counters.acknowledged += count
 

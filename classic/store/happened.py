@@ -20,39 +20,33 @@ class Happened:
 
     def __init__(self) -> None:
         self.unreferenced: list[InStore] = []  # contents
-        self._settled: dict[StoredQueue, Reasons] = {}
-        self._back: dict[StoredQueue, Reasons] = {}
-
-    def settled(self, queue: StoredQueue, why: Why, first: int, end: int) -> None:
-        _gather(self._settled, queue, why, first, end)
-
-    def came_back(self, queue: StoredQueue, why: Why, first: int, end: int) -> None:
-        _gather(self._back, queue, why, first, end)
+        self.settled: dict[StoredQueue, Reasons] = {}  # these two: see `gather`
+        self.back: dict[StoredQueue, Reasons] = {}
 
     def forget_queue(self, queue: StoredQueue) -> None:
         """It is deleted: that says what became of its messages."""
-        self._settled.pop(queue, None)
-        self._back.pop(queue, None)
+        self.settled.pop(queue, None)
+        self.back.pop(queue, None)
 
     @property
     def is_told(self) -> bool:
-        return not (self._back or self._settled)
+        return not (self.back or self.settled)
 
     def has_come_back(self, queue: StoredQueue, why: Why, first: int, end: int) -> bool:
         """Whether one of these messages came back already, for the same reason."""
-        ranges = self._back.get(queue, {}).get(why)
+        ranges = self.back.get(queue, {}).get(why)
         return ranges is not None and ranges.first_range(first, end) is not None
 
     def next_queue(self) -> StoredQueue:
         """One of those to which something happened."""
-        return next(iter(self._back or self._settled))
+        return next(iter(self.back or self.settled))
 
     def take(self, queue: StoredQueue) -> tuple[Reasons, Reasons]:
         """What came back, and what is settled; it is forgotten with that."""
-        return self._back.pop(queue, {}), self._settled.pop(queue, {})
+        return self.back.pop(queue, {}), self.settled.pop(queue, {})
 
 
-def _gather(by_queue: dict[StoredQueue, Reasons], queue: StoredQueue, why: Why, first: int, end: int) -> None:
+def gather(by_queue: dict[StoredQueue, Reasons], queue: StoredQueue, why: Why, first: int, end: int) -> None:
     reasons = by_queue.get(queue)
     if reasons is None:
         reasons = by_queue[queue] = {}

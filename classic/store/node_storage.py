@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from broker.actors import LogActor
 from broker.errors import ResourceExhausted
 from broker.queues.queue_type import BackReason
-from classic.store.happened import Happened
+from classic.store.happened import Happened, gather
 from classic.store.log_records import DoneReason, encode_reasoned, encode_settled
 from classic.store.open_files import OpenFiles
 from classic.store.queue_index import LOADED_RUNS_MAX, SEQUENCES_PER_SEGMENT, LoadedSegments
@@ -161,7 +161,7 @@ class NodeStorage:
         by: LogActor | None = None,
     ) -> None:
         """These messages are done with."""
-        self._happened.settled(queue, (by, reason) if self.says_who else NOT_SAID, first, end)
+        gather(self._happened.settled, queue, (by, reason) if self.says_who else NOT_SAID, first, end)
 
     def came_back(self, queue: StoredQueue, first: int, end: int, reason: BackReason, by: LogActor | None) -> None:
         """These messages, which the log knows, are ready again."""
@@ -169,7 +169,7 @@ class NodeStorage:
             return
         if self.log.failed is None and self._happened.has_come_back(queue, (by, reason), first, end):
             self._tell_of(queue)  # a range that is there twice would be told once
-        self._happened.came_back(queue, (by, reason), first, end)
+        gather(self._happened.back, queue, (by, reason), first, end)
 
     def forget_queue(self, queue: StoredQueue) -> None:
         """It is deleted. That says what became of the messages it still had; the history wants those of before, too."""

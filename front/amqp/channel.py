@@ -29,6 +29,7 @@ from native.deliver import content_frames, deliveries
 from native.frame_split import ACK, FRAME, PUBLISH, FrameError, Item
 from wire.amqp import frame, large_delivery, spec
 from wire.amqp.argument_types import MalformedArguments, MalformedText
+from wire.amqp.large_delivery import BODY_BYTES_MIN
 
 if TYPE_CHECKING:
     from broker.session.session import GotMessage, Session
@@ -281,7 +282,9 @@ class Channel:
             self.session.resume(now)
 
     def deliver(self, consumer: Consumer, first_tag: int, piece: Slice, content: bytes) -> None:
-        content, position = with_added(piece, content)
+        position = piece.position
+        if piece.headers or piece.offset is not None:
+            content, position = with_added(piece, content)
         said = (
             content,
             position,
@@ -294,7 +297,7 @@ class Channel:
             piece.routing_key.encode(),
             self.connection.frame_max,
         )
-        if large_delivery.is_large(content, position):
+        if len(content) - position > BODY_BYTES_MIN and large_delivery.is_large(content, position):
             for part in large_delivery.pieces(*said):
                 self.connection.send(part)
         else:

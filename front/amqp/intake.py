@@ -62,7 +62,9 @@ class Intake:
         """Split what arrived, behind what was kept. `data` may be overwritten afterwards."""
         unsplit, self._unsplit = self._unsplit, None
         if unsplit is None:
-            self._keep_rest(connection, data, self._split(connection, data, 0))
+            consumed = self._split(connection, data, 0)
+            if consumed < len(data):
+                self._keep_rest(connection, data, consumed)
         else:
             self._receive_behind(connection, unsplit, data)
 

@@ -17,7 +17,7 @@ from broker.login.client_address import source_of
 from broker.turns import Turns
 from front.sockets.client_protocol import ClientConnection, ClientProtocol
 from front.sockets.gate import Gate, Guest
-from front.sockets.input_share import InputShare
+from front.sockets.input_share import BUSY_S, InputShare
 from front.sockets.socket_output import SocketOutput
 from front.sockets.socket_peer import peer_of
 from front.sockets.wheel import TimerWheel
@@ -114,19 +114,21 @@ class ClientSocket(asyncio.BufferedProtocol, Guest):
     def buffer_updated(self, nbytes: int) -> None:
         server = self._server
         began = server.monotonic()
-        server.turns.begin()
+        now = server.turns.begin()
         data: Buffer = server.input[:nbytes]
         if self._pending_proxy is not None:
             data = self._take_proxy_header(data)
         if self._core is not None and data:
             try:
-                self._core.receive_data(data, server.wall_ms())
+                self._core.receive_data(data, now)
             except Exception:
                 self._crashed()
-        reads_on = self._adapt_input(nbytes, server.monotonic() - began)
-        if nbytes >= self._offered and self._logged_in and not reads_on:
-            self._rest()
-        server.turns.end()
+        took_s = server.monotonic() - began
+        if took_s >= BUSY_S or nbytes >= self._offered:
+            reads_on = self._adapt_input(nbytes, took_s)
+            if nbytes >= self._offered and self._logged_in and not reads_on:
+                self._rest()
+        server.turns.end(now)
         self.update_reading()
 
     def _rest(self) -> None:
@@ -202,10 +204,11 @@ class ClientSocket(asyncio.BufferedProtocol, Guest):
     # ------------------------------------------------------------------------- what a turn asks (ClientOutput)
 
     def proceed(self, now: int) -> bool:
-        if self._core is None:
+        core = self._core
+        if core is None or not core.pressure.can_proceed:
             return False
         try:
-            return self._core.proceed(now)
+            return core.proceed(now)
         except Exception:
             self._crashed()
             return False
@@ -220,7 +223,10 @@ class ClientSocket(asyncio.BufferedProtocol, Guest):
             return False
         pressure, ended = core.pressure, core.state is protocol.closed
         if pressure.unsent_bytes and (pressure.transport_writable or ended):
-            self._write(core, transport, ended)
+            if self._output is None:
+                transport.writelines(core.data_to_send())  # type: ignore[arg-type]  # buffers only
+            else:
+                self._write_to(self._output, core, ended)
         if ended:
             if not transport.is_closing():
                 transport.close()
@@ -228,14 +234,11 @@ class ClientSocket(asyncio.BufferedProtocol, Guest):
             return False
         if core.state is protocol.running and not self._logged_in:
             self._log_in(core)
-        self.update_reading()
+        if pressure.reads is not self._reading:
+            self.update_reading()
         return pressure.can_proceed
 
-    def _write(self, core: ClientConnection, transport: asyncio.Transport, ended: bool) -> None:
-        output = self._output
-        if output is None:
-            transport.writelines(core.data_to_send())  # type: ignore[arg-type]  # buffers only
-            return
+    def _write_to(self, output: SocketOutput, core: ClientConnection, ended: bool) -> None:
         try:
             if ended:
                 output.hand_over(core.data_to_send())

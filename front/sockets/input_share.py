@@ -22,21 +22,18 @@ class InputShare:
 
     def __init__(self, soon: Callable[[Callable[[], None]], object]) -> None:
         self.seconds = INPUT_S_MAX
+        self.is_used_up = False  # this turn's time
         self._soon = soon
         self._busy = 0  # sockets, in this turn
         self._spent_s = 0.0  # by them
         self._counts = False
-
-    @property
-    def is_used_up(self) -> bool:
-        """Whether this turn's time is."""
-        return self._spent_s >= INPUT_TURN_S
 
     def worked(self, took_s: float) -> None:
         """A socket's input took so long in this turn."""
         if took_s >= BUSY_S:
             self._busy += 1
             self._spent_s += took_s
+            self.is_used_up = self._spent_s >= INPUT_TURN_S
             if not self._counts:
                 self._counts = True
                 self._soon(self._turn_ended)
@@ -44,4 +41,4 @@ class InputShare:
     def _turn_ended(self) -> None:
         self._counts = False
         self.seconds = min(INPUT_S_MAX, max(INPUT_S_MIN, INPUT_TURN_S / self._busy))
-        self._busy, self._spent_s = 0, 0.0
+        self._busy, self._spent_s, self.is_used_up = 0, 0.0, False

@@ -83,11 +83,13 @@ def test_one_alone_may_take_a_whole_portion() -> None:
     assert found is not None and found[1] == UNLIMITED_PORTION
 
 
-def test_who_is_waiting_stays_where_it_is() -> None:
-    among = consumers(consumer("a"), consumer("b"))
+def test_who_is_waiting_stays_where_it_is_until_it_was_served() -> None:
+    among = consumers(consumer("a", prefetch=3), consumer("b"), consumer("low", priority=-1))
     for _ in range(2):
         waiting = among.waiting()
-        assert waiting is not None and waiting.tag == "a"
+        assert waiting is not None and (waiting[0].tag, waiting[1]) == ("a", 3)
+    among.served(waiting[0])
+    assert [one.tag for one in among.in_turn] == ["b", "a", "low"]
 
 
 @pytest.mark.parametrize(("first", "second"), [(True, False), (False, True), (True, True)])
@@ -95,7 +97,7 @@ def test_exclusive_means_alone(first: bool, second: bool) -> None:
     among = consumers(consumer("first", exclusive=first))
     with pytest.raises(AccessRefused, match="queue 'q' in vhost '/' in exclusive use"):
         among.add(consumer("second", exclusive=second))
-    assert len(among) == 1
+    assert len(among.in_turn) == 1
 
 
 def test_an_exclusive_consumer_that_left_makes_room_for_the_next() -> None:
@@ -140,11 +142,11 @@ def test_the_others_wait_while_the_active_one_has_no_room() -> None:
 def test_removing_one_that_is_not_here_changes_nothing() -> None:
     among = consumers(consumer("a"))
     assert not among.remove(consumer("a"))
-    assert len(among) == 1
+    assert len(among.in_turn) == 1
 
 
 def test_the_last_one_leaves_no_active_one_behind() -> None:
     only = consumer("only")
     among = consumers(only, single_active=True)
     among.remove(only)
-    assert among.active is None and len(among) == 0 and among.next(1) is None
+    assert among.active is None and not among.in_turn and among.next(1) is None

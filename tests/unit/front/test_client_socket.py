@@ -144,7 +144,7 @@ def test_after_a_full_read_a_socket_rests_until_the_next_turn() -> None:
         publishers_held=False,
         monotonic=time.monotonic,
         wall_ms=lambda: 0,
-        turns=SimpleNamespace(begin=lambda: None, end=lambda: done.append("turn")),
+        turns=SimpleNamespace(begin=lambda: 0, end=lambda now: done.append("turn")),
     )
 
     async def read() -> None:
