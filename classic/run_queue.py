@@ -41,7 +41,9 @@ class RunQueue:
         return self._runs[-1]
 
     def append(self, run: StoredRun) -> None:
-        assert not self or self._runs[-1].end <= run.first, f"{run.first} is put behind {self._runs[-1].end - 1}"
+        if self.count:
+            last = self._runs[-1]
+            assert last.first + last.count <= run.first, f"{run.first} is put behind {last.end - 1}"
         self._runs.append(run)
         self._firsts.append(run.first)
         self.count += run.ready

@@ -165,13 +165,16 @@ class ConfirmTracker:
 
     def take(self) -> list[tuple[int, int, bool, bool]]:
         """What to tell the publisher now: (first, last, multiple, ok). `multiple` says that nothing below is open."""
-        answers = merged(self._answers)
-        self._answers = []
+        answers, self._answers = self._answers, []
+        if len(answers) > 1:
+            answers = merged(answers)
         while self._open and self._open[0].waiting == 0:
             self._open.popleft()
         oldest_open = self._open[0].first if self._open else self.next_tag
         # An ack with `multiple` answers for everything below it, so it may not reach past a nack that goes out with it.
-        all_taken = all(ok for _, _, ok in answers)
+        all_taken = True
+        for answer in answers:
+            all_taken &= answer[2]
         return [(first, last, all_taken and last < oldest_open, ok) for first, last, ok in answers]
 
 

@@ -13,7 +13,7 @@ from classic.store.log_records import DoneReason
 from classic.store.node_storage import NodeStorage
 from classic.store.queue_index import QueueIndex
 from classic.store.stored_queue import StoredQueue
-from classic.stored_run import InBody, InStore, StoredRun
+from classic.stored_run import InBody, InStore, StoredRun, Where
 from native.sequence_set import Range, SequenceSet
 from storage import names
 from storage.errors import Corrupt, DiskFailed, Exhausted, NoDescriptors
@@ -129,7 +129,8 @@ class QueueBacking:
     def page_out(self, runs: Sequence[StoredRun]) -> bool:
         if self._storage.failed is not None:
             return False
-        new = [run for run in runs if not run.indexed and not self._moved_out(run)]
+        oldest = self._storage.log_files.files().start
+        new = [run for run in runs if not run.indexed and not _moved_out(run.where, oldest)]
         for run in new:
             if run.where is None and not self.spill(run):
                 return False
@@ -143,10 +144,6 @@ class QueueBacking:
             return False
         self.writes += len(new)
         return True
-
-    def _moved_out(self, run: StoredRun) -> bool:
-        """Whether its log file is gone, so that the index knows better where it is."""
-        return isinstance(run.where, Location) and run.where.file_number < self._storage.log_files.files().start
 
     def lost(self, ranges: Sequence[Range]) -> None:
         for first, end in ranges:
@@ -241,6 +238,11 @@ def store_id(where: Location | InStore | None) -> InStore:
     """Under which id the content of a run is in the shared store, if it is."""
     assert where is not None, "what is nowhere on disk has no id"
     return where if isinstance(where, InStore) else InStore(where.file_number, where.offset)
+
+
+def _moved_out(where: Where | None, oldest_file: int) -> bool:
+    """Whether its log file is gone, so that the index knows better where it is."""
+    return isinstance(where, Location) and where.file_number < oldest_file
 
 
 def _is_dropped(queue: StoredQueue, run: StoredRun, only_ready: bool) -> bool:

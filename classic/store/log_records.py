@@ -122,11 +122,12 @@ def encode_published(
 ) -> bytes:
     """`origin`: what the flags say is there."""
     name = route_names.encode(exchange, routing_key)
-    head_len = _FIXED.size + _QUEUE.size * len(queues) + len(name) + len(origin)
     expires = NEVER if expires_at is None else expires_at
-    if len(queues) == 1:
+    queue_count = len(queues)
+    head_len = _FIXED.size + _QUEUE.size * queue_count + len(name) + len(origin)
+    if queue_count == 1:
         return _TO_ONE.pack(head_len, 1, flags, priority, count, body_bytes, expires, *queues[0]) + name + origin
-    fixed = _FIXED.pack(head_len, len(queues), flags, priority, count, body_bytes, expires)
+    fixed = _FIXED.pack(head_len, queue_count, flags, priority, count, body_bytes, expires)
     return b"".join((fixed, *(_QUEUE.pack(*queue) for queue in queues), name, origin))
 
 

@@ -16,6 +16,7 @@ INLINE_S_MAX = 0.001
 STALL_S = 0.02
 STALL_AVOIDED_S = 5.0
 COMMITS_LOOKED_AT = 8
+NEVER = -math.inf
 
 
 class FsyncTimes:
@@ -24,7 +25,7 @@ class FsyncTimes:
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._took_s: deque[float] = deque(maxlen=COMMITS_LOOKED_AT)
-        self._stalled_at = -math.inf  # when a commit was last seen to take longer than STALL_S
+        self._stalled_at = NEVER  # when a commit was last seen to take longer than STALL_S
 
     def note(self, took_s: float) -> None:
         """Time of one small commit."""
@@ -33,5 +34,6 @@ class FsyncTimes:
             self._stalled_at = self._monotonic()
 
     def are_short(self) -> bool:
-        fast = not self._took_s or min(self._took_s) < INLINE_S_MAX
-        return fast and self._monotonic() - self._stalled_at > STALL_AVOIDED_S
+        if self._took_s and min(self._took_s) >= INLINE_S_MAX:
+            return False
+        return self._stalled_at == NEVER or self._monotonic() - self._stalled_at > STALL_AVOIDED_S

@@ -40,7 +40,8 @@ class GroupCommit:
 
     def seal(self) -> int:
         """What gathered goes to the disk now; the next ticket gathers from here on."""
-        self.must_work()
+        if self.failed is not None:
+            self.must_work()
         assert self.in_flight is None, f"commit {self.gathering} sealed while {self.in_flight} is being written"
         self.in_flight = self.gathering
         self.gathering += 1

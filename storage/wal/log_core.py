@@ -125,7 +125,8 @@ class LogCore:
     @property
     def gathering_bytes(self) -> int:
         """Bytes that the next commit holds for others."""
-        return self._begun.size if self._begun is not None and self._begun.payloads else 0
+        commit = self._begun
+        return commit.end - commit.start if commit is not None and commit.payloads else 0
 
     @property
     def waiting_bytes(self) -> int:
@@ -162,13 +163,13 @@ class LogCore:
     def seal(self) -> Commit:
         """The gathering commit, to be written and fsynced now; then `done` or `fail`. It may hold only its mark, which
         then vouches for what was durable before."""
-        commit = self._gathering
+        commit = self._begun or self._gathering
         ticket = self.commits.seal()
         assert commit.ticket == ticket, f"commit {commit.ticket} carries ticket {ticket}"
         self._in_flight = commit
         self._durable_file, self._durable_offset = commit.file_number, commit.end
         self._begun = None
-        if self._ends_file(commit):
+        if commit.end >= self.file_bytes_max:
             self.file_number, self._next_start = commit.file_number + 1, 0
         else:
             self._next_start = commit.end
@@ -180,7 +181,7 @@ class LogCore:
         self.commits.done(commit.ticket)
         self._in_flight = None
         self.unmarked = bool(commit.payloads)
-        return commit.file_number if self._ends_file(commit) else None
+        return commit.file_number if commit.end >= self.file_bytes_max else None
 
     def fail(self, reason: str) -> None:
         """Writing failed: what is on the disk beyond the last durable commit is unknown, and stays so."""
@@ -194,9 +195,6 @@ class LogCore:
                 assert parts is not None, f"no record of commit {commit.ticket} lies at {location}"
                 return b"".join(parts)
         return None
-
-    def _ends_file(self, commit: Commit) -> bool:
-        return commit.end >= self.file_bytes_max
 
     def _begin(self, file_number: int, start: int) -> Commit:
         commit = Commit(self.commits.gathering, file_number, start, begins_file=start == 0, end=start)

@@ -353,16 +353,14 @@ class LogWriter:
 
     def _finish_commit(self, commit: Commit, outcome: float | StorageError) -> None:
         """`outcome`: how many seconds writing took, or why it was not written."""
-        if isinstance(outcome, NoDescriptors):
-            self._postponed = commit
-            return
         if isinstance(outcome, StorageError):
-            self._fail(str(outcome))
+            self._not_written(commit, outcome)
             return
+        size = commit.size
         self._commit_count += 1
         self._file_commits = 1 if commit.begins_file else self._file_commits + 1
-        self._written_bytes += commit.size
-        if self._inline_bytes_max is not None and commit.size <= self._inline_bytes_max:
+        self._written_bytes += size
+        if self._inline_bytes_max is not None and size <= self._inline_bytes_max:
             self._small_commits.note(outcome)
         self._last_written = commit.file_number
         rolled = self._core.done(commit)
@@ -376,6 +374,12 @@ class LogWriter:
         if rolled is not None:
             for subscriber in self._rolled_subscribers:
                 subscriber(rolled)
+
+    def _not_written(self, commit: Commit, error: StorageError) -> None:
+        if isinstance(error, NoDescriptors):
+            self._postponed = commit
+        else:
+            self._fail(str(error))
 
     def _write_postponed(self) -> None:
         commit, self._postponed = self._postponed, None
