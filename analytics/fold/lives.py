@@ -39,6 +39,7 @@ class LifeState(StrEnum):
         return self not in GOING_ON
 
 
+_OUT = LifeState.OUT  # as a global, for what is done with each message
 GOING_ON = frozenset({LifeState.READY, LifeState.OUT, LifeState.KEPT})
 
 
@@ -61,6 +62,7 @@ class PublishedRun(NamedTuple):
 
 
 NOT_SEEN = PublishedRun(None, 0, 0)
+_NEVER: dict[str, int] = {}  # returned; a life is given another one when it is
 
 
 @dataclass(slots=True)
@@ -165,7 +167,7 @@ class Lives:
         assert (entry, offset) not in self._runs, f"the run at {(entry, offset)} is published twice"
         at, place = run.at, self.place
         life = Life(
-            entry, offset, 0, run.messages, run, False, LifeState.OUT, at, at, 1, consumer, consumer, {}, None, place
+            entry, offset, 0, run.messages, run, False, _OUT, at, at, 1, consumer, consumer, _NEVER, None, place
         )
         self._runs[entry, offset] = [life]
         if self._steps is not None:

@@ -59,7 +59,12 @@ class LogChains:
         self._highest: dict[int, int] = {}  # the terms of what is in chains
 
     def take(self, copy: QueueEvent) -> None:
-        if self._here and copy.place != self._here[0].place:
+        here = self._here
+        if here and copy.place != here[0].place:
+            if len(here) == 1 and not self._chains:  # what most are: of one node, and nothing is open
+                self._here = [copy]
+                self._pass_on_only(here)
+                return
             self._close_index(next_one=copy.place)
         self._here.append(copy)
 
@@ -82,9 +87,6 @@ class LogChains:
         here, self._here = self._here, []
         if not here:
             return
-        if len(here) == 1 and not self._chains:  # what most are: of one node, and nothing is open
-            self._pass_on_only(here)
-            return
         copies = self._that_count(here)
         if not copies:
             return
@@ -99,7 +101,8 @@ class LogChains:
             self.end()
 
     def _pass_on_only(self, here: Sequence[QueueEvent]) -> None:
-        source, written = _source_of(here[0]), here[0].written
+        written = here[0].written
+        source = here[0].node, written < 0  # _source_of, without the call
         if written >= self._written.get(source, written):
             self._written[source] = written
             self._give(here)

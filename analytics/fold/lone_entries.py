@@ -8,7 +8,10 @@ machine as it is.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from struct import Struct
+from typing import Any
 
 from analytics.fold.lives import Lives, PublishedRun
 from analytics.fold.telling_machine import TellingMachine, run_name
@@ -42,30 +45,35 @@ _BEHIND_ORIGIN = _ORIGIN_AT + ORIGIN.size
 _WAITED_FOR = 1  # the one flag of an origin with which it keeps its size
 _ACKNOWLEDGEMENT = Struct("<BQBIIQQBQI")  # head of the entry, head of the op, one range
 _ACKNOWLEDGED = int(Outcome.ACKNOWLEDGED)
+_UP = ConsumerState.UP
 _EXACT_MAX = 1 << 53  # bytes of a run that floats tell apart: the machine's fold divides them among publishers
 
 _Origin = tuple[
     int | None, int | None, bool | None
 ]  # actor, number of the first message, whether a confirm was waited for
 _NO_ORIGIN: _Origin = (None, None, None)
+# From a tuple of all fields: without the call in Python that a NamedTuple makes itself.
+_run: Callable[[tuple[Any, ...]], PublishedRun] = partial(tuple.__new__, PublishedRun)
+_stored: Callable[[tuple[Any, ...]], StoredMessages] = partial(tuple.__new__, StoredMessages)
 
 
 class LoneEntries:
     """See the module."""
 
-    __slots__ = ("_lives", "_machine")
+    __slots__ = ("_lives", "_machine", "_sessions")
 
     def __init__(self, machine: TellingMachine, lives: Lives) -> None:
         self._machine = machine
         self._lives = lives
+        self._sessions: dict[tuple[int, int], SessionKey] = {}  # the same one for all runs of a session
 
-    def take(self, index: int, data: bytes, size: int) -> bool:
-        """An entry, or its skeleton and the `size` that it had (native/log_columns.py). False: it is of another kind, and was
-        left alone."""
+    def take(self, index: int, data: bytes, size: int, time_ms: int) -> bool:
+        """An entry, or its skeleton and the `size` that it had (native/log_columns.py), and its time. False: it is of another
+        kind, and was left alone."""
         if len(data) <= _FIRST_OP or data[0] != ENTRY_VERSION:
             return False
         s = self._machine.state
-        now = max(ENTRY_HEAD.unpack_from(data)[1], s.now)
+        now = time_ms if time_ms > s.now else s.now
         if not s.now or not now < s.deadline or now > TIME_MS_MAX or s.consumers.single_active:
             return False
         kind = data[_FIRST_OP]
@@ -94,8 +102,8 @@ class LoneEntries:
             kind, op_size, node, incarnation, sequence, _, length, body_bytes, expiration, flags, priority, exchange_len,
             key_len,
         ) = ENQUEUE_HEAD.unpack_from(data, at)  # fmt: skip
-        s, whole = self._machine.state, size or len(data)
-        session = s.sessions.all.get((node, incarnation))  # type: ignore[call-overload]  # equal to the key
+        s, whole, key = self._machine.state, size or len(data), (node, incarnation)
+        session = s.sessions.all.get(key)  # type: ignore[call-overload]  # equal to the key
         if (
             kind != _ENQUEUE
             or at + OP_HEAD.size + op_size != whole
@@ -116,17 +124,21 @@ class LoneEntries:
             return False
         key_at = at + ENQUEUE_HEAD.size + exchange_len
         actor, number, confirm = origin
-        run = PublishedRun(
+        run = _run((
             now, length, body_bytes, run_name(data[key_at - exchange_len : key_at]),
             run_name(data[key_at : key_at + key_len]), bool(flags & PERSISTENT), priority, None, confirm, actor, number, None,
-            SessionKey(node, incarnation) if actor else None,
-        )  # fmt: skip
+            (self._sessions.get(key) or self._session(key)) if actor else None,
+        ))  # fmt: skip
         s.now = now
         session.next_sequence = sequence + length
         self._machine.counters.published += length
-        stored = StoredMessages(index, at, 0, length, length, body_bytes, NEVER, min(priority, PRIORITY_MAX), 0, 0)
+        own = priority if priority < PRIORITY_MAX else PRIORITY_MAX
+        stored = _stored((index, at, 0, length, length, body_bytes, NEVER, own, 0, 0))
         self._end(index, data, size, self._keep(stored, run) if turn is None else self._hand_out(stored, run, turn[0]))
         return True
+
+    def _session(self, key: tuple[int, int]) -> SessionKey:
+        return self._sessions.setdefault(key, SessionKey(*key))
 
     def _goes_as_a_whole(self, length: int, turn: tuple[MachineConsumer, int] | None) -> bool:
         """To the consumer whose turn it is, or to the messages that wait while none has room."""
@@ -167,7 +179,7 @@ class LoneEntries:
             op_size != SETTLE_HEAD.size - OP_HEAD.size + RANGE.size
             or outcome != _ACKNOWLEDGED
             or consumer is None
-            or consumer.state is not ConsumerState.UP
+            or consumer.state is not _UP
             or consumer.overdue
             or first + length > ID_END
         ):

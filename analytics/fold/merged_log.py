@@ -20,6 +20,8 @@ from raft.core.messages import EntryKind
 from storage.record import Kind
 
 FIRST_INDEX = 1
+# As globals: a member of an enumeration is looked up at the price of a call, and this is done for each entry.
+_ENTRIES, _STATE, _COMMAND = Kind.RAFT_ENTRIES, Kind.RAFT_STATE, EntryKind.COMMAND
 
 
 class EntriesFold(Protocol):
@@ -58,11 +60,13 @@ class MergedLog:
         self._removed_at: int | None = None  # ms
 
     def take(self, event: QueueEvent) -> None:
-        if event.kind in STANDING_KINDS:
+        if event.kind == _ENTRIES:
+            self.chains.take(event)
+        elif event.kind in STANDING_KINDS:
             self.copies.take(event)
             if event.kind == Kind.RAFT_GROUP_REMOVED and event.at is not None:
                 self._removed_at = max(self._removed_at or 0, event.at // 1000)
-        elif event.kind == Kind.RAFT_STATE:
+        elif event.kind == _STATE:
             self._take_snapshot(event)
         else:
             self.chains.take(event)
@@ -106,21 +110,23 @@ class MergedLog:
     def _take_copies(self, copies: Sequence[QueueEvent]) -> None:
         """All that nodes have of one entry."""
         event = copies[0]
-        if not self._is_lost and event.place > self._next and event.term >= self._term:
-            self._miss(event.place)
+        place, term = event.place, event.term
+        if not self._is_lost and place > self._next and term >= self._term:
+            self._miss(place)
         if self._is_lost:
             self._fold.pass_over(event)
-        elif event.place == self._next and event.term >= self._term:
+        elif place == self._next and term >= self._term:
             self._apply(event)
-        if event.place == self._next - 1 and event.term == self._term:  # else it lies behind a gap
+        # Else it is known, or lies behind a gap.
+        if place > self.copies.committed and place == self._next - 1 and term == self._term:
             for copy in copies:
                 if copy.durable:
                     self.copies.copied(copy)
 
     def _apply(self, event: QueueEvent) -> None:
         self._next, self._term = event.place + 1, event.term
-        self.copies.changed(event)
-        if event.first != EntryKind.COMMAND:
+        if event.first != _COMMAND:
+            self.copies.changed(event)
             return
         try:
             self._fold.apply(event)

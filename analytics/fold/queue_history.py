@@ -55,12 +55,13 @@ class HistoryFold:
         self.history = QueueHistory()
         self._with_steps = with_steps
         self._fold: _ClassicEvents | _QuorumEntries | None = None
+        self.take: Callable[[QueueEvent], None] = self._begin
 
-    def take(self, event: QueueEvent) -> None:
-        if self._fold is None:
-            kind = _ClassicEvents if event.kind in CLASSIC_KINDS else _QuorumEntries
-            self._fold = kind(self.history, with_steps=self._with_steps)
-        self._fold.take(event)
+    def _begin(self, event: QueueEvent) -> None:
+        kind = _ClassicEvents if event.kind in CLASSIC_KINDS else _QuorumEntries
+        self._fold = kind(self.history, with_steps=self._with_steps)
+        self.take = self._fold.take
+        self.take(event)
 
     def take_steps(self) -> list[LifeStep]:
         """What was told since this was last asked."""

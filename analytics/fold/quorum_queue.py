@@ -45,17 +45,17 @@ class QueueFold:
         self._lone = LoneEntries(self.machine, self.lives)
         self._seconds: list[Second] = []
         self._second = 0  # that goes on
+        self._second_ends = 1000  # ms
         self._before = MemberCounters()  # when it began
 
     def take(self, index: int, data: bytes, size: int = 0) -> None:
         """A command of the log, or its skeleton and the `size` that it had (native/log_columns.py). Raises ValueError when the
         machine cannot go on: the log is of a newer version."""
         self.lives.place = index
-        if len(data) >= ENTRY_HEAD.size:
-            second = ENTRY_HEAD.unpack_from(data)[1] // 1000
-            if second > self._second:
-                self._begin_second(second)
-        if not self._lone.take(index, data, size):
+        time_ms = ENTRY_HEAD.unpack_from(data)[1] if len(data) >= ENTRY_HEAD.size else 0
+        if time_ms >= self._second_ends:
+            self._begin_second(time_ms // 1000)
+        if not self._lone.take(index, data, size, time_ms):
             self.machine.take(index, whole_entry(data, size))
 
     def take_seconds(self) -> list[Second]:
@@ -72,11 +72,9 @@ class QueueFold:
         self._begin_second(self._second + 1)
 
     def _begin_second(self, second: int) -> None:
-        if second <= self._second:
-            return
         if self._second:
             self._seconds.append(self._over())
-        self._second = second
+        self._second, self._second_ends = second, (second + 1) * 1000
         self._before = copy(self.machine.counters)
 
     def _over(self) -> Second:

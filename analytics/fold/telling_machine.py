@@ -54,6 +54,7 @@ UPON_CANCEL = {
     UponCancel.RETURNED: "never seen",
     UponCancel.STAYS: "consumer left",
 }
+_ACKED, _NO_ACK = LifeState.ACKED, LifeState.NO_ACK  # as globals, for what is done with each message
 NODE_GONE = "node gone"
 TIMED_OUT = "consumer timeout"
 NODE_UNREACHABLE = "node unreachable"
@@ -174,15 +175,16 @@ class TellingMachine(QueueMachine):
     def acknowledge(self, consumer: MachineConsumer, first: int, length: int) -> int:
         """An entry whose only op acknowledges this range, of a consumer that is up. What the digest is to have of it."""
         s = self.state
-        self._bound()
-        self._trail = first + length
         self._acknowledge(consumer, consumer.checked_out.take(first, length))
         if not consumer.in_line:
             s.consumers.update(consumer)
-        if s.ready.count:
-            self._hand_out()
-            self._effects.clear()
-            self._dead_told = False
+        if not s.ready.count:
+            return first + length
+        self._bound()
+        self._trail = first + length
+        self._hand_out()
+        self._effects.clear()
+        self._dead_told = False
         return self._trail
 
     def _settle(self, data: bytes, at: int, end: int) -> Result:
@@ -193,7 +195,7 @@ class TellingMachine(QueueMachine):
 
     def _acknowledge(self, consumer: MachineConsumer, taken: Sequence[StoredMessages]) -> None:
         super()._acknowledge(consumer, taken)
-        state, now = LifeState.NO_ACK if consumer.no_ack else LifeState.ACKED, self.state.now
+        state, now = _NO_ACK if consumer.no_ack else _ACKED, self.state.now
         for stored in taken:
             self.lives.ended(stored.entry, stored.offset, stored.first, stored.length, state, now)
 

@@ -90,8 +90,8 @@ class Both:
         self.fold._lone = self  # type: ignore[assignment]
         self.plain._lone = Nothing()  # type: ignore[assignment]
 
-    def take(self, index: int, data: bytes, size: int) -> bool:
-        is_taken = self._take(index, data, size)
+    def take(self, index: int, data: bytes, size: int, time_ms: int) -> bool:
+        is_taken = self._take(index, data, size, time_ms)
         self.taken += is_taken
         return is_taken
 
@@ -105,7 +105,7 @@ class Both:
 class Nothing:
     """Takes no entry."""
 
-    def take(self, index: int, data: bytes, size: int) -> bool:
+    def take(self, index: int, data: bytes, size: int, time_ms: int) -> bool:
         return False
 
 
