@@ -45,3 +45,23 @@ def test_a_bucket_has_its_rows_in_their_order(logs: Path) -> None:
             found = [(number, row) for number, rows in by_bucket(batch) for row in rows.to_pylist()]
             told = [(row["queue"] % BUCKETS, row) for row in batch.to_pylist()]
             assert found == sorted(told, key=itemgetter(0))
+
+
+def test_a_bucket_with_few_rows_does_not_keep_what_others_have(
+    logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that wait are parts of the batches that came: one row of each would keep all of a log in memory."""
+    import pyarrow.parquet as pq
+
+    from analytics.parquet import raw_files
+    from analytics.spark.event_source import batches_of
+
+    batches = [batch for file in log_files([str(logs)]) for batch in batches_of(file, tail=True)]
+    monkeypatch.setattr(raw_files, "WRITTEN_TOGETHER_BYTES", 2 * max(batch.nbytes for batch in batches))
+    rounds = 8
+    with raw_files.RowBuckets(raw_files.RawTask("000001", (), (), {}, str(tmp_path))) as buckets:
+        for batch in batches * rounds:
+            buckets.write(batch)
+    groups = {pq.ParquetFile(tmp_path / one).metadata.num_row_groups for one in buckets.made}
+    assert buckets.rows == rounds * sum(batch.num_rows for batch in batches)
+    assert min(groups) > 1
