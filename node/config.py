@@ -22,6 +22,7 @@ from node.logins.password_hashes import HASHINGS
 
 STREAM_FRAME_MAX_MIN = 8_192  # what a client may send before it is tuned
 EXPORT_BYTES_PER_S_MIN = 65_536
+SNAPSHOT_BYTES_PER_S_MIN = 1_048_576  # who is sent less is asked again and again what it lacks
 CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f]")  # names are written into logs and on terminals
 
 
@@ -197,6 +198,8 @@ class LogSection(Section, frozen=True):
         131_072  # a smaller commit that finds the writer idle is written without a thread hop
     )
     gathering_bytes_max: int = 33_554_432  # waiting for the disk above this: publishers are not read from
+    # Snapshots sent to members on other nodes that lack too much of a queue, all of this node together; 0: no limit.
+    snapshot_bytes_per_s: int = 115_343_360
 
 
 class HistorySection(Section, frozen=True):
@@ -345,6 +348,9 @@ def check(config: Config) -> None:
     if config.history.export_bytes_per_s < EXPORT_BYTES_PER_S_MIN:
         given = config.history.export_bytes_per_s
         raise ConfigError(f"history.export_bytes_per_s is {given}: give {EXPORT_BYTES_PER_S_MIN} or more")
+    paced = config.log.snapshot_bytes_per_s
+    if paced and paced < SNAPSHOT_BYTES_PER_S_MIN:
+        raise ConfigError(f"log.snapshot_bytes_per_s is {paced}: give {SNAPSHOT_BYTES_PER_S_MIN} or more, or 0")
     for name in ("hours", "bytes_max", "free_min_bytes"):
         if getattr(config.archive, name) < 0:
             raise ConfigError(f"archive.{name} is {getattr(config.archive, name)}: give 0 or more")

@@ -61,7 +61,11 @@ def archive_limits(config: Config) -> ArchiveLimits | None:
 
 def kernel_settings(config: Config) -> KernelSettings:
     return KernelSettings(
-        log=LogSettings(config.log.file_bytes_max, config.log.commit_inline_bytes_max),
+        log=LogSettings(
+            config.log.file_bytes_max,
+            config.log.commit_inline_bytes_max,
+            snapshot_bytes_per_s=config.log.snapshot_bytes_per_s,
+        ),
         classic=classic_limits(config),
         clients=client_limits(config),
         catalog=catalog_limits(config),

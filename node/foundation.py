@@ -85,6 +85,7 @@ class LogSettings:
     commit_inline_bytes_max: int | None  # a commit of more is written by a thread; None: by none
     store: StoreLimits = field(default_factory=StoreLimits)
     detector: DetectorSettings = field(default_factory=DetectorSettings)
+    snapshot_bytes_per_s: int = 0  # sent to other nodes; 0: no limit
 
 
 class Foundation:
@@ -176,6 +177,7 @@ class Foundation:
             random=self._ports.random.fraction,
             on_failed=self._ports.process.stop,
             detector=self._settings.detector,
+            snapshot_bytes_per_s=self._settings.snapshot_bytes_per_s,
             on_leading=on_leading,
             on_damaged=on_damaged,
             on_repaired=on_repaired,

@@ -8,9 +8,8 @@ detector per peer. A group that has nothing to do is not looked at, so thousands
     the log is durable         -> driver.persisted      -> letters leave, and a round of those whose core has more to say
     meanwhile, or behind it    -> driver.perform for each
 
-A small commit is asked for at once and is durable within the round: a follower then answers in the very turn in which it has
-read the entries, and applies what was committed before when its answer is on its way. A group of one member commits, applies
-and answers in the round in which it was asked, and needs no other.
+A small commit is asked for at once and is durable within the round: a follower answers in the turn in which it has read the
+entries, and applies what was committed before behind that. A group of one member commits, applies and answers in one round.
 
 A member whose machine fails is halted by itself (raft/driver.py), if there is somebody to be told (`on_halted`). A node whose
 log has failed, or that finds a mistake of its own elsewhere, promises nothing more: `failed` says why, no letter leaves,
@@ -27,6 +26,7 @@ from raft.core.errors import BadBytes, CannotApply, Damaged, Forgotten, RaftErro
 from raft.core.membership import Change
 from raft.core.messages import MemberId, Message, NodeId, Replaced, SnapshotMeta, node_of
 from raft.core.ready import Ready
+from raft.core.snapshot_transfer import SnapshotPace
 from raft.driver import Driver, GroupId, SnapshotRules
 from raft.failure_detector import DetectorSettings, FailureDetector
 from raft.faults import StopOnFault
@@ -56,10 +56,9 @@ class Groups:
 
     `on_damaged` is told when a member cannot read what it had stored; the member takes part no more then. Who is told has the
     store repair it and adds the new member, and `on_repaired` is told when that votes again. `on_halted` is told when the
-    machine of a member cannot go on, unless that is found in `add`: see Driver.halted there. `incarnation` is one that this
-    process alone has and that is above those of the node's earlier ones. `on_leading` is told when a group's leadership
-    comes to this node or leaves it. `behind_round`, if it is set, is called behind each round that the loop has run: what those
-    who were told something in it have to say need not wait until the loop has looked for more to read.
+    machine of a member cannot go on, unless that is found in `add`: see Driver.halted there. `incarnation` is this process's
+    alone, and above the node's earlier ones. `on_leading` is told when a leadership comes or goes. `behind_round`, if
+    set, is called behind each round of the loop: what was told in it need not wait until the loop has looked for more to read.
     """
 
     def __init__(
@@ -73,6 +72,7 @@ class Groups:
         random: Callable[[], float],
         on_failed: Callable[[str], None],
         detector: DetectorSettings | None = None,
+        snapshot_bytes_per_s: int = 0,
         on_leading: Callable[[Driver], None] | None = None,
         on_damaged: Callable[[Driver, Damaged], None] | None = None,
         on_repaired: Callable[[Driver], None] | None = None,
@@ -99,6 +99,7 @@ class Groups:
         self._outgoing: dict[NodeId, dict[GroupId, list[Message]]] = {}
         # By what they wait for; then by ticket, ascending.
         self._unfsynced: dict[Durability, dict[int, list[tuple[Driver, Ready]]]] = {}
+        self._pace = SnapshotPace(snapshot_bytes_per_s)
         self._deadlines = GroupDeadlines()
         self._stopped = StoppedMembers(node, self._drivers, self.send)
         self._timer: Timer | None = None
@@ -124,7 +125,7 @@ class Groups:
         now = self._clock.monotonic()
         meta = store.snapshot()
         cannot = self._restore(machine, store, meta) if meta.index else None
-        core = Core(me, store, settings, self._random, now, meta.index, self._clock.wall_ms)
+        core = Core(me, store, settings, self._random, now, meta.index, self._clock.wall_ms, self._pace)
         driver = Driver(group, me, core, store, machine, rules or SnapshotRules(), self)
         self._drivers[group] = driver
         if driver.durability not in self._unfsynced:
@@ -139,9 +140,8 @@ class Groups:
         return driver
 
     def _restore(self, machine: Machine, store: GroupStore, meta: SnapshotMeta) -> CannotApply | None:
-        state = store.load_state()
         try:
-            machine.restore(state, meta.machine_version)
+            machine.restore(store.load_state(), meta.machine_version)
         except ValueError as error:
             if self._on_halted is None:
                 raise

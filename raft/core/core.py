@@ -43,6 +43,7 @@ from raft.core.messages import (
 )
 from raft.core.ready import Ready, Role, Standing
 from raft.core.settings import Settings as Settings
+from raft.core.snapshot_transfer import SnapshotPace
 from raft.core.state import State
 from raft.core.status import Status, status_of
 
@@ -66,10 +67,12 @@ class Core:
         now: float,
         applied: int = 0,
         wall_ms: Callable[[], int] = time_not_known,
+        pace: SnapshotPace | None = None,
     ) -> None:
         """`random` gives numbers from 0 to 1. `applied` is the state of the machine: its snapshot, or entries behind it
-        that it kept by itself. `wall_ms`: what a new leader says in the log of when its term began."""
-        self._s = State(me, store, settings, random, applied, wall_ms)
+        that it kept by itself. `wall_ms`: what a new leader says in the log of when its term began. `pace`: shared by all
+        members of a node."""
+        self._s = State(me, store, settings, random, applied, wall_ms, pace or SnapshotPace(0))
         self._number = 0
         self._persisted = 0
         self._now = now  # of the last Ready

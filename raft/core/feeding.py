@@ -8,6 +8,7 @@ from __future__ import annotations
 from raft.core.leadership import Leadership
 from raft.core.messages import Append, Entry, SnapshotChunk
 from raft.core.progress import Progress, Sending
+from raft.core.snapshot_transfer import SnapshotSend
 from raft.core.state import State
 
 
@@ -15,6 +16,7 @@ def feed_all(s: State, lead: Leadership, now: float) -> None:
     """Whatever is there for any follower on a trusted node."""
     news_due = lead.news_at is not None and now >= lead.news_at
     behind = False
+    lead.chunk_at = None
     for one in lead.progress.values():
         if one.trusted:
             _feed(s, lead, one, news_due or one.node in lead.prompted, now)
@@ -22,7 +24,7 @@ def feed_all(s: State, lead: Leadership, now: float) -> None:
     if news_due or not behind:
         lead.news_at = None
     lead.prompted.clear()
-    lead.must_send = False
+    lead.must_send = lead.chunk_at is not None and lead.chunk_at <= now
 
 
 def _feed(s: State, lead: Leadership, one: Progress, news_due: bool, now: float) -> None:
@@ -40,7 +42,7 @@ def _feed(s: State, lead: Leadership, one: Progress, news_due: bool, now: float)
         _append(s, lead, one, one.next - 1, entries, now)
         one.sent(entries[-1].index, size)
     if one.sending is Sending.SNAPSHOT:
-        _send_chunks(s, one, now)
+        _send_chunk(s, lead, one, now)
     elif one.next > s.log.last and one.sending is Sending.STREAM:
         one.installed_bytes = None
     if _wants_empty(s, lead, one, news_due):
@@ -65,7 +67,9 @@ def _append(s: State, lead: Leadership, one: Progress, prev_index: int, entries:
     expect_answer(s, one, now)
 
 
-def _send_chunks(s: State, one: Progress, now: float) -> None:
+def _send_chunk(s: State, lead: Leadership, one: Progress, now: float) -> None:
+    """One in each Ready, and none before the pace has room for it: a turn that reads and sends all that the follower would take
+    holds up everything else for 4 ms."""
     if one.snapshot is None or one.snapshot.meta.index != s.store.snapshot().index:
         one.send_snapshot(s.store.snapshot())
     send = one.snapshot
@@ -74,15 +78,21 @@ def _send_chunks(s: State, one: Progress, now: float) -> None:
         send.question()
         s.messages.append(SnapshotChunk(one.member, s.me, s.term, send.meta, send.sent, b"", last=False))
         expect_answer(s, one, now)
-    chunk_bytes = s.settings.snapshot_chunk_bytes
-    window = chunk_bytes * s.settings.snapshot_window_chunks
-    while send.may_send(window):
-        part = s.store.read_snapshot(send.meta.index, send.sent, chunk_bytes)
-        assert part is not None, f"snapshot {send.meta.index} is the newest, but cannot be read"
-        data, last = part
-        s.messages.append(SnapshotChunk(one.member, s.me, s.term, send.meta, send.sent, data, last))
-        send.was_read(len(data), last)
-        expect_answer(s, one, now)
+    window = s.settings.snapshot_chunk_bytes * s.settings.snapshot_window_chunks
+    if send.may_send(window) and send.next_at <= now:
+        _read_chunk(s, one, send, now)
+    if send.may_send(window) and (lead.chunk_at is None or send.next_at < lead.chunk_at):
+        lead.chunk_at = send.next_at
+
+
+def _read_chunk(s: State, one: Progress, send: SnapshotSend, now: float) -> None:
+    part = s.store.read_snapshot(send.meta.index, send.sent, s.settings.snapshot_chunk_bytes)
+    assert part is not None, f"snapshot {send.meta.index} is the newest, but cannot be read"
+    data, last = part
+    s.messages.append(SnapshotChunk(one.member, s.me, s.term, send.meta, send.sent, data, last))
+    send.was_read(len(data), last)
+    send.next_at = s.pace.sent(len(data), now)
+    expect_answer(s, one, now)
 
 
 def expect_answer(s: State, one: Progress, now: float) -> None:

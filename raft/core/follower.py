@@ -14,7 +14,7 @@ from raft.core.messages import (
     SnapshotReply,
 )
 from raft.core.ready import Role
-from raft.core.snapshot_intake import SnapshotIntake
+from raft.core.snapshot_transfer import SnapshotIntake
 from raft.core.state import State
 
 

@@ -205,6 +205,8 @@ def tick(s: State, lead: Leadership, now: float) -> None:
     """Ask those again that owe an answer; tell of commits; give up what takes too long."""
     if lead.news_at is not None and lead.news_at <= now:
         lead.must_send = True
+    if lead.chunk_at is not None and lead.chunk_at <= now:
+        lead.must_send = True
     for one in lead.progress.values():
         if one.resend_at is not None and one.resend_at <= now:
             one.resend_at = None

@@ -47,13 +47,14 @@ class Leadership:
     """One member's, of one term."""
 
     __slots__ = (
-        "first_index", "leaving", "must_send", "news_at", "progress", "prompted", "reads", "replaced", "transfer",
+        "chunk_at", "first_index", "leaving", "must_send", "news_at", "progress", "prompted", "reads", "replaced", "transfer",
         "uncommitted", "uncommitted_bytes",
     )  # fmt: skip
 
     first_index: int  # of the first entry of this term: what is committed by counting lies there or behind
     must_send: bool  # something may be there for a follower; looked at when a Ready is made, so that messages are few
     news_at: float | None  # when followers are told of a commit, if no entries took it along before
+    chunk_at: float | None  # when the next chunk of a snapshot may be sent
     prompted: set[NodeId]  # nodes that are told of what is committed in the next Ready
     leaving: bool  # it removed itself and that is committed: it leads until a majority knows
     replaced: dict[MemberId, MemberId]  # old member: the new one that lives in its place and is to be taken in
@@ -61,7 +62,7 @@ class Leadership:
     def __init__(self, first_index: int) -> None:
         self.first_index = first_index
         self.must_send = True
-        self.news_at = None
+        self.news_at = self.chunk_at = None
         self.prompted = set()
         self.leaving = False
         self.replaced = {}
@@ -85,6 +86,8 @@ class Leadership:
     def deadline(self) -> float | None:
         """The earliest time at which something is to be done even if nothing happens."""
         earliest = self.news_at
+        if self.chunk_at is not None and (earliest is None or self.chunk_at < earliest):
+            earliest = self.chunk_at
         for one in self.progress.values():
             at = one.resend_at
             if at is not None and (earliest is None or at < earliest):

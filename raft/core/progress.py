@@ -2,7 +2,7 @@
 
 PROBE      where the logs agree is not known: one message at a time, until one is accepted
 STREAM     it is: entries are sent ahead of acknowledgements, within a window
-SNAPSHOT   the next entry it needs is no longer in the log: chunks of a snapshot, see SnapshotSend
+SNAPSHOT   the next entry it needs is no longer in the log: chunks of a snapshot, see raft/core/snapshot_transfer.py
 
 A follower on a node that is not trusted is sent nothing. Whatever it owed is forgotten, and it is probed when the node is
 trusted again.
@@ -14,6 +14,7 @@ from collections import deque
 from enum import Enum
 
 from raft.core.messages import MemberId, NodeId, SnapshotMeta, node_of
+from raft.core.snapshot_transfer import SnapshotSend
 
 
 class Sending(Enum):
@@ -22,53 +23,6 @@ class Sending(Enum):
     PROBE = "probe"
     STREAM = "stream"
     SNAPSHOT = "snapshot"
-
-
-class SnapshotSend:
-    """How far a snapshot is. acknowledged <= sent <= end, as soon as that is known: when its last part was read.
-
-    It begins with a question: where does the follower want to go on? A follower that has part of it, or all, is not sent that
-    again. Questions are also how the leader goes on when nothing was heard for a while.
-    """
-
-    __slots__ = ("acknowledged", "asked", "end", "meta", "must_ask", "repeated", "sent")
-
-    def __init__(self, meta: SnapshotMeta) -> None:
-        self.meta = meta
-        self.end: int | None = None
-        self.sent = self.acknowledged = 0
-        self.must_ask = True
-        self.asked = False  # nothing is sent before the answer
-        self.repeated = -1  # the offset that was last gone back to
-
-    def question(self) -> None:
-        """Where does it want to go on? Is being asked now."""
-        self.must_ask = False
-        self.asked = True
-
-    def wanted(self, offset: int) -> None:
-        """The follower wants to go on there. If that is where it was before, something was lost: go back, but once only,
-        because every chunk behind a lost one brings the same answer. Any other offset that was not asked for is stale: each
-        one that was believed brought another chunk, whose answer was as old when it came."""
-        if self.end is not None:
-            offset = min(offset, self.end)
-        if self.asked:
-            self.sent = offset
-        elif offset == self.acknowledged and offset != self.repeated:
-            self.sent = self.repeated = offset
-        elif not self.acknowledged < offset <= self.sent:
-            return
-        self.asked = False
-        self.acknowledged = offset
-
-    def may_send(self, window_bytes: int) -> bool:
-        return not self.asked and self.sent != self.end and self.sent - self.acknowledged < window_bytes
-
-    def was_read(self, size: int, last: bool) -> None:
-        """So many bytes from `sent` on, which go to the follower now."""
-        self.sent += size
-        if last:
-            self.end = self.sent
 
 
 class Progress:

@@ -32,7 +32,7 @@ from raft.core.settings import Settings
 
 if TYPE_CHECKING:
     from raft.core.leadership import Leadership
-    from raft.core.snapshot_intake import SnapshotIntake
+    from raft.core.snapshot_transfer import SnapshotIntake, SnapshotPace
 
 
 class State:
@@ -41,8 +41,8 @@ class State:
     __slots__ = (
         "applied", "applying", "attempts", "campaign", "chunks", "commit", "delayed_s", "election_at", "facts_changed",
         "facts_durable", "facts_number", "forgotten", "halted", "install", "installing", "intake", "leader", "leadership",
-        "log", "lost_reads", "me", "members", "messages", "messages_after", "random", "reads", "role", "settings", "shown",
-        "store", "term", "trusted", "vote", "wall_ms",
+        "log", "lost_reads", "me", "members", "messages", "messages_after", "pace", "random", "reads", "role", "settings",
+        "shown", "store", "term", "trusted", "vote", "wall_ms",
     )  # fmt: skip
 
     term: int
@@ -63,12 +63,14 @@ class State:
         random: Callable[[], float],
         applied: int,
         wall_ms: Callable[[], int],
+        pace: SnapshotPace,
     ) -> None:
         self.me = me
         self.store = store
         self.settings = settings
         self.random = random
         self.wall_ms = wall_ms
+        self.pace = pace
         self.log = Log(store)
         self.members = MembershipHistory(store.memberships())
         self.term, self.vote = store.facts()

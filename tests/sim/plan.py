@@ -73,6 +73,7 @@ class Shape:
     apply_bytes_max: int = 2000
     snapshot_chunk_bytes: int = 300
     snapshot_window_chunks: int = 3
+    snapshot_bytes_per_s: int = 300_000
     promote_lag_entries: int = 4
     eagerness: float = 1.0
     all_must_heal: int = 1  # 0: a majority is healed, the others stay away

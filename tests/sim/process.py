@@ -136,7 +136,7 @@ class Process:
     def log_settings(self) -> LogSettings:
         shape = self.site.world.shape
         detector = DetectorSettings(shape.ping_interval_s, shape.ping_interval_s * shape.pings_missed)
-        return LogSettings(shape.file_bytes_max, None, shape.store_limits(), detector)
+        return LogSettings(shape.file_bytes_max, None, shape.store_limits(), detector, shape.snapshot_bytes_per_s)
 
     # What is there
 

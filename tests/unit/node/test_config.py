@@ -17,6 +17,7 @@ from node.config import (
     DiskSection,
     HistorySection,
     ListenSection,
+    LogSection,
     MemorySection,
     check,
     cluster_secret,
@@ -24,7 +25,7 @@ from node.config import (
     load,
     static_shovels,
 )
-from node.config_limits import archive_limits
+from node.config_limits import archive_limits, kernel_settings
 
 EXAMPLE = Path(__file__).parents[3] / "deploy" / "leveret.toml"
 
@@ -83,6 +84,15 @@ def test_an_archive_is_kept_only_for_hours_and_leaves_room() -> None:
     assert archive_limits(Config(archive=ArchiveSection(hours=2, free_min_bytes=7))) == (2, 10 << 30, 7)
     with pytest.raises(ConfigError, match=r"archive\.bytes_max is -1"):
         check(Config(archive=ArchiveSection(bytes_max=-1)))
+
+
+@pytest.mark.parametrize("rate", [-1, 1, 1_048_575])
+def test_snapshots_are_sent_without_a_limit_or_fast_enough_to_come_to_an_end(rate: int) -> None:
+    assert kernel_settings(Config()).log.snapshot_bytes_per_s == 110 << 20
+    check(Config(log=LogSection(snapshot_bytes_per_s=0)))
+    check(Config(log=LogSection(snapshot_bytes_per_s=1_048_576)))
+    with pytest.raises(ConfigError, match=rf"log\.snapshot_bytes_per_s is {rate}: give 1048576 or more, or 0"):
+        check(Config(log=LogSection(snapshot_bytes_per_s=rate)))
 
 
 def test_a_value_that_cannot_work_is_refused() -> None:

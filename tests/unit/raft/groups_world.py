@@ -85,6 +85,7 @@ class Node:
             on_damaged=lambda driver, error: self._repair(driver.group, error),
             on_repaired=lambda driver: world.repaired.append((number, driver.me)),
             on_halted=self.on_halted,
+            snapshot_bytes_per_s=world.snapshot_bytes_per_s,
         )
         self.stores.tell_damage(self.groups.damaged)
         for group in sorted((*self.store.stores, *self.own_files.stores)):
@@ -156,6 +157,7 @@ class World:
         self.settings: Settings = options.get("settings", Settings())
         self.rules: SnapshotRules = options.get("rules", SnapshotRules())
         self.file_bytes_max: int = options.get("file_bytes_max", 1 << 20)
+        self.snapshot_bytes_per_s: int = options.get("snapshot_bytes_per_s", 0)
         self.cut: Callable[[NodeId, NodeId], bool] = lambda sender, receiver: False
         self.letters = 0
         self.findings: list[str] = []

@@ -46,7 +46,7 @@ ME, YOU, THEY = (member_id(node, 1) for node in (1, 2, 3))
 THREE = Membership((ME, YOU, THEY))
 CORE_FILES = (
     "core", "election", "feeding", "follower", "leader", "leadership", "log", "majority", "membership", "progress", "reads",
-    "settings", "snapshot_intake", "state", "status", "succession",
+    "settings", "snapshot_transfer", "state", "status", "succession",
 )  # fmt: skip
 WORLD = {"asyncio", "os", "random", "socket", "storage", "threading", "time"}
 
@@ -443,6 +443,8 @@ def test_a_leader_wakes_for_what_is_due_first_whatever_that_is() -> None:
     assert lead.deadline() == 2.0
     lead.news_at = 1.0
     assert lead.deadline() == 1.0
+    lead.chunk_at = 0.5
+    assert lead.deadline() == 0.5
 
 
 def test_a_leader_refuses_a_successor_it_cannot_reach() -> None:

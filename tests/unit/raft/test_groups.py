@@ -284,6 +284,29 @@ def test_a_slow_receiver_of_a_snapshot_is_not_sent_back_to_its_begin_by_every_ne
     assert min(follower.match for follower in status.followers) > number - 100, "one never received its snapshot"
 
 
+@pytest.mark.parametrize(("groups", "seconds"), [(1, 0.2), (3, 0.6)])
+def test_all_snapshots_of_a_node_together_are_sent_at_its_pace(groups: int, seconds: float) -> None:
+    settings = Settings(snapshot_chunk_bytes=500)
+    world = World(groups=groups, limits=SMALL, settings=settings, rules=SnapshotRules(20), snapshot_bytes_per_s=100_000)
+    leader, victim = world.nodes[1], world.nodes[2]
+    world.run(0.5)
+    for group in range(1, groups + 1):
+        leads = world.leader(group)
+        if leads is not leader:
+            leads.groups.transfer(group, leader.driver(group).me)
+    world.run(0.5)
+    victim.kill()
+    for group in range(1, groups + 1):
+        for number in range(40):
+            leader.propose(put(b"%d" % number, bytes(500)), group=group)
+            world.run(0.01)
+    node, sent = world.restart(victim.number), 0.0
+    while min(node.driver(group).applied for group in range(1, groups + 1)) < 40:
+        world.run(0.01)
+        sent += 0.01
+    assert seconds <= sent <= seconds * 1.5
+
+
 def test_a_wiped_member_returns_as_a_learner_and_is_promoted() -> None:
     world = World()
     leader = world.leader()

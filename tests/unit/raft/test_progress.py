@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raft.core.messages import Membership, SnapshotMeta, member_id
-from raft.core.progress import Progress, Sending, SnapshotSend
+from raft.core.progress import Progress, Sending
+from raft.core.snapshot_transfer import SnapshotSend
 
 META = SnapshotMeta(50, 3, Membership((member_id(1, 1),)), 1)
 

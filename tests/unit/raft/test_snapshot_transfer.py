@@ -1,0 +1,104 @@
+"""How fast snapshots are sent: by the line of time that all members of a node share."""
+
+from __future__ import annotations
+
+import pytest
+
+from raft.core.core import Core
+from raft.core.messages import AppendReply, Membership, SnapshotChunk, SnapshotMeta, SnapshotReply, VoteReply, member_id
+from raft.core.ready import Facts
+from raft.core.settings import Settings
+from raft.core.snapshot_transfer import SnapshotPace
+from tests.unit.raft.memory_store import MemoryStore
+
+ME, YOU, THEY = (member_id(node, 1) for node in (1, 2, 3))
+THREE = Membership((ME, YOU, THEY))
+STATE = bytes(range(100))
+CHUNK_BYTES = 10
+META = SnapshotMeta(5, 1, THREE, 1)
+
+
+def test_all_senders_together_keep_to_the_rate() -> None:
+    pace = SnapshotPace(1000)
+    due = {"left": 0.0, "right": 0.0}
+    sent = 0
+    for milliseconds in range(2000):
+        now = milliseconds / 1000
+        for sender, at in due.items():
+            if at <= now:
+                due[sender] = pace.sent(10, now)
+                sent += 10
+    assert 1980 <= sent <= 2030
+
+
+def test_who_comes_late_makes_up_for_one_chunk() -> None:
+    pace = SnapshotPace(1000)
+    assert pace.sent(100, 50.0) == 50.0, "nothing was sent for long"
+    assert pace.sent(100, 50.0) == pytest.approx(50.1)
+    assert pace.sent(100, 50.15) == pytest.approx(50.2), "as if it had been in time"
+    assert pace.sent(100, 60.0) == pytest.approx(60.0)
+
+
+def test_without_a_rate_there_is_nothing_to_wait_for() -> None:
+    pace = SnapshotPace(0)
+    assert pace.sent(1 << 30, 7.0) == 7.0
+
+
+class Sender:
+    """A leader, one of whose followers is to get a snapshot of ten chunks."""
+
+    def __init__(self, bytes_per_s: int, window_chunks: int = 8) -> None:
+        store = MemoryStore(THREE)
+        store.write(Facts(1, 0), [])
+        store.install(META, STATE)
+        settings = Settings(snapshot_chunk_bytes=CHUNK_BYTES, snapshot_window_chunks=window_chunks, resend_s=60.0)
+        self.store = store
+        self.core = core = Core(ME, store, settings, lambda: 0.5, 0.0, 5, pace=SnapshotPace(bytes_per_s))
+        core.trust(2, 0.0)
+        core.trust(3, 0.0)
+        core.tick(core.deadline or 0.0)
+        core.step(VoteReply(ME, YOU, 2, granted=True, pre=True), 0.0)
+        self.readies(0.0)
+        core.step(VoteReply(ME, YOU, 2, granted=True), 0.0)
+        self.readies(0.0)
+        core.step(AppendReply(ME, YOU, 2, True, 6, 6), 0.0)
+        core.step(AppendReply(ME, THEY, 2, False, 0, 0, rejected=5), 0.0)
+        self.readies(0.0)
+        core.step(SnapshotReply(ME, THEY, 2, 5, 0), 0.0)
+
+    def readies(self, now: float) -> list[int]:
+        """How many chunks each Ready has sent, until nothing is left to be done."""
+        sent = []
+        while (ready := self.core.ready(now)) is not None:
+            sent.append(len([one for one in ready.messages if isinstance(one, SnapshotChunk) and one.data]))
+            self.store.write(ready.facts, ready.entries)
+            self.core.persisted(ready.number, now)
+            if ready.committed:
+                self.core.applied(ready.committed[-1].index)
+        return sent
+
+
+def test_each_turn_sends_one_chunk_until_the_follower_has_no_room() -> None:
+    sender = Sender(bytes_per_s=0, window_chunks=4)
+    assert sender.readies(0.0) == [1, 1, 1, 1]
+    assert not sender.core.has_ready()
+
+
+def test_a_chunk_waits_for_the_pace_and_the_leader_wakes_for_it() -> None:
+    sender = Sender(bytes_per_s=1000)
+    assert sender.readies(1.0) == [1, 1], "the first one is owed"
+    assert sender.core.deadline == pytest.approx(1.01)
+    sender.core.propose([b"what else goes on"], 1.005)
+    assert sum(sender.readies(1.005)) == 0
+    sender.core.tick(1.01)
+    assert sum(sender.readies(1.01)) == 1
+    assert sender.core.deadline == pytest.approx(1.02)
+
+
+def test_a_follower_without_room_is_not_woken_for() -> None:
+    sender = Sender(bytes_per_s=1000, window_chunks=2)
+    assert sender.readies(1.0) == [1, 1]
+    assert sender.core.deadline is not None
+    assert sender.core.deadline > 50.0, "only to ask again"
+    sender.core.step(SnapshotReply(ME, THEY, 2, 5, CHUNK_BYTES), 1.05)
+    assert sender.readies(1.05) == [1]
