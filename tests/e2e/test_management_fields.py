@@ -37,6 +37,32 @@ FIELDS = {
 }
 
 
+# What is the same for every one, as RabbitMQ shows it: clients with strict types drop an answer with another one.
+CONSTANTS: dict[str, dict[str, Any]] = {
+    "overview": {
+        "rates_mode": "basic", "default_queue_type": "classic", "cluster_tags": {}, "node_tags": {}, "disable_stats": False,
+        "enable_queue_totals": False, "is_op_policy_updating_enabled": True, "statistics_db_event_queue": 0,
+        "sample_retention_policies": {"global": [600, 3600, 28800, 86400], "basic": [600, 3600], "detailed": [600]},
+    },
+    "nodes": {
+        "type": "disc", "running": True, "being_drained": False, "rates_mode": "basic", "run_queue": 0, "net_ticktime": 0,
+        "proc_used": 0, "proc_total": 1_048_576, "mem_calculation_strategy": "rss", "partitions": [], "enabled_plugins": [],
+        "config_files": [], "log_files": [], "io_read_avg_time": 0.0, "io_write_avg_time": 0.0, "io_sync_avg_time": 0.0,
+        "io_seek_avg_time": 0.0, "io_reopen_count": 0, "msg_store_read_count": 0, "queue_index_write_count": 0,
+    },
+    "connections": {
+        "type": "network", "state": "running", "ssl": False, "protocol": "AMQP 0-9-1", "send_pend": 0, "channels": 1,
+        "ssl_protocol": None, "ssl_cipher": None, "ssl_hash": None, "ssl_key_exchange": None, "peer_cert_subject": None,
+        "peer_cert_issuer": None, "peer_cert_validity": None,
+    },
+    "channels": {"state": "running", "acks_uncommitted": 0, "messages_uncommitted": 0, "transactional": False},
+    "queues/%2F/classic": {
+        "internal": False, "storage_version": 2, "exclusive_consumer_tag": None, "single_active_consumer_tag": None,
+        "head_message_timestamp": None, "policy": None, "operator_policy": None, "effective_policy_definition": {},
+    },
+}  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def node() -> Iterator[RunningNode]:
     with running_node() as node:
@@ -67,6 +93,12 @@ def shown(asked: Http, path: str) -> dict[str, Any]:
 @pytest.mark.parametrize("path", FIELDS)
 def test_no_field_is_missing(asked: Http, path: str) -> None:
     assert [name for name in FIELDS[path].split() if name not in shown(asked, path)] == []
+
+
+@pytest.mark.parametrize("path", CONSTANTS)
+def test_what_never_changes_is_as_rabbitmq_shows_it(asked: Http, path: str) -> None:
+    one = shown(asked, path)
+    assert {name: one[name] for name in CONSTANTS[path]} == CONSTANTS[path]
 
 
 def test_a_connection_says_how_it_was_opened_and_how_often_it_was_read_and_written(asked: Http) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 
 from broker.catalog.commands.catalog_commands import PutPermission
@@ -13,6 +15,7 @@ from broker.queues.queue_type import Got, Outcome
 from broker.records import PermissionRecord
 from broker.session import session as session_module
 from broker.session.session import GotMessage
+from broker.session.silent_sink import SilentSink
 from native.content import messages
 from tests.unit.broker.broker_world import Client, World, refused
 
@@ -404,6 +407,16 @@ def test_a_closed_session_is_told_nothing_more(world: World, client: Client) -> 
         client.session.close(world.now)
     assert client.told == []
     client.session.close(world.now)  # twice is fine
+
+
+def test_a_closed_session_lets_its_sink_go_though_somebody_still_has_the_session(world: World, client: Client) -> None:
+    """It was a cycle with the channel of its client, which only the garbage collector freed."""
+    sink = SilentSink()
+    session = world.broker.open_session(client.connection, sink, world.now)
+    session.close(world.now)
+    gone = weakref.ref(sink)
+    del sink
+    assert gone() is None
 
 
 def test_a_consumer_of_a_closed_channel_no_longer_stands_in_the_way(world: World, client: Client) -> None:

@@ -35,6 +35,14 @@ def test_what_lets_somebody_in_is_hidden() -> None:
     assert "let-me-in" not in effective_config(config)
 
 
+def test_uris_are_hidden_in_tables_within_and_whatever_stands_in_them() -> None:
+    """RabbitMQ's names for the ends of a shovel; a query of a URI names files of keys."""
+    shovel = {"source": {"uris": ["amqps://a?keyfile=/etc/key.pem"]}, "destination": {"uri": "amqps://b"}}
+    found = shown(Config(shovel=(shovel,)))
+    hidden = {key: value for key, value in found.items() if key.startswith("shovel.")}
+    assert hidden == dict.fromkeys(("shovel.0.source.uris", "shovel.0.destination.uri"), HIDDEN)
+
+
 def test_a_login_in_a_url_is_hidden_and_the_rest_is_shown() -> None:
     keys = Oauth2Section(jwks_url="https://me:let@me-in@issuer/keys?of=@all")
     assert shown(Config(oauth2=keys))["oauth2.jwks_url"] == f'"https://{HIDDEN}@issuer/keys?of=@all"'

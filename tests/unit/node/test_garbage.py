@@ -56,6 +56,20 @@ def test_everything_is_looked_through_once_much_has_ended(totals: Totals) -> Non
     assert gc.get_freeze_count() > 0, "what is left lasts again"
 
 
+def test_what_has_ended_is_counted_anew_once_everything_was_looked_through(totals: Totals) -> None:
+    totals.ended += ENDED_MAX
+    gc.collect()
+    lasting = Ring()
+    gc.collect()
+    ended, lasting = weakref.ref(lasting), Ring()
+    totals.ended += ENDED_MAX - 1
+    gc.collect()
+    assert ended() is not None
+    totals.ended += 1
+    gc.collect()
+    assert ended() is None
+
+
 def test_what_is_young_is_still_collected(totals: Totals) -> None:
     ended = weakref.ref(Ring())
     gc.collect(0)
