@@ -33,7 +33,7 @@ from classic.expiry import Alarm, Disuse, expiry_of
 from classic.fence import Fence
 from classic.leaving import PIECE_MAX, Leaving, parted
 from classic.limits import DROP_HEAD, dead_letters_refused, excess, over, refuses
-from classic.queue_figures import details, fill_in_ready, persistent_bytes
+from classic.queue_figures import details, fill_in_ready, has_nothing, persistent_bytes
 from classic.run_backing import ContentLost, ContentOutOfReach
 from classic.store.backing import QueueBacking
 from classic.store.log_records import DoneReason
@@ -295,8 +295,10 @@ class ClassicQueue:
 
     def counts(self) -> QueueStatistics:
         figures = self._figures
-        figures.ready, figures.unacknowledged = self.ready_count, self.out.count
-        figures.disk_reads, figures.disk_writes = self.backing.reads, self.backing.writes
+        levels, backing = self.levels, self.backing
+        figures.ready = levels[0].ready.count if len(levels) == 1 else self.ready_count
+        figures.unacknowledged = self.out.count
+        figures.disk_reads, figures.disk_writes = backing.reads, backing.writes
         return figures
 
     def statistics(self) -> QueueStatistics:
@@ -305,14 +307,16 @@ class ClassicQueue:
         return figures
 
     def sizes(self) -> QueueStatistics:
-        figures = self.counts()
+        figures, active = self.counts(), self._consumers.active
+        figures.consumers = self.consumer_count
+        figures.single_active_consumer_tag = active.tag if active is not None else None
+        if not figures.ready and not figures.unacknowledged:
+            has_nothing(figures)
+            return figures
         fill_in_ready(figures, self.levels)
         figures.unacknowledged_bytes = self._out_bytes
         figures.persistent = figures.ready + figures.unacknowledged - self.transient.count if self.record.durable else 0
         figures.persistent_bytes = persistent_bytes(figures)
-        figures.consumers = self.consumer_count
-        active = self._consumers.active
-        figures.single_active_consumer_tag = active.tag if active is not None else None
         return figures
 
     # publishing, as the driver does it

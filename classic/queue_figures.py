@@ -11,11 +11,14 @@ from classic.variable_queue import VariableQueue
 RUN_BYTES = 400  # what the position of a run costs in memory, about
 
 
+def has_nothing(figures: QueueStatistics) -> None:
+    """As most of very many queues: neither ready nor unacknowledged messages."""
+    figures.ready_bytes = figures.unacknowledged_bytes = figures.persistent = figures.persistent_bytes = 0
+    figures.ram = figures.ram_bytes = figures.memory_bytes = 0
+
+
 def fill_in_ready(figures: QueueStatistics, levels: Sequence[VariableQueue]) -> None:
-    """What is ready, and what of it is in memory. Of very many queues most have nothing, and no run then."""
-    if not figures.ready:
-        figures.ready_bytes = figures.ram = figures.ram_bytes = figures.memory_bytes = 0
-        return
+    """What is ready, and what of it is in memory."""
     figures.ready_bytes = sum(level.ready_bytes for level in levels)
     figures.ram = sum(level.ram_count for level in levels)
     figures.ram_bytes = sum(map(_ram_bytes, levels))

@@ -101,10 +101,11 @@ class Resources:
             found = self._catalog.bindings(vhost)
         return [record for record in found if source in (None, record.source)]
 
-    def queue_records(self, who: Operator, vhost: str | None) -> list[QueueRecord]:
-        """Without what classic queues are being converted to: copies, which would count twice."""
-        found = (record for name in self._vhosts(who, vhost) for record in self._catalog.queues(name))
-        return [record for record in found if not names.is_becoming(record.name)]
+    def queue_records(self, who: Operator, vhost: str | None) -> Iterator[QueueRecord]:
+        """Those that there are now, also where they are gone through in slices. Without what classic queues are being converted
+        to: copies, which would count twice."""
+        found = [list(self._catalog.queues(name)) for name in self._vhosts(who, vhost)]
+        return (record for records in found for record in records if not names.is_becoming(record.name))
 
     def queues(self, who: Operator, vhost: str | None) -> Iterator[QueueView]:
         """Without those that are deleted while others are looked at."""

@@ -14,6 +14,7 @@ from broker.operations.operator import Operator
 from broker.operations.resources import Resources
 from broker.queues.queue_type import QueueStatistics
 from broker.records import QueueRecord
+from front.slices import made_in_slices
 from front.web.handlers import WebFront
 from front.web.lists.sorting import sorted_part
 from front.web.samples.node_samples import COUNTS
@@ -45,7 +46,7 @@ class OrderedQueues:
             self._lists.clear()
         found = self._lists.get(key)
         if found is None:
-            records = resources.queue_records(who, vhost)
+            records = [one async for one in made_in_slices(resources.queue_records(who, vhost))]
             found = await sorted_part(records, _order_key, reverse=False, start=0, end=len(records))
             if resources.version == version:
                 self._lists[key] = found
@@ -68,7 +69,6 @@ _POLICIES: dict[str, Callable[[EffectiveArguments], str | None]] = {
 }
 # What its queue counts.
 _STATISTICS: dict[str, Callable[[QueueStatistics], Any]] = {
-    "consumers": lambda figures: figures.consumers,
     "message_bytes": lambda figures: figures.ready_bytes + figures.unacknowledged_bytes,
     "message_bytes_ready": lambda figures: figures.ready_bytes,
     "message_bytes_unacknowledged": lambda figures: figures.unacknowledged_bytes,
@@ -104,6 +104,8 @@ def value_of(column: str, front: WebFront) -> Callable[[QueueRecord], Any] | Non
     figure = column.removeprefix(_STATS).removesuffix(_DETAILS)
     if figure in _PLACES and column.startswith(_STATS) != figure.startswith("messages"):
         return _rate(figure, front) if column.endswith(_DETAILS) else _count(figure, front)
+    if column == "consumers":
+        return _consumers(front)
     return _statistic(column, front) if column in _STATISTICS else None
 
 
@@ -124,6 +126,12 @@ def _count(figure: str, front: WebFront) -> Callable[[QueueRecord], int]:
     if len(names) == 1:
         return lambda record: 0 if (found := find(record.vhost, record.name)) is None else read(found.queue.counts())
     return lambda record: 0 if (found := find(record.vhost, record.name)) is None else sum(read(found.queue.counts()))
+
+
+def _consumers(front: WebFront) -> Callable[[QueueRecord], int]:
+    """As the statistics have them, without making those."""
+    find = front.broker.find_queue
+    return lambda record: 0 if (found := find(record.vhost, record.name)) is None else found.queue.consumer_count
 
 
 def _statistic(column: str, front: WebFront) -> Callable[[QueueRecord], Any]:

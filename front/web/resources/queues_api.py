@@ -163,8 +163,8 @@ class QueuesApi:
         value, of_clients = value_of(column, self._front), is_traffic(column)
         ids: list[int] = []
         values: list[Any] = []
-        records = [] if value is None else self._resources.queue_records(who, vhost)
-        async for record in made_in_slices(iter(records)):
+        records = iter(()) if value is None else self._resources.queue_records(who, vhost)
+        async for record in made_in_slices(records):
             if value is not None and (record.home == self._node if record.kind == "classic" else of_clients):
                 ids.append(record.id)
                 values.append(value(record))

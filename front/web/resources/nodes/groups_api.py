@@ -139,7 +139,7 @@ class GroupsApi:
         """As this node sees it, with how many queues live on each node."""
         status, who = self._known_cluster().status(), operator(request)
         loads = {node.name: NodeLoad() for node in status.nodes}
-        async for record in made_in_slices(iter(self._resources.queue_records(who, None))):
+        async for record in made_in_slices(self._resources.queue_records(who, None)):
             places = None if self._members is None else self._members.places(record)
             _count(loads, record, places)
         return json_response(asdict(status) | {"load": {name: asdict(load) for name, load in loads.items()}})
