@@ -82,7 +82,7 @@ class Pending(Generic[T]):
             try:
                 changed = change(value)
             except BrokerError as error:
-                seen.fail(error)
+                seen.fail(without_frames(error))
             else:
                 seen.resolve(changed)
 
@@ -97,12 +97,17 @@ class Pending(Generic[T]):
             try:
                 asked = ask(value)
             except BrokerError as error:
-                answer.fail(error)
+                answer.fail(without_frames(error))
             else:
                 asked.then(answer.resolve, answer.fail)
 
         self.then(go_on, answer.fail)
         return answer
+
+
+def without_frames(error: BrokerError) -> BrokerError:
+    """It is an answer now, and nobody looks where it was raised: its frames would hold the answer, and the answer holds it."""
+    return error.with_traceback(None)
 
 
 def ignore(_: Any) -> None:

@@ -50,15 +50,15 @@ class DeferringQueue(Queue, StoredQueue, Protocol):
 
 
 class DeferredWork:
-    """See the module."""
+    """See the module. Of one queue, which it is given with each call: a deleted queue that ended as a cycle would stay in
+    memory until the garbage collector comes."""
 
-    def __init__(self, queue: DeferringQueue, host: QueueHost) -> None:
+    def __init__(self, host: QueueHost) -> None:
         self.returning = 0  # messages that are to be requeued, and are not ready yet
         self.trimming = False
         self._began_now = False  # trimming began in this very step: its caller continues by itself
         self.has_finished = False  # the node stops
         self.settlements: deque[tuple[Slice | HeldSlice, Outcome]] = deque()
-        self._queue = queue
         self._host = host
         self._ready_before = 0  # when trimming began
         self._requests: deque[Request] = deque()
@@ -68,126 +68,123 @@ class DeferredWork:
         self.out_of_reach = False  # something could not be read: nothing is tried before the next tick
         self._reported = False  # that it is out of reach, since something could be read last
 
-    @property
-    def is_under_way(self) -> bool:
+    def is_under_way(self, queue: DeferringQueue) -> bool:
         """Whether what is ready will change soon by deferred work."""
-        return not self._queue.deleted and (self.trimming or self.returning > 0)
+        return not queue.deleted and (self.trimming or self.returning > 0)
 
-    @property
-    def waits_for_reach(self) -> bool:
-        return self.out_of_reach and not self._queue.deleted
+    def waits_for_reach(self, queue: DeferringQueue) -> bool:
+        return self.out_of_reach and not queue.deleted
 
-    def settle(self, piece: Slice, outcome: Outcome, now: int) -> None:
+    def settle(self, queue: DeferringQueue, piece: Slice, outcome: Outcome, now: int) -> None:
         self.settlements.append((piece, outcome))
         if comes_back(outcome):
             self.returning += piece.count
-        self._settle_soon(now)
+        self._settle_soon(queue, now)
 
-    def settle_all(self, held: Sequence[HeldSlice], outcome: Outcome, now: int) -> None:
+    def settle_all(self, queue: DeferringQueue, held: Sequence[HeldSlice], outcome: Outcome, now: int) -> None:
         """The slices, too, are made in steps: there may be very many."""
         self.settlements.extend([(one, outcome) for one in held])
         if comes_back(outcome):
             self.returning += sum([one.count for one in held])
-        self._settle_soon(now)
+        self._settle_soon(queue, now)
 
-    def settle_first(self, piece: Slice, outcome: Outcome, now: int) -> None:
+    def settle_first(self, queue: DeferringQueue, piece: Slice, outcome: Outcome, now: int) -> None:
         """Before all others: this is the rest of a settlement that was done in part."""
         self.settlements.appendleft((piece, outcome))
         if comes_back(outcome):
             self.returning += piece.count
-        self._settle_soon(now)
+        self._settle_soon(queue, now)
 
-    def _settle_soon(self, now: int) -> None:
+    def _settle_soon(self, queue: DeferringQueue, now: int) -> None:
         self._now = now
         if not self._settling:
             self._settling = True
-            self._host.work.do(self._settle_all())
+            self._host.work.do(self._settle_all(queue))
 
-    def _settle_all(self) -> Iterator[None]:
+    def _settle_all(self, queue: DeferringQueue) -> Iterator[None]:
         try:
             while self.settlements and not self.out_of_reach:
                 for _ in range(min(SETTLEMENTS_PER_STEP, len(self.settlements))):
-                    self._settle_next()
+                    self._settle_next(queue)
                     if self.out_of_reach:
                         break
                 yield
         finally:
             self._settling = False
-        self.resume(self._now)
+        self.resume(queue, self._now)
 
-    def _settle_next(self) -> None:
+    def _settle_next(self, queue: DeferringQueue) -> None:
         piece, outcome = self.settlements.popleft()
         if comes_back(outcome):
             self.returning -= piece.count
-        self._queue.settle_now(slice_of(piece), outcome, self._now)
+        queue.settle_now(slice_of(piece), outcome, self._now)
 
-    def finish(self) -> None:
+    def finish(self, queue: DeferringQueue) -> None:
         """The node stops: do all settlements now, however long that takes. Nothing is dead-lettered any more, as targets may be
         closed already: messages that were rejected and not passed on yet are requeued, and expired or excess ones stay, so
         the next start finds them."""
         self.has_finished = True
         settlements, self.settlements = self.settlements, deque()
         for piece, outcome in settlements:
-            if outcome is Outcome.REJECTED and self._queue.dead_letters:
+            if outcome is Outcome.REJECTED and queue.dead_letters:
                 outcome = Outcome.REQUEUED
-            self._queue.settle_now(slice_of(piece), outcome, self._now)  # out of reach: it stays out
+            queue.settle_now(slice_of(piece), outcome, self._now)  # out of reach: it stays out
 
-    def trim(self, now: int) -> None:
+    def trim(self, queue: DeferringQueue, now: int) -> None:
         """Drop what has to leave at the head: as much as this turn has time for now, the rest later."""
         self._now = now
         if not self.trimming and not self.out_of_reach:
             self.trimming = self._began_now = True
-            self._ready_before = self._queue.ready_count
-            self._host.work.do(self._trim())
+            self._ready_before = queue.ready_count
+            self._host.work.do(self._trim(queue))
             self._began_now = False
 
-    @property
-    def is_outrun(self) -> bool:
+    def is_outrun(self, queue: DeferringQueue) -> bool:
         """Whether publishers should pause, for the queue grows faster than it is trimmed."""
-        return self.trimming and self._queue.ready_count > self._ready_before + GROWTH_MAX
+        return self.trimming and queue.ready_count > self._ready_before + GROWTH_MAX
 
-    def _trim(self) -> Iterator[None]:
+    def _trim(self, queue: DeferringQueue) -> Iterator[None]:
         try:
-            while not self.has_finished and not self._queue.deleted and self._queue.trim_some(self._now):
+            while not self.has_finished and not queue.deleted and queue.trim_some(self._now):
                 yield
         except ContentOutOfReach:
-            self.wait_for_reach()
+            self.wait_for_reach(queue)
         finally:
             self.trimming = False
         if not self._began_now or self._requests:
-            self.resume(self._now)
+            self.resume(queue, self._now)
 
-    def pump(self) -> None:
+    def pump(self, queue: DeferringQueue) -> None:
         """Deliver more in another turn."""
         if not self._pumping:
             self._pumping = True
-            self._host.work.do(self._pump_again())
+            self._host.work.do(self._pump_again(queue))
 
-    def _pump_again(self) -> Iterator[None]:
+    def _pump_again(self, queue: DeferringQueue) -> Iterator[None]:
         yield  # this turn is full
         self._pumping = False
-        self._host.wake(self._queue)
+        self._host.wake(queue)
 
     # contents out of reach
 
-    def wait_for_reach(self) -> None:
+    def wait_for_reach(self, queue: DeferringQueue) -> None:
         """Read nothing until the next tick."""
         self.out_of_reach = True
-        self._queue.backing.active[self._queue] = None
+        queue.backing.active[queue] = None
         if not self._reported:
             self._reported = True
-            self._queue.backing.tell_out_of_reach()
+            queue.backing.tell_out_of_reach()
 
-    def retry(self, now: int) -> None:
+    def retry(self, queue: DeferringQueue, now: int) -> None:
         """Called on each tick: try again what was out of reach."""
         self._reported = self.out_of_reach
         if not self.out_of_reach:
             return
         self.out_of_reach = False
         if self.settlements:
-            self._settle_soon(now)
-        self._queue.look_again(now)
-        self.resume(now)
+            self._settle_soon(queue, now)
+        queue.look_again(now)
+        self.resume(queue, now)
 
     # requests
 
@@ -195,11 +192,10 @@ class DeferredWork:
         """Call it when no work is deferred any more, or the queue is deleted."""
         self._requests.append(request)
 
-    def resume(self, now: int) -> None:
+    def resume(self, queue: DeferringQueue, now: int) -> None:
         """Some work was done: if none is left, serve consumers, then requests; without requests consumers can wait for the end
         of the turn."""
-        queue = self._queue
-        if self.is_under_way or self.waits_for_reach:
+        if self.is_under_way(queue) or self.waits_for_reach(queue):
             return
         if self._requests:
             queue.pump(now)

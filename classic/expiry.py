@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from broker.catalog.policy import EffectiveArguments
@@ -53,30 +54,29 @@ class DisusedQueue(Queue, Protocol):
 class Disuse:
     """What `x-expires` says: a queue that has no consumers goes when nobody has used it for so long."""
 
-    __slots__ = ("_alarm", "_expires_ms", "_host", "_queue", "used_at")
+    __slots__ = ("_alarm", "_expires_ms", "_host", "used_at")
 
-    def __init__(self, queue: DisusedQueue, host: QueueHost, now: int) -> None:
+    def __init__(self, host: QueueHost, now: int) -> None:
         self.used_at = now
-        self._queue = queue
         self._host = host
         self._alarm = Alarm(host)
         self._expires_ms: int | None = None
 
-    def watch(self, expires_ms: int | None) -> None:
+    def watch(self, queue: DisusedQueue, expires_ms: int | None) -> None:
         """It was used, or something else holds for it. None: it may lie there for ever."""
         self._expires_ms = expires_ms
-        self._alarm.set(None if expires_ms is None else self.used_at + expires_ms, self._ring)
+        self._alarm.set(None if expires_ms is None else self.used_at + expires_ms, partial(self._ring, queue))
 
-    def _ring(self, now: int) -> None:
+    def _ring(self, queue: DisusedQueue, now: int) -> None:
         expires_ms = self._expires_ms
-        if self._queue.deleted or expires_ms is None:
+        if queue.deleted or expires_ms is None:
             return
-        if self._queue.consumer_count:
+        if queue.consumer_count:
             self.used_at = now
         if now >= self.used_at + expires_ms:
-            self._host.delete_queue(self._queue, "it was not used for as long as x-expires says")
+            self._host.delete_queue(queue, "it was not used for as long as x-expires says")
         else:
-            self.watch(expires_ms)
+            self.watch(queue, expires_ms)
 
     def cancel(self) -> None:
         self._alarm.cancel()

@@ -49,10 +49,9 @@ class LeftQueue(Queue, Protocol):
 
 
 class Leaving:
-    """See the module. Of one queue."""
+    """See the module. Of one queue, which it is given with each call: they would be a cycle."""
 
-    def __init__(self, queue: LeftQueue, host: QueueHost) -> None:
-        self._queue = queue
+    def __init__(self, host: QueueHost) -> None:
         self._host = host
         # The content that was read for a rejected message last, and where in it the next one begins: others of its run follow.
         self._read: tuple[StoredRun, bytes, int, int] | None = None
@@ -61,33 +60,34 @@ class Leaving:
         """A content that was read long ago is not used any more."""
         self._read = None
 
-    def trim_some(self, effective: EffectiveArguments, now: int) -> bool:
+    def trim_some(self, queue: LeftQueue, effective: EffectiveArguments, now: int) -> bool:
         """At the head; False when nothing is left to go. Raises ContentOutOfReach."""
         units = STEP_UNITS
         while units > 0:
-            cost = self._drop_next(units, effective, now)
+            cost = self._drop_next(queue, units, effective, now)
             if not cost:
                 return False
             units -= cost
         return True
 
-    def _drop_next(self, units: int, effective: EffectiveArguments, now: int) -> int:
+    def _drop_next(self, queue: LeftQueue, units: int, effective: EffectiveArguments, now: int) -> int:
         """Messages of one run; what that cost."""
-        queue = self._queue
         buries = effective.dead_letter_exchange is not None
         count_max = max(1, units // DEAD_LETTER_UNITS) if buries else ALL_COUNT
         for level in queue.levels:
             run = level.head()
             if run is not None and is_too_old(run, now):
-                count = self._die(level, buries, min(run.ready, count_max), DeathReason.EXPIRED, now)
+                count = self._die(queue, level, buries, min(run.ready, count_max), DeathReason.EXPIRED, now)
                 return count * DEAD_LETTER_UNITS if buries else 1
         if (count := excess(effective, queue.ready_count, queue.ready_bytes)) > 0:
             lowest = next(level for level in queue.levels if level.ready)
-            count = self._die(lowest, buries, min(count, count_max), DeathReason.MAXLEN, now)
+            count = self._die(queue, lowest, buries, min(count, count_max), DeathReason.MAXLEN, now)
             return count * DEAD_LETTER_UNITS if buries else 1
         return 0
 
-    def _die(self, level: VariableQueue, buries: bool, count_max: int, reason: DeathReason, now: int) -> int:
+    def _die(
+        self, queue: LeftQueue, level: VariableQueue, buries: bool, count_max: int, reason: DeathReason, now: int
+    ) -> int:
         """Up to this many messages from the head: to the dead-letter exchange, if there is one, before they are forgotten.
         Returns how many."""
         if not buries:
@@ -97,15 +97,15 @@ class Leaving:
                 run, first, count, content, position = level.take(count_max, ALL_BYTES)
             except ContentLost:
                 return 1  # it has left, too
-            self._dead_letter(run, content, position, count, reason, now, first)
-        self._queue.forget(run, first, count, DONE_REASONS[reason])
+            self._dead_letter(queue, run, content, position, count, reason, now, first)
+        queue.forget(run, first, count, DONE_REASONS[reason])
         return count
 
-    def bury_run(self, run: Run, now: int) -> None:
+    def bury_run(self, queue: LeftQueue, run: Run, now: int) -> None:
         """One that was never taken."""
-        self._dead_letter(run, run.content, 0, run.count, DeathReason.MAXLEN, now, None)
+        self._dead_letter(queue, run, run.content, 0, run.count, DeathReason.MAXLEN, now, None)
 
-    def content_of(self, piece: Slice, effective: EffectiveArguments) -> Content | None:
+    def content_of(self, queue: LeftQueue, piece: Slice, effective: EffectiveArguments) -> Content | None:
         """What is to be dead-lettered of messages that a consumer rejected. Raises ContentOutOfReach."""
         if effective.dead_letter_exchange is None:
             return None
@@ -113,22 +113,22 @@ class Leaving:
         if run.content is not None:
             return run.content, run.position_of(piece.sequence, run.content)
         try:
-            return self._read_content(run, piece)
+            return self._read_content(queue, run, piece)
         except ContentLost:
             return None
 
-    def bury(self, piece: Slice, content_and_position: Content, now: int) -> None:
+    def bury(self, queue: LeftQueue, piece: Slice, content_and_position: Content, now: int) -> None:
         """Messages that a consumer rejected."""
         run: StoredRun = piece.handle
         content, position = content_and_position
-        self._dead_letter(run, content, position, piece.count, DeathReason.REJECTED, now, piece.sequence)
+        self._dead_letter(queue, run, content, position, piece.count, DeathReason.REJECTED, now, piece.sequence)
 
-    def _read_content(self, run: StoredRun, piece: Slice) -> Content:
+    def _read_content(self, queue: LeftQueue, run: StoredRun, piece: Slice) -> Content:
         """The content of a run that is not in memory, and where the piece begins in it. Raises ContentLost and
         ContentOutOfReach."""
         read = self._read
         if read is None or read[0] is not run or read[2] > piece.sequence:
-            content, first = self._queue.backing.read(run)
+            content, first = queue.backing.read(run)
             read = run, content, first, 0
         _, content, sequence, at = read
         position = skip(content, at, piece.sequence - sequence)
@@ -138,6 +138,7 @@ class Leaving:
 
     def _dead_letter(
         self,
+        queue: LeftQueue,
         run: Run | StoredRun,
         content: bytes,
         position: int,
@@ -153,7 +154,7 @@ class Leaving:
             place = None if first is None else (first + passed, 0, 0)
             dead.append(DeadMessage(run.exchange, run.routing_key, content[position:end], run.persistent, place))
             position = end
-        self._host.dead_letter(self._queue, reason, dead, now)
+        self._host.dead_letter(queue, reason, dead, now)
 
 
 def parted(piece: Slice, count: int) -> tuple[Slice, Slice | None]:

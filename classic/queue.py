@@ -64,8 +64,8 @@ class ClassicQueue:
         self.transient = SequenceSet()
         self.levels = self._empty_levels((effective.max_priority or 0) + 1, now)
         self._host = host
-        self._deferred = DeferredWork(self, host)
-        self._leaving = Leaving(self, host)
+        self._deferred = DeferredWork(host)
+        self._leaving = Leaving(host)
         self._keep_to(effective)
         self._consumers = Consumers(record, effective.single_active_consumer)
         self._had_consumers = False
@@ -73,8 +73,8 @@ class ClassicQueue:
         self._out_bytes = 0
         self._reduces_later = False  # positions wait until a turn has room for writing them
         self._ttl = Alarm(host)
-        self._disuse = Disuse(self, host, now)
-        self._disuse.watch(effective.expires_ms)
+        self._disuse = Disuse(host, now)
+        self._disuse.watch(self, effective.expires_ms)
 
     # what the contract asks
 
@@ -101,7 +101,7 @@ class ClassicQueue:
         if not self._consumers.remove(consumer):
             return
         self._disuse.used_at = now
-        self._disuse.watch(self._effective.expires_ms)
+        self._disuse.watch(self, self._effective.expires_ms)
         if self.record.auto_delete and self._had_consumers and not self._consumers.in_turn:
             self._host.delete_queue(self, "its last consumer left")
         else:
@@ -111,13 +111,13 @@ class ClassicQueue:
         self._disuse.used_at = now
         if self.fence is not None:
             return self.fence.later(lambda queue: queue.get(no_ack, now, by))
-        if self._deferred.is_under_way or self._deferred.waits_for_reach:
+        if self._deferred.is_under_way(self) or self._deferred.waits_for_reach(self):
             return self._later(lambda now: self.get(no_ack, now, by))
         try:
             got = self._get(no_ack, now, by)
         except ContentOutOfReach:
             return self._later_in_reach(lambda now: self.get(no_ack, now, by))
-        if got is None and self._deferred.is_under_way:
+        if got is None and self._deferred.is_under_way(self):
             return self._later(lambda now: self.get(no_ack, now, by))
         return Pending.of(got)
 
@@ -139,13 +139,13 @@ class ClassicQueue:
         return answer
 
     def _later_in_reach(self, ask: Callable[[int], Pending[T]]) -> Pending[T]:
-        self._deferred.wait_for_reach()
+        self._deferred.wait_for_reach(self)
         return self._later(ask)
 
     def settle(self, piece: Slice, outcome: Outcome, now: int) -> None:
         if self._deferred.settlements or not self._host.work.in_turn():
             if not self.deleted:
-                self._deferred.settle(piece, outcome, now)
+                self._deferred.settle(self, piece, outcome, now)
         else:
             self.settle_now(piece, outcome, now)
 
@@ -153,7 +153,7 @@ class ClassicQueue:
         if len(held) == 1 and outcome is Outcome.ACKNOWLEDGED and not self._deferred.settlements:
             self.settle_now(held[0].slice(), outcome, now)  # one delivery of each of very many queues
         elif not self.deleted:
-            self._deferred.settle_all(held, outcome, now)
+            self._deferred.settle_all(self, held, outcome, now)
 
     def settle_now(self, piece: Slice, outcome: Outcome, now: int) -> None:
         """The same, in this step."""
@@ -170,14 +170,14 @@ class ClassicQueue:
         size, buried = run.bytes_of(first, end), None
         try:
             if outcome is Outcome.REJECTED:
-                buried = self._leaving.content_of(piece, self._effective)
+                buried = self._leaving.content_of(self, piece, self._effective)
             elif outcome is not Outcome.ACKNOWLEDGED:
                 self.level_at(run.first).requeue(run, first, piece.count)
         except ContentOutOfReach:
-            self._deferred.wait_for_reach()
+            self._deferred.wait_for_reach(self)
             if rest is not None:
-                self._deferred.settle_first(rest, outcome, now)
-            self._deferred.settle_first(piece, outcome, now)
+                self._deferred.settle_first(self, rest, outcome, now)
+            self._deferred.settle_first(self, piece, outcome, now)
             return
         gone = self.out.remove(first, end)
         assert gone == piece.count, f"{self.record.name}: of {first} to {end - 1} only {gone} messages were out"
@@ -188,10 +188,10 @@ class ClassicQueue:
             self.forget(run, first, piece.count, DoneReason.ACKNOWLEDGED, piece.taker)
         elif outcome is Outcome.REJECTED:
             if buried is not None:
-                self._leaving.bury(piece, buried, now)
+                self._leaving.bury(self, piece, buried, now)
             self.forget(run, first, piece.count, DoneReason.REJECTED, piece.taker)
             if rest is not None:
-                self._deferred.settle_first(rest, outcome, now)
+                self._deferred.settle_first(self, rest, outcome, now)
         else:
             self.backing.came_back(self, run, first, piece.count, piece.back, piece.taker)
             if outcome is not Outcome.RETURNED:
@@ -207,7 +207,7 @@ class ClassicQueue:
         in_turn = self._consumers.in_turn
         while in_turn and (level := self._next_deliverable(now)) is not None:
             if not self._host.work.in_turn(at_least=DELIVERIES_MIN) and not at_once:
-                self._deferred.pump()
+                self._deferred.pump(self)
                 break
             at_once -= at_once > 0
             turn = self._consumers.next(level.ready.count)
@@ -217,7 +217,7 @@ class ClassicQueue:
             try:
                 taken = self._take(level, room)
             except ContentOutOfReach:
-                self._deferred.wait_for_reach()
+                self._deferred.wait_for_reach(self)
                 break
             if taken is None:
                 continue
@@ -235,7 +235,7 @@ class ClassicQueue:
                 break  # nobody has room: there is no need to look for what is next
         first_end = self._first_end()
         if first_end is not None and first_end <= now:
-            self._deferred.trim(now + 1)
+            self._deferred.trim(self, now + 1)
             first_end = self._first_end()
         for level in self.levels:
             if level.ready:
@@ -244,12 +244,12 @@ class ClassicQueue:
 
     def used(self, now: int) -> Pending[None] | None:
         self._disuse.used_at = now
-        return self._later(lambda now: Pending.of(None)) if self._deferred.is_under_way else None
+        return self._later(lambda now: Pending.of(None)) if self._deferred.is_under_way(self) else None
 
     def browse(self, skip: int, limit: int, now: int) -> Pending[list[Browsed]]:
         if self.deleted:
             return Pending.of([])
-        if self._deferred.is_under_way or self._deferred.waits_for_reach:
+        if self._deferred.is_under_way(self) or self._deferred.waits_for_reach(self):
             return self._later(lambda now: self.browse(skip, limit, now))
         try:
             return Pending.of(bounded(islice(browse(self, skip, now), limit), limit))
@@ -259,7 +259,7 @@ class ClassicQueue:
     def purge(self, now: int, by: LogActor | None = None) -> Pending[int]:
         if self.fence is not None:
             return self.fence.later(lambda queue: queue.purge(now, by))
-        if self._deferred.is_under_way or self._deferred.waits_for_reach:
+        if self._deferred.is_under_way(self) or self._deferred.waits_for_reach(self):
             return self._later(lambda now: self.purge(now, by))
         if self.deleted:
             return Pending.of(0)
@@ -279,7 +279,7 @@ class ClassicQueue:
 
     def policy_changed(self, effective: EffectiveArguments, now: int) -> None:
         self._keep_to(effective)
-        self._disuse.watch(effective.expires_ms)
+        self._disuse.watch(self, effective.expires_ms)
         self._keep_length(now)
         self._watch_head()
         self._host.wake(self)
@@ -332,12 +332,12 @@ class ClassicQueue:
     def refused(self, run: Run, now: int) -> None:
         """The run was kept out; it may have to be dead-lettered."""
         if dead_letters_refused(self._effective):
-            self._leaving.bury_run(run, now)
+            self._leaving.bury_run(self, run, now)
 
     def deliver_at_once(self, run: Run, now: int) -> bool:
         """Hand out a run that needs no disk, if nothing waits before it and a consumer that does not acknowledge has room
         for it. It never was in the queue then."""
-        if not self._consumers.in_turn or self.ready_count or self._deferred.is_under_way:
+        if not self._consumers.in_turn or self.ready_count or self._deferred.is_under_way(self):
             return False
         waiting = self._consumers.waiting()
         if waiting is None or not waiting[0].no_ack or waiting[1] < run.count or run.body_bytes > PORTION_BYTES_MAX:
@@ -385,7 +385,7 @@ class ClassicQueue:
                 self._watch_head()
         if self._effective.max_length is not None or self._effective.max_length_bytes is not None:
             self._limit_length(now)
-        if self._deferred.trimming and self._deferred.is_outrun:
+        if self._deferred.trimming and self._deferred.is_outrun(self):
             self.backing.outrun[self] = None
         if self._consumers.in_turn:
             self._host.wake(self)
@@ -412,7 +412,7 @@ class ClassicQueue:
 
     @property
     def is_outrun(self) -> bool:
-        return not self.deleted and self._deferred.is_outrun
+        return not self.deleted and self._deferred.is_outrun(self)
 
     # for who looks after files
 
@@ -442,15 +442,15 @@ class ClassicQueue:
             for level in self.levels:
                 level.reach()
         except ContentOutOfReach:
-            self._deferred.wait_for_reach()
+            self._deferred.wait_for_reach(self)
         else:
             self.recovered(now)
 
     def tick(self, now: int, pressure: float) -> bool:
         """Measure rates, and let go of what may not stay in memory. False when nothing goes on here any more."""
         self._leaving.tick()
-        self._deferred.retry(now)
-        busy = self._deferred.waits_for_reach
+        self._deferred.retry(self, now)
+        busy = self._deferred.waits_for_reach(self)
         for level in self.levels:
             level.tick(now, pressure)
             self._reduce(level)
@@ -462,7 +462,7 @@ class ClassicQueue:
 
     def finish(self) -> None:
         """The node stops."""
-        self._deferred.finish()
+        self._deferred.finish(self)
 
     @property
     def is_settling(self) -> bool:
@@ -489,13 +489,15 @@ class ClassicQueue:
     def close(self, now: int) -> None:
         """The queue is deleted."""
         self.deleted = True
-        self._deferred.resume(now)
+        self._deferred.resume(self, now)
         self._ttl.cancel()
         self._disuse.cancel()
 
     def drop_contents(self, now: int) -> None:
-        """The queue is closed, and what it had is deleted. Whoever still knows the queue keeps nothing of it in memory."""
+        """The queue is closed, and what it had is deleted. Whoever still knows the queue keeps nothing of it in memory, nor its
+        consumers, whose sessions know it as a target."""
         self.levels = self._empty_levels(len(self.levels), now)
+        self._consumers = Consumers(self.record, single_active=False)
 
     # steps
 
@@ -516,7 +518,7 @@ class ClassicQueue:
             return None
         for level in reversed(self.levels):
             if level.ready and is_too_old(level.head(), now):
-                self._deferred.trim(now)
+                self._deferred.trim(self, now)
                 if is_too_old(level.head(), now):
                     return None
             if level.ready:
@@ -585,11 +587,11 @@ class ClassicQueue:
         """What had to be delivered before now."""
         first_end = self._first_end()
         if first_end is not None and first_end < now:
-            self._deferred.trim(now)
+            self._deferred.trim(self, now)
 
     def trim_some(self, now: int) -> bool:
         """One step of letting go at the head; False when nothing is left to go. Raises ContentOutOfReach."""
-        return self.fence is None and self._leaving.trim_some(self._effective, now)
+        return self.fence is None and self._leaving.trim_some(self, self._effective, now)
 
     def _limit_length(self, now: int) -> None:
         """The same as `_keep_length`, but consumers may take what is too much."""
@@ -599,7 +601,7 @@ class ClassicQueue:
 
     def _keep_length(self, now: int) -> None:
         if excess(self._effective, self.ready_count, self.ready_bytes) > 0:
-            self._deferred.trim(now)
+            self._deferred.trim(self, now)
 
     # timers
 
@@ -615,13 +617,13 @@ class ClassicQueue:
                 continue
             run = level.head()
             if run is None:
-                self._deferred.wait_for_reach()
+                self._deferred.wait_for_reach(self)
             elif run.expires_at is not None and (when is None or run.expires_at < when):
                 when = run.expires_at
         return when
 
     def _watch(self, when: int | None) -> None:
-        if self._deferred.out_of_reach:
+        if self._deferred.waits_for_reach(self):
             when = None  # the next tick looks again: until then a message whose time is over would ring without end
         self._ttl.set(when, self._head_is_too_old)
 

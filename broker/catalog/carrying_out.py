@@ -18,6 +18,7 @@ from broker.catalog.catalog_state import Sessions
 from broker.catalog.commands.catalog_commands import Command
 from broker.catalog.commands.metadata_entry import Origin
 from broker.errors import BrokerError, InternalError
+from broker.pending import without_frames
 
 
 class EntryFate(Enum):
@@ -50,7 +51,7 @@ def carry_out(catalog: Catalog, sessions: Sessions, origin: Origin, command: Com
     try:
         return CommandOutcome(origin, verdict, command, catalog.apply(command))
     except BrokerError as error:
-        return CommandOutcome(origin, verdict, command, error=error)
+        return CommandOutcome(origin, verdict, command, error=without_frames(error))
     except Exception as error:  # a mistake of ours, the same on every node: one command must not end them all
         return CommandOutcome(origin, verdict, command, error=InternalError(f"{type(command).__name__}: {error!r}"))
 

@@ -33,7 +33,6 @@ class Stream(SilentSink):
     def __init__(self, front: Front, context: Context) -> None:
         self.front = front
         self.context = context
-        self.connection: Connection
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._something_to_write = asyncio.Event()
         self._no_more_requests = False
@@ -63,12 +62,14 @@ class Stream(SilentSink):
             return
         if opening.WhichOneof("kind") != "open":
             raise InvalidRequest(f"the first request of a stream is `open`, not `{opening.WhichOneof('kind')}`")
-        self.connection = self._connection(opening.open)
-        with self.front.session(self.connection, self) as session:
+        with self.front.session(self._connection(opening.open), self) as session:
             self.session = session
-            self.opened()
-            await self.write(self.opened_response())
-            await self._run()
+            try:
+                self.opened()
+                await self.write(self.opened_response())
+                await self._run()
+            finally:
+                del self.session  # its connection has methods of this stream: a cycle
 
     def opened(self) -> None:
         """The session is there; nothing has been read or written yet."""

@@ -105,7 +105,7 @@ class StreamConnection:
         self.pressure = StreamFlow(limits, outside.wake)
         self.deadlines = ConnectionDeadlines(outside)
         self.deliver_version = 1
-        self._intake = StreamIntake(self)
+        self._intake = StreamIntake()
         self._held_back: Command | None = None  # the answer to a login that was refused
         self._out: list[Sendable] = []
         self.bytes_in = self.reads = 0
@@ -121,12 +121,12 @@ class StreamConnection:
             self._end(f"not the stream protocol, but {protocol_named(bytes(data[:8]))}")
         self.bytes_in += len(data)
         self.reads += 1
-        self._intake.receive(data)
+        self._intake.receive(self, data)
 
     def proceed(self, now: int) -> bool:
         """Go on with what was stopped, input or deliveries, where the reason is gone. True if there was any."""
         self.now = now
-        input_waited = self._intake.go_on()
+        input_waited = self._intake.go_on(self)
         deliveries_wait = self.pressure.restart_deliveries()
         if deliveries_wait and self.session is not None:
             self.session.resume(now)
@@ -411,7 +411,7 @@ class StreamConnection:
         """Not even the answer to Close could be recognised."""
         reason = "frame too large" if error.code == ResponseCode.FRAME_TOO_LARGE else "unknown frame"
         self.fail(error.code, reason, str(error))
-        self._intake.forget()
+        self._intake.forget(self)
         self.deadlines.set(Due.CLOSE, FRAMING_LOST_TIMEOUT_S)
 
     def crashed(self) -> None:
@@ -430,7 +430,7 @@ class StreamConnection:
         self._leave_broker()
         self.close_reason = why
         self.state = ConnectionPhase.CLOSED
-        self._intake.forget()
+        self._intake.forget(self)
         self.deadlines.clear_all()
         self.outside.wake()
 

@@ -8,6 +8,7 @@ frames and runs the input rests until the next round of the loop, so that other 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Protocol
 
 from front.sockets.peer import Outside
@@ -50,12 +51,12 @@ class StreamIntakeConnection(Protocol):
 
 
 class StreamIntake:
-    """See the module. One for each connection."""
+    """See the module. One for each connection, which it is given with each call: a cycle would outlive the connection until the
+    garbage collector comes."""
 
-    __slots__ = ("_connection", "_framing_lost", "_in_frame", "_in_frame_bytes", "_kept", "_steps_left")
+    __slots__ = ("_framing_lost", "_in_frame", "_in_frame_bytes", "_kept", "_steps_left")
 
-    def __init__(self, connection: StreamIntakeConnection) -> None:
-        self._connection = connection
+    def __init__(self) -> None:
         self._kept: bytearray | None = None  # what cannot be handled yet
         self._in_frame: Iterator[bytes] | None = None  # of a Publish frame, what is left; it says what is to be sent
         self._in_frame_bytes = 0
@@ -64,23 +65,23 @@ class StreamIntake:
 
     # ------------------------------------------------------------------------- what is called
 
-    def receive(self, data: Buffer) -> None:
+    def receive(self, connection: StreamIntakeConnection, data: Buffer) -> None:
         """What arrived. `data` may be overwritten afterwards."""
-        if self._is_over:
+        if self._is_over(connection):
             return
         self._steps_left = STEPS_PER_TURN
         kept, self._kept = self._kept, None
         if kept is not None:
             kept += data
             data = kept
-        self._split(data)
+        self._split(connection, data)
 
-    def go_on(self) -> bool:
+    def go_on(self, connection: StreamIntakeConnection) -> bool:
         """With what was kept, where the reason is gone. True if there was anything to do."""
-        if not (self._connection.pressure.input_waits and self._handles_frames):
+        if not (connection.pressure.input_waits and self._handles_frames(connection)):
             return False
         kept, self._kept = self._kept, None
-        self._split(b"" if kept is None else kept)
+        self._split(connection, b"" if kept is None else kept)
         return True
 
     def work_off(self, publishing: Iterator[bytes], frame_bytes: int) -> None:
@@ -92,47 +93,44 @@ class StreamIntake:
         """There are no publishers any more; other frames are taken still."""
         self._in_frame, self._in_frame_bytes = None, 0
 
-    def forget(self) -> None:
+    def forget(self, connection: StreamIntakeConnection) -> None:
         self.forget_publishing()
         self._kept = None
-        pressure = self._connection.pressure
+        pressure = connection.pressure
         pressure.kept_bytes, pressure.input_waits = 0, False
 
-    def lose_framing(self, error: BadStreamFrame) -> None:
+    def _lose_framing(self, connection: StreamIntakeConnection, error: BadStreamFrame) -> None:
         self._framing_lost = True
-        self._connection.fail_framing(error)
+        connection.fail_framing(error)
 
     # ------------------------------------------------------------------------- steps
 
-    @property
-    def _is_over(self) -> bool:
-        return self._framing_lost or self._connection.state in DROPS_INPUT
+    def _is_over(self, connection: StreamIntakeConnection) -> bool:
+        return self._framing_lost or connection.state in DROPS_INPUT
 
-    @property
-    def _handles_frames(self) -> bool:
-        return not (self._connection.pressure.input_stopped or self._is_over)
+    def _handles_frames(self, connection: StreamIntakeConnection) -> bool:
+        return not (connection.pressure.input_stopped or self._is_over(connection))
 
-    def _split(self, data: Buffer) -> None:
+    def _split(self, connection: StreamIntakeConnection, data: Buffer) -> None:
         """Handle the whole frames of `data`, and keep the rest."""
         position = 0
         with memoryview(data) as view:
-            while self._handles_frames:
+            while self._handles_frames(connection):
                 if self._in_frame is not None:
-                    self._publish_on(self._in_frame)
+                    self._publish_on(connection, self._in_frame)
                 else:
-                    position = self._publish_runs(view, position)
-                    frame = self._frame_at(view, position)
+                    position = self._publish_runs(connection, view, position)
+                    frame = self._frame_at(connection, view, position)
                     if frame is None:
                         break
                     position += SIZE_BYTES + len(frame)
                     self._steps_left -= 1
-                    self._connection.take_frame(frame)
+                    connection.take_frame(frame)
                 if self._steps_left <= 0:
-                    self._rest()
-        self._keep(data, position)
+                    self._rest(connection)
+        self._keep(connection, data, position)
 
-    def _publish_runs(self, view: memoryview, position: int) -> int:
-        connection = self._connection
+    def _publish_runs(self, connection: StreamIntakeConnection, view: memoryview, position: int) -> int:
         publishers = connection.publishers
         if publishers is None:
             return position
@@ -143,48 +141,48 @@ class StreamIntake:
         self._steps_left -= len(runs)
         return position
 
-    def _frame_at(self, view: memoryview, position: int) -> bytes | None:
+    def _frame_at(self, connection: StreamIntakeConnection, view: memoryview, position: int) -> bytes | None:
         """None while it is incomplete, or too long."""
         try:
-            end = frame_end(view, position, self._connection.frame_max)
+            end = frame_end(view, position, connection.frame_max)
         except BadStreamFrame as error:
-            self.lose_framing(error)
+            self._lose_framing(connection, error)
             return None
         return None if end is None else bytes(view[position + SIZE_BYTES : end])
 
-    def _publish_on(self, publishing: Iterator[bytes]) -> None:
+    def _publish_on(self, connection: StreamIntakeConnection, publishing: Iterator[bytes]) -> None:
         try:
             for answer in publishing:
-                self._connection.send_bytes(answer)
+                connection.send_bytes(answer)
                 self._steps_left -= 1
-                if self._steps_left <= 0 or not self._handles_frames:
+                if self._steps_left <= 0 or not self._handles_frames(connection):
                     return
         except BadStreamFrame as error:
-            self._connection.fail_frame(error)
+            connection.fail_frame(error)
         self.forget_publishing()
 
-    def _rest(self) -> None:
-        self._connection.pressure.resting = True
-        self._connection.outside.soon(self._rested)
+    def _rest(self, connection: StreamIntakeConnection) -> None:
+        connection.pressure.resting = True
+        connection.outside.soon(partial(self._rested, connection))
 
-    def _rested(self) -> None:
+    def _rested(self, connection: StreamIntakeConnection) -> None:
         self._steps_left = STEPS_PER_TURN
-        self._connection.pressure.resting = False
-        if self._connection.pressure.can_proceed:
-            self._connection.outside.wake()
+        connection.pressure.resting = False
+        if connection.pressure.can_proceed:
+            connection.outside.wake()
 
-    def _keep(self, data: Buffer, position: int) -> None:
-        if self._is_over:
-            self.forget()
+    def _keep(self, connection: StreamIntakeConnection, data: Buffer, position: int) -> None:
+        if self._is_over(connection):
+            self.forget(connection)
             return
         rest = len(data) - position
-        pressure = self._connection.pressure
+        pressure = connection.pressure
         pressure.kept_bytes = rest + self._in_frame_bytes
-        pressure.input_waits = bool(pressure.kept_bytes) and not self._handles_frames
+        pressure.input_waits = bool(pressure.kept_bytes) and not self._handles_frames(connection)
         if not rest:
             return
-        if self._connection.state in STRANGERS and rest > self._connection.limits.initial_frame_max + SIZE_BYTES:
-            self.lose_framing(BadStreamFrame("frame too large", ResponseCode.FRAME_TOO_LARGE))
+        if connection.state in STRANGERS and rest > connection.limits.initial_frame_max + SIZE_BYTES:
+            self._lose_framing(connection, BadStreamFrame("frame too large", ResponseCode.FRAME_TOO_LARGE))
         elif isinstance(data, bytearray):
             del data[:position]
             self._kept = data

@@ -1,8 +1,8 @@
 """What has outlived a full garbage collection is not looked through by the next ones: with 100,000 queues that takes 1.4 s.
 
-Most of what ends is freed at once, for it is part of no cycle: messages, connections over AMQP and HTTP (tests/e2e/
-test_leftovers_of_clients.py). What ends as a cycle though it was set aside (deleted queues, calls of gRPC's library) waits for
-a collection of everything, which comes once enough has ended to be worth its time.
+Most of what ends is freed at once, for it is part of no cycle: messages, classic queues, connections of all protocols
+(tests/e2e/test_leftovers_of_clients.py). What ends as a cycle though it was set aside (replicated queues, calls of gRPC's
+library) waits for a collection of everything, which comes once enough has ended to be worth its time.
 """
 
 from __future__ import annotations

@@ -256,11 +256,13 @@ class WatchedClassicQueues(ClassicQueues):
             if reason is not None:
                 be_done_with(piece)
 
-        def note_died(level: VariableQueue, buries: bool, count_max: int, reason: DeathReason, now: int) -> int:
+        def note_died(
+            dies: ClassicQueue, level: VariableQueue, buries: bool, count_max: int, reason: DeathReason, now: int
+        ) -> int:
             dying.append(reason)
             before = book.at(level.ready.ranges())
             try:
-                count: int = die(level, buries, count_max, reason, now)
+                count: int = die(dies, level, buries, count_max, reason, now)
             except Crash:  # what was taken was not forgotten yet
                 left = dict.fromkeys(book.at(level.ready.ranges()))
                 book.ends_while_they_die([body for body in before if body not in left])
