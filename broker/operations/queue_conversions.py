@@ -53,6 +53,11 @@ class QueueConversions:
         becoming = self._becoming(record)
         return self._view(record, becoming.arguments if becoming is not None else {})
 
+    def under_way(self, record: QueueRecord) -> ConversionView | None:
+        """For whoever may see the queue. None: it is not being converted."""
+        becoming = self._becoming(record)
+        return self._view(record, becoming.arguments) if becoming is not None and record.kind == "classic" else None
+
     def cancel(self, who: Operator, vhost: str, queue: str) -> Pending[Any]:
         """The queue stays a classic one with all it has. Raises PreconditionFailed when it is not being converted."""
         record = self._record(who, vhost, queue)

@@ -10,7 +10,7 @@ LISTS = (
     "federation", "federation?tab=upstreams",
     "parameters", "definitions", "features", "activity", "activity?tab=log", "activity?tab=audit",
 )  # fmt: skip
-QUEUE_TABS = ("overview", "messages", "bindings", "consumers", "causes")
+QUEUE_TABS = ("overview", "messages", "bindings", "consumers", "causes", "replay")
 EXCHANGE_TABS = ("overview", "from", "to")
 
 

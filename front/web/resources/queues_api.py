@@ -187,7 +187,11 @@ class QueuesApi:
         consumers = await self._everywhere.find(CONSUMERS, who, vhost, queue)
         shown = self._told_or_shown(view.record, told, asked, one=True)
         flows = await self._flows.of_queue(who, vhost, queue)
-        return json_response({**shown, "consumer_details": consumers.rows, **flows})
+        return json_response({**shown, "consumer_details": consumers.rows, **flows, **self._conversion(view.record)})
+
+    def _conversion(self, record: QueueRecord) -> Json:
+        found = self._front.operations.conversions.under_way(record)
+        return {} if found is None else {"conversion": {"messages": found.messages, "copied": found.copied}}
 
     def _told_or_shown(
         self, record: QueueRecord, told: Told, asked: Ranges | None = None, *, one: bool = False

@@ -330,6 +330,25 @@ def test_lists_have_no_copy_of_a_queue_that_is_being_converted(world: World) -> 
     assert resources.record("/", becoming_queue("orders")).name == becoming_queue("orders"), "who looks for it finds it"
 
 
+def test_a_queue_says_that_it_is_being_converted_as_long_as_it_is_a_classic_one(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conversions, catalog = world.operations.conversions, world.catalog
+    figures = {"orders": QueueStatistics(ready=5, unacknowledged=1), becoming_queue("orders"): QueueStatistics(ready=2)}
+    queues = SimpleNamespace(queue=lambda vhost, name: SimpleNamespace(statistics=lambda: figures[name]))
+    monkeypatch.setattr(conversions, "_broker", queues)
+    catalog.apply(commands.DeclareQueue("/", "orders", durable=True, home="n1"))
+    orders = world.operations.resources.record("/", "orders")
+    assert conversions.under_way(orders) is None
+    arguments = {"x-queue-type": "quorum"}
+    catalog.apply(commands.DeclareQueue("/", becoming_queue("orders"), arguments=arguments, home="n1", durable=True))
+    found = conversions.under_way(orders)
+    assert found is not None and (found.queue, found.state, found.arguments) == ("orders", "converting", arguments)
+    assert (found.messages, found.copied) == (6, 2)
+    quorum = world.operations.resources.record("/", becoming_queue("orders"))
+    assert conversions.under_way(quorum) is None
+
+
 def test_rights_are_listed_of_one_user_in_one_vhost_or_of_all(world: World) -> None:
     rights = world.operations.rights
     for name in ("a", "b"):

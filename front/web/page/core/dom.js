@@ -96,8 +96,14 @@ function takeAttributes(old, next) {
     if (!next.hasAttribute(name) && !isPersons(old, name)) old.removeAttribute(name);
   }
   for (const { name, value } of next.attributes) {
-    if (old.getAttribute(name) !== value && !isPersons(old, name)) old.setAttribute(name, value);
+    if (old.getAttribute(name) !== value && !isPersons(old, name)) takeAttribute(old, name, value);
   }
+}
+
+// A style as an attribute is refused by the content security policy, and as a property is not.
+function takeAttribute(node, name, value) {
+  if (name === "style") node.style.cssText = value;
+  else node.setAttribute(name, value);
 }
 
 // What people change by hand is not taken back: an opened <details> stays open.

@@ -120,7 +120,7 @@ function control({
     });
   }
   if (kind === "file") return el("input", { id, name, type: "file", accept: ".json,application/json", required });
-  const type = { number: "number", password: "password" }[kind] ?? "text";
+  const type = { number: "number", password: "password", moment: "datetime-local" }[kind] ?? "text";
   return el("input", {
     id,
     name,
@@ -130,6 +130,7 @@ function control({
     placeholder,
     min,
     max,
+    step: kind === "moment" ? 1 : null, // seconds
     autocomplete: type === "password" ? "new-password" : "off",
     spellcheck: "false",
   });
@@ -168,6 +169,14 @@ export function numberIn(text, label) {
   const number = Number(text);
   if (!Number.isInteger(number)) throw new Error(`${label} is "${text}", not a whole number.`);
   return number;
+}
+
+// Of a field of the kind "moment", in the time zone of the browser: milliseconds since the epoch, or null.
+export function momentIn(text, label) {
+  if (text === null || text === "") return null;
+  const ms = new Date(text).getTime();
+  if (Number.isNaN(ms)) throw new Error(`${label} is "${text}", not a date with a time.`);
+  return ms;
 }
 
 // `key = value` lines: values are JSON where they can be read as such, texts where they cannot.

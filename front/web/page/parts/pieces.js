@@ -125,6 +125,11 @@ export function stateBadge(state) {
   return badge(state || "unknown", STATES[state] ?? "");
 }
 
+const JOB_STATES = { running: "info", done: "good", cancelled: "warn", failed: "bad" };
+
+// Of a job that moves messages: a redrive or a replay.
+export const jobBadge = (state) => badge(state, JOB_STATES[state] ?? "");
+
 const TYPES = { classic: "type-classic", quorum: "type-quorum", stream: "type-stream" };
 
 export function typeBadge(type) {

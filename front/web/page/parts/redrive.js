@@ -5,11 +5,10 @@ import { el } from "../core/dom.js";
 import { ago, count, plural } from "../core/format.js";
 import { may, user } from "../core/login.js";
 import { numberIn, openDialog } from "./dialog.js";
-import { badge, button, meter, panel } from "./pieces.js";
+import { badge, button, jobBadge, meter, panel } from "./pieces.js";
 import { table } from "./table.js";
 
 const REASONS = ["rejected", "expired", "maxlen", "delivery_limit"];
-const STATES = { running: "info", done: "good", cancelled: "warn", failed: "bad" };
 const FATES = {
   moves: ["good", "would move"],
   filtered: ["", "not selected"],
@@ -126,7 +125,7 @@ function causeLine(one) {
 export function redriveList(redrives, screen) {
   if (redrives.length === 0) return null;
   const columns = [
-    { id: "state", title: "State", cell: (one) => badge(one.state, STATES[one.state]) },
+    { id: "state", title: "State", cell: (one) => jobBadge(one.state) },
     { id: "progress", title: "Moved", cell: progress },
     { id: "left", title: "Left in place", number: true, cell: (one) => count(one.seen - one.moved) },
     { id: "error", title: "Reason", class: "wrap", cell: (one) => one.error || "–" },

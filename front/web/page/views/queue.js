@@ -10,6 +10,7 @@ import { bindingTable } from "../parts/bindings.js";
 import { chart } from "../parts/chart.js";
 import { consumerTable } from "../parts/consumer-table.js";
 import { delayedTab } from "../parts/delayed.js";
+import { conversionPanel, openConversion } from "../parts/conversion.js";
 import { confirm, openDialog } from "../parts/dialog.js";
 import { levels, rates, samplesOf } from "../parts/history.js";
 import { memberTable } from "../parts/members.js";
@@ -31,6 +32,7 @@ import {
 } from "../parts/pieces.js";
 import { bind, deleteQueue, publish, purgeQueue } from "../parts/queue-actions.js";
 import { causesTab, getMessages, messagesTab } from "../parts/queue-messages.js";
+import { replayTab } from "../parts/replay.js";
 
 const SHOWN_ELSEWHERE = new Set(["leader", "members"]); // by number; the Members tab has their names
 
@@ -41,13 +43,15 @@ export const queue = {
     const [, vhost, name] = place.parts;
     const tab = place.query.tab ?? "overview";
     const where = queuePath(vhost, name);
-    const [told, bindings, group, redrives] = await Promise.all([
+    const [told, bindings, group, redrives, replays] = await Promise.all([
       ask(where, samplesOf()),
       tab === "bindings" ? ask(`${where}/bindings`) : null,
       tab === "members" ? ask(path`leveret/queues/${vhost}/${name}/group`) : null,
       tab === "causes" ? ask("leveret/redrives") : [],
+      tab === "replay" ? ask("leveret/replays") : [],
     ]);
-    return { told, bindings, group, redrives: redrives.filter((one) => one.vhost === vhost && one.queue === name) };
+    const ofQueue = (jobs) => jobs.filter((one) => one.vhost === vhost && one.queue === name);
+    return { told, bindings, group, redrives: ofQueue(redrives), replays: ofQueue(replays) };
   },
 
   render(data, place, screen) {
@@ -78,6 +82,7 @@ function tabList(told) {
     told.type !== "classic" && { name: "members", label: "Members", number: told.members?.length },
     { name: "causes", label: "Dead-letter causes" },
     told.type !== "stream" && { name: "life", label: "Message life" },
+    told.type !== "stream" && { name: "replay", label: "Replay" },
     told.arguments["x-delayed-messages"] === true && { name: "delayed", label: "Delayed messages" },
   ].filter(Boolean);
 }
@@ -91,6 +96,7 @@ function actions(told, screen) {
     ),
     !isStream && button("Get", () => getMessages(told, screen)),
     !isStream && button("Purge", () => purgeQueue(told, () => screen.refresh())),
+    told.type === "classic" && !told.conversion && button("Convert to quorum", () => openConversion(told, screen)),
     button("Delete", () => deleteQueue(told, away), { kind: "danger-quiet" }),
   ].filter(Boolean);
 }
@@ -103,6 +109,7 @@ const TABS = {
   members: membersTab,
   causes: causesTab,
   life: lifeTab,
+  replay: replayTab,
   delayed: delayedTab,
 };
 
@@ -119,8 +126,9 @@ const LENGTHS = [
   ["messages_unacknowledged", "Unacknowledged", "series-blue"],
 ];
 
-function overviewTab({ told }) {
+function overviewTab({ told }, screen) {
   return [
+    conversionPanel(told, screen),
     mirroringNotice(told.mirroring),
     el(
       "div",
