@@ -14,7 +14,7 @@ BUILD_TOOLS := pip setuptools wheel 'Cython>=3.1'
 EXTRAS := test,bench
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup lock run cluster format unit unit-times test test-containers analytics test-spark test-spark-containers test-page test-rabbitmqadmin check fuzz instants mutants sim sim-long chaos crash crash-shovels crash-federation migration bench bench-check proto docs clean
+.PHONY: setup lock run cluster format unit unit-times test test-containers analytics test-spark test-spark-containers test-page test-rabbitmqadmin check fuzz instants mutants sim sim-long chaos crash crash-delayed crash-shovels crash-federation migration bench bench-check proto docs clean
 
 setup: $(STAMP)
 
@@ -135,6 +135,10 @@ sim-long: setup
 crash: setup
 	$(BIN)/python -m tests.crash.cycles --end kill --cycles 200
 	$(BIN)/python -m tests.crash.cycles --end power --cycles 100
+
+# A million delayed messages on three nodes, whose leader is killed and moved while they are released.
+crash-delayed: setup
+	$(BIN)/python -m tests.crash.delayed
 
 # Faults on clusters of real nodes while clients work: docs/chaos.md. As root, or some scenarios are left out.
 chaos: setup

@@ -45,13 +45,14 @@ def unit(delay_ms: int, payload: bytes) -> bytes:
     return b"".join(frame.marshal(part, 1) for part in parts)
 
 
-def declare(client: Client) -> None:
+def declare(client: Client, of_queue: dict[str, Any] | None = None) -> None:
+    """The exchange and a queue with these arguments, bound."""
     arguments = {"x-delayed-type": "direct"}
     declaration = commands.Exchange.Declare(
         exchange=EXCHANGE, exchange_type="x-delayed-message", durable=True, arguments=arguments
     )
     client.call(1, declaration, "Exchange.DeclareOk")
-    client.declare_queue(QUEUE)
+    client.declare_queue(QUEUE, arguments=of_queue)
     client.call(1, commands.Queue.Bind(queue=QUEUE, exchange=EXCHANGE, routing_key=KEY), "Queue.BindOk")
 
 

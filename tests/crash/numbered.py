@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 from pamqp import commands
@@ -51,8 +52,10 @@ def numbers_in(client: Client) -> list[int]:
 class Collector(threading.Thread):
     """A consumer that notes every number and then acknowledges it, and comes back when its broker does."""
 
-    def __init__(self, url: Callable[[], str], queue: str, count: int) -> None:
+    def __init__(self, url: Callable[[], str], queue: str, count: int, arguments: dict[str, Any] | None = None) -> None:
+        """`arguments`: with which the queue is declared."""
         super().__init__(daemon=True)
+        self._arguments = arguments
         self.seen = bytearray(count)  # how often each came, 255 at most
         self.distinct = self.delivered = 0
         self._url, self._queue, self._over = url, queue, False
@@ -74,16 +77,19 @@ class Collector(threading.Thread):
                 client.abort()
 
     def _collect(self, client: Client) -> None:
-        client.declare_queue(self._queue)
+        client.declare_queue(self._queue, arguments=self._arguments)
         client.call(1, commands.Basic.Qos(0, PREFETCH, False), "Basic.QosOk")
         client.send_method(1, commands.Basic.Consume(queue=self._queue, nowait=True))
         delivered = 0
         while not self._over:
             numbers = numbers_in(client)
-            for number in numbers:
-                self.distinct += not self.seen[number]
-                self.seen[number] = min(255, self.seen[number] + 1)
+            self.note(numbers)
             delivered += len(numbers)
-            self.delivered += len(numbers)
             if numbers:
                 client.acknowledge(delivered)
+
+    def note(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            self.distinct += not self.seen[number]
+            self.seen[number] = min(255, self.seen[number] + 1)
+        self.delivered += len(numbers)
