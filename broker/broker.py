@@ -36,6 +36,7 @@ from broker.session.session_sink import SessionSink
 from broker.stream_clients.client_terms import StreamSink
 from broker.stream_clients.stream_client import StreamClient
 from broker.stream_clients.stream_clients import StreamClients
+from broker.timers import Delays
 from broker.turns import Turns
 from broker.unlogged import UnloggedCounter
 from broker.vouched.vouched_user import VouchedUser
@@ -79,6 +80,7 @@ class Broker(NodeQueues):
         authenticator: Authenticator,
         turns: Turns,
         tick_at: Callable[[int], None],
+        delays: Delays,
         random_bytes: Callable[[int], bytes],
         limits: Limits | None = None,
         owner_prefix: str = "here.",
@@ -107,6 +109,7 @@ class Broker(NodeQueues):
             metadata=metadata,
             turns=turns,
             tick_at=tick_at,
+            delays=delays,
             random_bytes=random_bytes,
             alarms=Alarms(self._alarms_cleared, self.events.alarm),
             limits=limits or Limits(),

@@ -40,7 +40,7 @@ from broker.routing.dead_letter import REASON_WORDS
 from broker.routing.fan_out import QUEUES_PER_STEP
 from broker.routing.reply_to import Replies
 from broker.routing.route import route
-from broker.timers import Timers
+from broker.timers import Delays, Timers
 from broker.tracing.tracer import Tracer
 from broker.turns import Turns
 from broker.unlogged import UnloggedCounter
@@ -74,6 +74,7 @@ class NodeQueues:
         metadata: Metadata,
         turns: Turns,
         tick_at: Callable[[int], None],
+        delays: Delays,
         random_bytes: Callable[[int], bytes],
         alarms: Alarms,
         limits: Limits,
@@ -104,18 +105,22 @@ class NodeQueues:
         self._owners = owners
         self._owner_prefix = owner_prefix
         self._timers = Timers(tick_at)
+        self._delays = delays
         self._kinds: dict[str, QueueType] = {}
         self._queues: dict[tuple[str, str], OpenQueue] = {}
         self._exclusive: dict[str, dict[str, QueueRecord]] = {}  # of this process, by owner and name
         self._burials = Burials(self)
         self.tracer = Tracer(self)
-        self.rates = RateLimits(catalog, self._timers.call_at)
+        self.rates = RateLimits(catalog, delays)
         metadata.subscribe(self._applied)
 
     # ------------------------------------------------------------------------- what queues ask (QueueHost)
 
     def call_at(self, when: int, call: Callable[[int], None]) -> Callable[[], None]:
         return self._timers.call_at(when, call)
+
+    def call_after(self, delay_ms: int, call: Callable[[int], None]) -> Callable[[], None]:
+        return self._delays.call_after(delay_ms, call)
 
     def dead_letter(self, queue: Queue, reason: DeathReason, messages: Sequence[DeadMessage], now: int) -> None:
         self._burials.bury(Burial(queue, self._told(queue), reason, messages, now))
@@ -143,7 +148,7 @@ class NodeQueues:
 
     def _delete(self, record: QueueRecord, still: Callable[[], bool]) -> None:
         def refused(_: BrokerError) -> None:
-            self._timers.call_at(self.turns.now + DELETE_AGAIN_MS, again)
+            self._delays.call_after(DELETE_AGAIN_MS, again)
 
         def again(now: int) -> None:
             found = self._queues.get((record.vhost, record.name))
@@ -398,6 +403,7 @@ class NodeQueues:
         """Whatever is due by now."""
         self.turns.now = now
         self._timers.tick(now)
+        self._delays.tick(now)
 
     @property
     def dead_letters_too_large(self) -> int:

@@ -18,6 +18,7 @@ from broker.catalog.catalog import Catalog
 from broker.limits import BYTE_RATE, MESSAGE_RATE
 from broker.pending import Pending
 from broker.records import UserRecord, VhostRecord
+from broker.timers import Delays
 
 BURST_MS = 100
 CHECK_AGAIN_MS = 1_000
@@ -31,15 +32,11 @@ class Allowance:
     """Of one user or vhost, under the limits that it had when this was made."""
 
     limits: Mapping[str, int]
-    paid_at: float = 0.0  # wall clock, ms: when all that was taken will have been allowed
-    charged_at: int = 0  # lately; a clock that is set back takes `paid_at` along
+    paid_at: float = -inf  # by the monotonic clock, ms: when all that was taken will have been allowed
 
     def charge(self, messages: int, size: int, now: int) -> float:
         """Take this much. When the next may come: not later than now, if that is at once."""
         cost_ms = max(self._ms(MESSAGE_RATE, messages), self._ms(BYTE_RATE, size))
-        if now < self.charged_at:
-            self.paid_at -= self.charged_at - now
-        self.charged_at = now
         self.paid_at = max(self.paid_at, now - BURST_MS) + cost_ms
         return self.paid_at
 
@@ -53,19 +50,20 @@ class Allowance:
 class RateLimits:
     """See the module. Of one node's broker."""
 
-    def __init__(self, catalog: Catalog, call_at: Callable[[int, Callable[[int], None]], object]) -> None:
+    def __init__(self, catalog: Catalog, delays: Delays) -> None:
         self.limited = catalog.rate_limited  # empty: nobody is charged
         self.held_total = 0  # publishes whose successors had to wait
         self.holding = 0  # channels and connections that wait now
         self._catalog = catalog
-        self._call_at = call_at
+        self._delays = delays
         self._allowances: dict[Limited, Allowance] = {}
 
     def charge(
-        self, vhost: str, user: str, messages: int, size: int, now: int, is_gone: Callable[[], bool]
+        self, vhost: str, user: str, messages: int, size: int, is_gone: Callable[[], bool]
     ) -> Pending[None] | None:
         """This much was published. None: the next may follow at once; otherwise when this is answered. `is_gone`: whether
         nobody waits for that any more."""
+        now = self._delays.now_ms()
         waits = [
             (due, whose, allowance)
             for whose in (("vhost", vhost), ("user", user))
@@ -78,7 +76,7 @@ class RateLimits:
         self.holding += 1
         answer: Pending[None] = Pending()
         due, whose, allowance = max(waits, key=lambda one: one[0])
-        self._wait(answer, due, lambda: is_gone() or self._allowance(whose) is not allowance, now)
+        self._wait(answer, due, lambda: is_gone() or self._allowance(whose) is not allowance)
         return answer
 
     def _allowance(self, whose: Limited) -> Allowance | None:
@@ -96,12 +94,12 @@ class RateLimits:
         kind, name = whose
         return self._catalog.vhosts[name] if kind == "vhost" else self._catalog.users[name]
 
-    def _wait(self, answer: Pending[None], due: float, is_void: Callable[[], bool], now: int) -> None:
-        def check(now: int) -> None:
-            if due <= now or is_void():
+    def _wait(self, answer: Pending[None], due: float, is_void: Callable[[], bool]) -> None:
+        def check(_: int) -> None:
+            if due <= self._delays.now_ms() or is_void():
                 self.holding -= 1
                 answer.resolve(None)
             else:
-                self._wait(answer, due, is_void, now)
+                self._wait(answer, due, is_void)
 
-        self._call_at(int(min(due + 1, now + CHECK_AGAIN_MS)), check)
+        self._delays.call_after(int(min(due + 1 - self._delays.now_ms(), CHECK_AGAIN_MS)), check)

@@ -1,4 +1,8 @@
-"""Calls that are due at a wall-clock time. The driver ticks, when it is asked to; nothing here knows what time it is."""
+"""Calls that are due later. The driver ticks, when it is asked to; nothing here knows what time it is.
+
+Timers  at a time of the wall clock, which may be set: for what expires
+Delays  some time from now, however the wall clock is set meanwhile: for what waits
+"""
 
 from __future__ import annotations
 
@@ -64,3 +68,25 @@ class Timers:
             self._heap = [entry for entry in self._heap if entry[2]]
             heapq.heapify(self._heap)
             self._cancelled = 0
+
+
+class Delays:
+    """See the module. `monotonic_ms` only goes forward; `tick_in` is told in how many milliseconds `tick` should come next,
+    whenever that is earlier than what it was told before."""
+
+    def __init__(self, monotonic_ms: Callable[[], int], tick_in: Call) -> None:
+        self.now_ms = monotonic_ms
+        self._timers = Timers(lambda when: tick_in(max(0, when - monotonic_ms())))
+        self._wall_now = 0
+
+    def __len__(self) -> int:
+        return len(self._timers)
+
+    def call_after(self, delay_ms: int, call: Call) -> Callable[[], None]:
+        """`call` is told the time by the wall clock then. Returns what cancels it, as `Timers.call_at`."""
+        return self._timers.call_at(self.now_ms() + delay_ms, lambda _: call(self._wall_now))
+
+    def tick(self, wall_now: int) -> None:
+        """Call what is due."""
+        self._wall_now = wall_now
+        self._timers.tick(self.now_ms())

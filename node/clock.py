@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from typing import Protocol
+
+from raft.loop import Timer
 
 
 class NodeTime(Protocol):
@@ -33,6 +36,44 @@ class SystemClock:
         return time.time_ns() // 1000
 
     monotonic = staticmethod(time.monotonic)  # itself: it is asked several times for a message
+
+
+class TimerLoop(Protocol):
+    """What is needed of an event loop."""
+
+    def call_later(self, delay: float, callback: Callable[[], None]) -> Timer: ...
+
+
+class TickTimers:
+    """Has the timers of a broker (broker/timers.py) called in time: those of the wall clock, and delays."""
+
+    def __init__(self, loop: TimerLoop, clock: NodeTime, tick: Callable[[], None]) -> None:
+        self._loop = loop
+        self._clock = clock
+        self._tick = tick
+        self._at: Timer | None = None
+        self._in: Timer | None = None
+
+    def monotonic_ms(self) -> int:
+        return int(self._clock.monotonic() * 1000)
+
+    def tick_at(self, when: int) -> None:
+        """Instead of when it was told before."""
+        self._at = self._instead_of(self._at, when - self._clock.wall_ms())
+
+    def tick_in(self, delay_ms: int) -> None:
+        """Instead of when it was told before."""
+        self._in = self._instead_of(self._in, delay_ms)
+
+    def cancel(self) -> None:
+        for timer in (self._at, self._in):
+            if timer is not None:
+                timer.cancel()
+
+    def _instead_of(self, before: Timer | None, delay_ms: int) -> Timer:
+        if before is not None:
+            before.cancel()
+        return self._loop.call_later(max(0, delay_ms) / 1000, self._tick)
 
 
 class Random(Protocol):

@@ -34,6 +34,7 @@ from broker.catalog.known_by_all import KnownByAll
 from broker.history_level import HistoryLevel
 from broker.pending import Pending
 from broker.records import NodeRecord, QueueRecord
+from broker.timers import Delays
 from broker.turns import Turns
 from classic.driver import ClassicQueues
 from node.anywhere.replies import RemoteReplies
@@ -43,6 +44,7 @@ from node.background import Background
 from node.catalog.cluster_metadata import ClusterMetadata
 from node.catalog.group import MetadataGroup
 from node.catalog.metadata_member import MetadataMember, keeps_catalog_alone
+from node.clock import TickTimers
 from node.conversion.conversions import Conversions
 from node.foundation import Foundation, Parts, Ports, undo
 from node.identity import DISK, NodeIdentity, new_replica_or_stop
@@ -65,7 +67,6 @@ from raft.core.errors import Damaged
 from raft.core.messages import MemberId, NodeId, shown
 from raft.group_owners import GroupOwners
 from raft.groups import Groups
-from raft.loop import Timer
 from raft.store.node_log import RaftStore
 from raft.transport import Net
 from replicated.kind_parts import HostingNode
@@ -123,7 +124,7 @@ class Kernel:
         self._foundation: Foundation | None = None
         self._owners = GroupOwners()
         self._close: list[Callable[[], None]] = []
-        self._broker_timer: Timer | None = None
+        self._ticks = TickTimers(ports.loop, ports.clock, self._tick_broker)
         self._held = (False, False)
         self._unlogged: UnloggedCounts | None = None
         self._reader_progress: ReaderProgressLog | None = None
@@ -213,7 +214,8 @@ class Kernel:
             ),
             authenticator=authenticator,
             turns=turns,
-            tick_at=self._tick_broker_at,
+            tick_at=self._ticks.tick_at,
+            delays=Delays(self._ticks.monotonic_ms, self._ticks.tick_in),
             random_bytes=ports.random.random_bytes,
             limits=self._settings.clients,
             owner_prefix=f"{place.number}.{place.incarnation}.",
@@ -228,7 +230,15 @@ class Kernel:
         groups.elsewhere = RemoteGroups(self._calls, groups, place.name, lambda: metadata.catalog.nodes)
         self._add_classic()
         self._add_replicated()
-        parts = self.anywhere.home, self.quorum, self._calls, ports.loop, wall_ms, metadata.insist
+        parts = (
+            self.anywhere.home,
+            self.quorum,
+            self._calls,
+            ports.loop,
+            wall_ms,
+            self._ticks.monotonic_ms,
+            metadata.insist,
+        )
         self.conversions = Conversions(place.name, broker, self.classic, *parts)
         self.groups.behind_round = turns.end_requested  # what it has confirmed leaves at once
         broker.recover(wall_ms())
@@ -244,7 +254,7 @@ class Kernel:
             interval_ms=self._settings.reconcile_interval_ms,
         )
         metadata.subscribe(self._applied)
-        self._close.append(self._cancel_broker_timer)
+        self._close.append(self._ticks.cancel)
 
     def meet(
         self,
@@ -441,7 +451,7 @@ class Kernel:
         self.anywhere.tick(now)
         self.quorum.tick(now)
         self.streams.tick(now)
-        self.conversions.tick(now)
+        self.conversions.tick()
         self._reconciler.tick(now)
         self.foundation.stores.tick(now)
         self.metadata.tick()
@@ -464,19 +474,9 @@ class Kernel:
             self.anywhere.hold(crowded)
             self.hold_publishers(crowded or congested)
 
-    def _tick_broker_at(self, when: int) -> None:
-        """Have the broker's timers (TTL, expires) called in time."""
-        self._cancel_broker_timer()
-        delay_s = max(0, when - self._wall_ms()) / 1000
-        self._broker_timer = self._ports.loop.call_later(delay_s, self._tick_broker)
-
     def _tick_broker(self) -> None:
         self.broker.tick(self._wall_ms())
         self.turns.request()
-
-    def _cancel_broker_timer(self) -> None:
-        if self._broker_timer is not None:
-            self._broker_timer.cancel()
 
     def _applied(self, command: Command, result: Any) -> None:
         if isinstance(command, AddNode | JoinNode):

@@ -68,9 +68,7 @@ class Ahead:
         self._known_at = None
         return True
 
-    def look_again(
-        self, now: int, call_at: Callable[[int, Callable[[int], None]], object], wake: Callable[[], None]
-    ) -> None:
+    def look_again(self, call_after: Callable[[int, Callable[[int], None]], object], wake: Callable[[], None]) -> None:
         """Something waits: have it looked at when it may have waited for too long."""
         if self._timed or not (self.messages or self._known_at is not None):
             return
@@ -80,7 +78,7 @@ class Ahead:
             wake()
 
         self._timed = True
-        call_at(max(now, self._given_at) + AHEAD_MS, look)
+        call_after(AHEAD_MS, look)
 
     def _is_slow(self, now: int) -> bool:
         return not 0 <= now - self._given_at < AHEAD_MS

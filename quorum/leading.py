@@ -168,7 +168,7 @@ class Leading:
         if self.ended:
             return
         if self._dead_letters_once.holds_ticks:  # the machine would bury faster than messages are passed on
-            self._cancel_deadline = self._host.call_at(now + PUT_OFF_MS, self._due)
+            self._cancel_deadline = self._host.call_after(PUT_OFF_MS, self._due)
         else:
             self.propose_once(Tick())
 

@@ -309,7 +309,7 @@ class LocalConsumers:
                 if subscription.waiting:
                     self._deliver(subscription, now)
                 self._keep_ahead(subscription, now)
-                self.windows.keep(subscription, now)
+                self.windows.keep(subscription)
         if self.departed:
             self._forget_departed()
 
@@ -322,7 +322,7 @@ class LocalConsumers:
         if waits:
             if ahead.gives_back(state.applied if state is not None else queue.news.applied, now):
                 self.give_back_waiting(subscription)
-            ahead.look_again(now, self._host.call_at, partial(self._host.wake, queue))
+            ahead.look_again(self._host.call_after, partial(self._host.wake, queue))
 
     def _deliver(self, subscription: Subscription, now: int) -> None:
         """As much as its client can be given now. The group keeps to its window; but what it took away, because this node was
@@ -331,7 +331,7 @@ class LocalConsumers:
         while subscription.waiting and consumer.sink.writable and subscription.number in self.subscriptions:
             room = consumer.prefetch_left()
             if not room:
-                self.windows.full(subscription, now)
+                self.windows.full(subscription)
                 return
             delivery = subscription.waiting[0]
             if self._was_taken_away(subscription, delivery):

@@ -46,7 +46,7 @@ class Purges:
     def purge(self, now: int, by: LogActor | None = None) -> Pending[int]:
         """One that takes too long may still be done."""
         session = self._queue.session
-        waiting: ReplyTimeout[int] = ReplyTimeout(self._host, now, self._queue.took_too_long)
+        waiting: ReplyTimeout[int] = ReplyTimeout(self._host, self._queue.took_too_long)
         if self.once:
             number = self._begun(by)
             once = PurgeOnce(session.consumer_key(number), answered=self._numbers[0])
@@ -59,7 +59,7 @@ class Purges:
     def withdraw(self, place: WaitingPlace, now: int, by: LogActor | None = None) -> Pending[int]:
         """Answers 1, or 0 if the message does not wait there (any more)."""
         session = self._queue.session
-        waiting: ReplyTimeout[int] = ReplyTimeout(self._host, now, self._queue.took_too_long)
+        waiting: ReplyTimeout[int] = ReplyTimeout(self._host, self._queue.took_too_long)
         number = self._begun(by)
         asked = Withdraw(session.consumer_key(number), self._numbers[0], *place)
         session.say(asked, partial(self._withdrawn, waiting, number))

@@ -212,7 +212,7 @@ class QuorumQueue(Owner):
     def get(self, no_ack: bool, now: int, by: LogActor | None = None) -> Pending[Got | None]:
         if self.rules.single_active:
             raise self._gets.not_active()
-        waiting: ReplyTimeout[Got | None] = ReplyTimeout(self._host, now, self.took_too_long)
+        waiting: ReplyTimeout[Got | None] = ReplyTimeout(self._host, self.took_too_long)
         number = self.session.new_number()
         self.attend()
         self.say_who(number, by)

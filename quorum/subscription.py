@@ -50,11 +50,11 @@ class Subscription:
         self.next_id = FIRST_ID  # of the first message that has not come
         self.waiting: deque[WaitingDelivery] = deque()  # until the client can be written to
 
-    def wanted_window(self, now: int) -> int:
+    def wanted_window(self) -> int:
         """How many messages the group may have out to it."""
         if self.consumer.no_ack:
             return self.first_window
-        return 0 if self.held_back.still(now) else (self.consumer.window or UNLIMITED_WINDOW) + self.ahead.messages
+        return 0 if self.held_back.still() else (self.consumer.window or UNLIMITED_WINDOW) + self.ahead.messages
 
     @property
     def own_window(self) -> int:

@@ -68,9 +68,9 @@ class Windows:
             self._retries = True
             self._loop.call_later(RETRY_S, try_again)
 
-    def keep(self, subscription: Subscription, now: int) -> None:
+    def keep(self, subscription: Subscription) -> None:
         """Tell the group when it is to be another one."""
-        wanted = subscription.wanted_window(now)
+        wanted = subscription.wanted_window()
         if wanted == subscription.window or not self.change or subscription.number not in self._subscriptions:
             return
         subscription.window = wanted
@@ -92,7 +92,7 @@ class Windows:
             subscription.ahead.ended(self._answered_at())
             self._host.wake(self._queue)
 
-    def full(self, subscription: Subscription, now: int) -> None:
+    def full(self, subscription: Subscription) -> None:
         """Something waits that the consumer has no room for. It waits for its own settlements as long as it takes, and for
         those of its channel not for long."""
         if subscription.consumer.shared_left() or not self.change:
@@ -100,4 +100,4 @@ class Windows:
         if subscription.stopped:
             self._give_back(subscription)
         elif not subscription.held_back.yes:
-            subscription.held_back.keep_waiting(now)
+            subscription.held_back.keep_waiting()

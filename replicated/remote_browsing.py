@@ -56,7 +56,7 @@ def browse_somewhere(
     refused = ResourceExhausted(f"no node with a member of {queue.record.label} can be asked what is in it")
     if not nodes:
         return Pending.failed(refused)
-    waiting: ReplyTimeout[list[T]] = ReplyTimeout(host, now, lambda: refused)
+    waiting: ReplyTimeout[list[T]] = ReplyTimeout(host, lambda: refused)
     ports.calls.ask(nodes[0], ports.topic, letter(), partial(_answered, waiting, refused, decode))
     return waiting.answer
 

@@ -19,9 +19,9 @@ class ReplyTimeout(Generic[T]):
 
     __slots__ = ("_cancel", "answer")
 
-    def __init__(self, host: QueueHost, now: int, error: Callable[[], BrokerError]) -> None:
+    def __init__(self, host: QueueHost, error: Callable[[], BrokerError]) -> None:
         self.answer: Pending[T] = Pending()
-        self._cancel = host.call_at(now + WAIT_MS, lambda _: self.fail(error()))
+        self._cancel = host.call_after(WAIT_MS, lambda _: self.fail(error()))
 
     def resolve(self, value: T) -> bool:
         """False: nobody waits for it any more."""

@@ -58,12 +58,12 @@ class LeaderQuestions:
         self._ports = ports
         self._open: dict[_Question, None] = {}
 
-    def ask(self, wanted: AskedOfLeader, name: str, host: QueueHost, now: int, label: str) -> Pending[int | None]:
+    def ask(self, wanted: AskedOfLeader, name: str, host: QueueHost, label: str) -> Pending[int | None]:
         def unknown() -> ResourceExhausted:
             self._open.pop(question, None)
             return ResourceExhausted(f"{label} has no leader that tells what it has of '{name}': try again")
 
-        reply = ReplyTimeout[int | None](host, now, unknown)
+        reply = ReplyTimeout[int | None](host, unknown)
         question = _Question(wanted, name, self._stores.stored, reply)
         self._open[question] = None
         self.go_on()

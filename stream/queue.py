@@ -224,7 +224,7 @@ class StreamQueue:
         return None if begun.answered and begun.error is None else begun
 
     def _find(self, who: object, spec: OffsetSpec, now: int) -> Pending[FoundPlace | None]:
-        found = self._beginnings.find(who, spec, self._host, now, self.record.label)
+        found = self._beginnings.find(who, spec, self._host, self.record.label)
         if not found.answered:
             self._busy.ask(self)
         return found
@@ -462,7 +462,7 @@ class StreamQueue:
 
     def _ask(self, wanted: AskedOfLeader, name: str, now: int) -> Pending[int | None]:
         self._busy.ask(self)
-        return self._questions.ask(wanted, name, self._host, now, self.record.label)
+        return self._questions.ask(wanted, name, self._host, self.record.label)
 
     def stream_figures(self) -> StreamFigures:
         return stream_figures(self)

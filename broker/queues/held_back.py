@@ -18,36 +18,40 @@ KEPT_WAITING_MS = 1_000  # longer than most clients take for a message, shorter 
 class HeldBack:
     """See the module. Of one consumer."""
 
-    __slots__ = ("_consumer", "_forget", "_host", "_until", "yes")
+    __slots__ = ("_consumer", "_forget", "_host", "_is_over", "yes")
 
     def __init__(self, consumer: Consumer, host: WakingHost) -> None:
         self.yes = False  # its queue is to give it nothing
         self._consumer = consumer
         self._host = host
-        self._until: int | None = None  # what has come for it may wait here
+        self._is_over = False  # what has come for it has waited here for long enough
         self._forget: Callable[[], None] | None = None
 
-    def keep_waiting(self, now: int) -> bool:
+    def keep_waiting(self) -> bool:
         """Something waits for it here, and there is no room. False: for too long, so it is held back now."""
-        if self._until is None:
-            self._until = now + KEPT_WAITING_MS
-            self._forget = self._host.call_at(self._until, lambda _: self._host.wake(self._consumer.queue))
-        if now < self._until:
+        if self._forget is None:
+            self._forget = self._host.call_after(KEPT_WAITING_MS, self._has_waited)
+        if not self._is_over:
             return True
         self.served()
         self.yes = True
         return False
 
+    def _has_waited(self, _: int) -> None:
+        self._is_over = True
+        self._host.wake(self._consumer.queue)
+
     def served(self) -> None:
         """It was given something, or nothing waits for it any more."""
         if self._forget is not None:
             self._forget()
-            self._until = self._forget = None
+            self._forget = None
+            self._is_over = False
 
-    def still(self, now: int) -> bool:
+    def still(self) -> bool:
         """Whether it is held back. Where there is room again it no longer is, and a part of the room is reserved for it."""
         shared = self._consumer.shared
         if self.yes and shared is not None and self._consumer.shared_left():
             self.yes = False
-            shared.reserve(self._consumer, self._host, now)
+            shared.reserve(self._consumer, self._host)
         return self.yes

@@ -235,7 +235,11 @@ class QueueHost(Protocol):
         """Call the queue's `pump` at the end of this batch of work."""
 
     def call_at(self, when: int, call: Callable[[int], None]) -> Callable[[], None]:
-        """Call with the time then, at or soon after wall-clock millisecond `when`; returns what cancels it."""
+        """Call with the time then, at or soon after wall-clock millisecond `when`; returns what cancels it: for what
+        expires."""
+
+    def call_after(self, delay_ms: int, call: Callable[[int], None]) -> Callable[[], None]:
+        """The same so many milliseconds from now, also where the wall clock is set meanwhile. For what waits."""
 
     def dead_letter(self, queue: Queue, reason: DeathReason, messages: Sequence[DeadMessage], now: int) -> None:
         """Route dead messages onward, at most once, before the queue forgets them. Does nothing for a queue without a

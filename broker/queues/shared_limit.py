@@ -25,7 +25,7 @@ class WakingHost(Protocol):
 
     def wake(self, queue: Queue) -> None: ...
 
-    def call_at(self, when: int, call: Callable[[int], None]) -> Callable[[], None]: ...
+    def call_after(self, delay_ms: int, call: Callable[[int], None]) -> Callable[[], None]: ...
 
 
 class SharingConsumer(Protocol):
@@ -70,7 +70,7 @@ class SharedLimit:
         self._kept_waiting = {consumer: True for consumer, woken in self._kept_waiting.items() if not woken}
         return dict.fromkeys(consumer.queue for consumer in self._kept_waiting)
 
-    def reserve(self, consumer: SharingConsumer, host: WakingHost, now: int) -> None:
+    def reserve(self, consumer: SharingConsumer, host: WakingHost) -> None:
         """One message is on its way to it, perhaps. It is in nobody's way any more."""
         self._kept_waiting.pop(consumer, None)
 
@@ -80,7 +80,7 @@ class SharedLimit:
                 host.wake(queue)
 
         if consumer not in self._reserved:
-            self._reserved[consumer] = host.call_at(now + RESERVED_MS, end)
+            self._reserved[consumer] = host.call_after(RESERVED_MS, end)
 
     def _unreserve(self, consumer: SharingConsumer) -> None:
         cancel = self._reserved.pop(consumer, None)

@@ -84,7 +84,7 @@ class Redrive(SilentSink):
         self._session = session
         check_redrivable(session.topology.existing(self.order.queue).queue)
         session.publisher.select_confirms()
-        self._watch(now)
+        self._watch()
         session.looks.count_ready(self.order.queue, now).then(self._counted, self._fail_and_end)
         return self.over
 
@@ -232,10 +232,10 @@ class Redrive(SilentSink):
 
     # the end
 
-    def _watch(self, now: int) -> None:
-        self._stop_watching = self._broker.call_at(now + STALL_MS, self._look)
+    def _watch(self) -> None:
+        self._stop_watching = self._broker.call_after(STALL_MS, self._look)
 
-    def _look(self, now: int) -> None:
+    def _look(self, _: int) -> None:
         """Who waits in vain tells so; what is unconfirmed returns, and may have arrived all the same."""
         if self._answers == self._answers_before:
             unanswered = f"{self._getting} gets and {len(self._in_flight)} publishes"
@@ -244,7 +244,7 @@ class Redrive(SilentSink):
             )
             return
         self._answers_before = self._answers
-        self._watch(now)
+        self._watch()
 
     def _fail_and_end(self, error: BrokerError) -> None:
         self.fail(error)

@@ -161,7 +161,7 @@ class Publisher:
             cast(StreamContract, queues[0]).publish_numbered(reference, first_number, run, receipt)
         except ResourceExhausted:
             receipt.give_up()
-        return self._charge(run, now) if self._rate_limited else None
+        return self._charge(run) if self._rate_limited else None
 
     def _publish(self, run: Run, target: Target, now: int) -> Pending[None] | None:
         alarm = self._broker.alarms.blocked_reason
@@ -176,11 +176,11 @@ class Publisher:
                     self._flows.fold(own)  # few are cached
         else:
             self._pass_on(run, target, now)
-        held = self._charge(run, now) if self._rate_limited else None
+        held = self._charge(run) if self._rate_limited else None
         return held if self._fan_out is None else self._fan_out.over
 
-    def _charge(self, run: Run, now: int) -> Pending[None] | None:
-        return self._rates.charge(self._vhost, self._user, run.count, run.body_bytes, now, lambda: self._closed)
+    def _charge(self, run: Run) -> Pending[None] | None:
+        return self._rates.charge(self._vhost, self._user, run.count, run.body_bytes, lambda: self._closed)
 
     def _pass_on(self, run: Run, target: Target, now: int) -> None:
         transaction = self._transactions.current

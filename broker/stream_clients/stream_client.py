@@ -98,9 +98,7 @@ class StreamClient:
         rates, connection = self._broker.rates, self.connection
         if not rates.limited:
             return None
-        return rates.charge(
-            connection.vhost, connection.user, run.message_count, len(run.items), now, lambda: self.closed
-        )
+        return rates.charge(connection.vhost, connection.user, run.message_count, len(run.items), lambda: self.closed)
 
     def _note_answered(self, publisher: StreamPublisher) -> None:
         self._answered[publisher] = None

@@ -77,7 +77,7 @@ class StreamDirectory:
         if wait_ms is None:
             answer.resolve(found)
         else:
-            self._broker.call_at(self._broker.turns.now + wait_ms, lambda now: self._locate(names, waits, answer))
+            self._broker.call_after(wait_ms, lambda _: self._locate(names, waits, answer))
 
     def _leader_is_missing(self, name: str, found: StreamLocation | BrokerError) -> bool:
         """It leads somewhere, perhaps, where stream clients do not come: that is no reason to wait."""

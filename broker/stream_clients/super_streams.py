@@ -174,7 +174,7 @@ class SuperStreams:
 
         def refused(error: BrokerError) -> None:
             if isinstance(error, ResourceExhausted):
-                self._broker.call_at(self._broker.turns.now + UNDO_AGAIN_MS, lambda now: self._take_back_later(command))
+                self._broker.call_after(UNDO_AGAIN_MS, lambda _: self._take_back_later(command))
             answer.resolve(None)
 
         self._topology.submit(command, self._broker.turns.now).then(lambda _: answer.resolve(None), refused)

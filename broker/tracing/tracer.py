@@ -60,7 +60,7 @@ class TracedBroker(Protocol):
 
     def asks(self, vhost: str, props: bytes | None) -> Asked: ...
 
-    def call_at(self, when: int, call: Callable[[int], None]) -> Callable[[], None]: ...
+    def call_after(self, delay_ms: int, call: Callable[[int], None]) -> Callable[[], None]: ...
 
 
 @dataclass(slots=True, frozen=True)
@@ -124,7 +124,7 @@ class Tracer:
         self._waiting_messages += passed.count
         self._waiting_bytes += len(passed.content)
         if len(self._waiting) == 1:  # later: a queue that is delivering now may be one of those that get the copy
-            self._broker.call_at(self._broker.turns.now, lambda now: self._broker.work.do(self._all()))
+            self._broker.call_after(0, lambda now: self._broker.work.do(self._all()))
 
     def _all(self) -> Iterator[None]:
         """The work."""

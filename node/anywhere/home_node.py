@@ -265,7 +265,7 @@ class RemoteSubscription(Source):
         if consumer.window != self.prefetch:
             self.prefetch = consumer.window
             self.home.tell(words.encode_prefetch(self.number, self.prefetch))
-        may_come = consumer.sink.writable and not self.held_back.still(now)
+        may_come = consumer.sink.writable and not self.held_back.still()
         if self.stopped != may_come:
             return
         self.stopped = not may_come
@@ -285,7 +285,7 @@ class RemoteSubscription(Source):
                 break
             room = self.consumer.shared_left()
             if not room:
-                if not self.held_back.keep_waiting(now):
+                if not self.held_back.keep_waiting():
                     self.look(now)
                 break
             self.held_back.served()

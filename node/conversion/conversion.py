@@ -64,6 +64,7 @@ class Conversion:
         insist: Callable[[Command], Pending[Any]],
         soon: Callable[[], None],
         wall_ms: Callable[[], int],
+        monotonic_ms: Callable[[], int],
         on_phase: Callable[[Phase], None] = ignore,
     ) -> None:
         self.source = source
@@ -78,6 +79,9 @@ class Conversion:
         self._insist = insist
         self._soon = soon
         self._wall_ms = wall_ms
+        self._monotonic_ms = (
+            monotonic_ms  # what lasts is counted by it: a fence that a wall clock keeps shut holds everybody
+        )
         self._on_phase = on_phase
         self._goes_on = False  # soon
         self._waiting_bytes = 0
@@ -94,7 +98,7 @@ class Conversion:
         """Whether they publish faster than copies can be made of it."""
         if self.phase is not Phase.COPYING:
             return False
-        return self._is_behind and self._credit.is_spent(self._next_sequence(), self._wall_ms())
+        return self._is_behind and self._credit.is_spent(self._next_sequence(), self._monotonic_ms())
 
     def _next_sequence(self) -> int:
         return self.source.next_sequences[0]  # queues with priorities are not converted
@@ -120,7 +124,7 @@ class Conversion:
                     self._copy(now)
                 case Phase.FENCED:
                     self._copy_rest(now)
-                case Phase.SEALED if now >= self._fenced_at + SEALED_MAX_MS:
+                case Phase.SEALED if self._monotonic_ms() >= self._fenced_at + SEALED_MAX_MS:
                     self.give_up()
         except ContentOutOfReach:
             self._open_fence(now)  # no file can be opened now; the next tick tries again
@@ -144,7 +148,7 @@ class Conversion:
         self._let_go()
         self._is_behind = not self._copy_some(now)
         if not self._is_behind:
-            if now >= self._fence_at:
+            if self._monotonic_ms() >= self._fence_at:
                 self._fence(now)
         elif self._waiting_bytes <= WINDOW_BYTES // 2:
             self._go_on()
@@ -191,7 +195,7 @@ class Conversion:
         self._waiting_bytes += len(run.content)
         copy_id = self.copies.add(run, Receipt(_Copy(self, len(run.content)), 0, run.count - 1, 1))
         self._copied.add(part.first, run.count, copy_id)
-        self._credit.copied(run.count, now)
+        self._credit.copied(run.count, self._monotonic_ms())
         return len(run.content)
 
     def copy_answered(self, size: int, taken: bool) -> None:
@@ -206,7 +210,7 @@ class Conversion:
     def _fence(self, now: int) -> None:
         self.source.fence = Fence()
         self._enter(Phase.FENCED)
-        self._fenced_at = now
+        self._fenced_at = self._monotonic_ms()
         self._copy_rest(now)
 
     def _copy_rest(self, now: int) -> None:
@@ -215,7 +219,7 @@ class Conversion:
         rest_is_there = rest_is_there and not self._missing()
         if rest_is_there and self.copies.are_as_expected:
             self._seal()
-        elif now >= self._fenced_at + PAUSE_MAX_MS:
+        elif self._monotonic_ms() >= self._fenced_at + PAUSE_MAX_MS:
             self._open_fence(now)
 
     def _copy_what_is_out(self, now: int) -> bool:
@@ -234,11 +238,11 @@ class Conversion:
         """The queue goes on, and so does copying."""
         if self.phase is Phase.FENCED:
             self._begin_copying()
-            self._fence_at = now + TRY_AGAIN_MS
+            self._fence_at = self._monotonic_ms() + TRY_AGAIN_MS
             self._unfence(now)
 
     def _unfence(self, now: int) -> None:
-        self.fenced_ms = now - self._fenced_at
+        self.fenced_ms = self._monotonic_ms() - self._fenced_at
         self.source.unfence(self._publish, now)
 
     def _seal(self) -> None:
@@ -281,7 +285,7 @@ class Conversion:
         self._enter(Phase.OVER)
         fence = self.source.fence
         if fence is not None:
-            self.fenced_ms = self._wall_ms() - self._fenced_at
+            self.fenced_ms = self._monotonic_ms() - self._fenced_at
             fence.open(self.copies.queue, publish)
 
     def give_up(self) -> None:

@@ -66,6 +66,7 @@ class Conversions:
         calls: PeerCalls,
         loop: CallsLoop,
         wall_ms: Callable[[], int],
+        monotonic_ms: Callable[[], int],
         insist: Callable[[Command], Pending[Any]],
     ) -> None:
         self.running: dict[int, Conversion] = {}  # by id of the classic queue
@@ -79,6 +80,7 @@ class Conversions:
         self._calls = calls
         self._loop = loop
         self._wall_ms = wall_ms
+        self._monotonic_ms = monotonic_ms
         self._fenced: dict[int, ClassicQueue] = {}  # since this process began: by id
         self._wanted: deque[QueueRecord] = deque()  # by policies, and not looked at yet
         self._beginning: set[int] = set()  # of them, by id: asked for, and not running yet
@@ -106,10 +108,10 @@ class Conversions:
         """Whether publishers should pause, for copying does not catch up with them."""
         return any(conversion.holds_publishers for conversion in self.running.values())
 
-    def tick(self, now: int) -> None:
+    def tick(self) -> None:
         for conversion in list(self.running.values()):
             conversion.advance()
-        if self._looks.due(now):
+        if self._looks.due(self._monotonic_ms()):
             self._look_for_wanted()
         while self._wanted and len(self.running) + len(self._beginning) < AT_ONCE_MAX:
             self._convert_wanted(self._wanted.popleft())
@@ -148,6 +150,7 @@ class Conversions:
             insist=self._insist,
             soon=partial(self._advance_soon, source.record.id),
             wall_ms=self._wall_ms,
+            monotonic_ms=self._monotonic_ms,
             on_phase=_PhaseLog(source.record.label).entered,
         )
         logger.info("%s is being converted to a quorum queue", source.record.label)
@@ -188,7 +191,7 @@ class Conversions:
         """All of it would be copied again, and perhaps for nothing again."""
         former_ms, _ = self._put_off.get(record.id, (LOOK_AGAIN_MS // 2, 0))
         wait_ms = min(2 * former_ms, PUT_OFF_MS_MAX)
-        self._put_off[record.id] = wait_ms, self._wall_ms() + wait_ms
+        self._put_off[record.id] = wait_ms, self._monotonic_ms() + wait_ms
 
     def _source_deleted(self, source: QueueRecord) -> None:
         self._put_off.pop(source.id, None)
@@ -276,7 +279,7 @@ class Conversions:
         if self._catalog.queue_of_id(record.id) is None or record.id in self.running:
             return
         _, until = self._put_off.get(record.id, (0, 0))
-        if self._wall_ms() < until:
+        if self._monotonic_ms() < until:
             return
         try:
             wish = as_converted(self._catalog, record)

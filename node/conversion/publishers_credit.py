@@ -12,7 +12,8 @@ STANDSTILL_MS = 500  # behind the last copy
 
 
 class PublishersCredit:
-    """See the module. Messages are counted from `begin` on, the sequence of the next one when copying began."""
+    """See the module. Messages are counted from `begin` on, the sequence of the next one when copying began. Times are those of
+    a clock that only goes forward."""
 
     def __init__(self, begin: int) -> None:
         self._begin = begin

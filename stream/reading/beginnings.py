@@ -63,7 +63,7 @@ class Beginnings:
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def find(self, who: object, spec: OffsetSpec, host: QueueHost, now: int, label: str) -> Pending[Found]:
+    def find(self, who: object, spec: OffsetSpec, host: QueueHost, label: str) -> Pending[Found]:
         """Answered with None if it leaves before."""
         found = self._stream.own_places.here(spec)
         if found is not None:
@@ -75,7 +75,7 @@ class Beginnings:
                 f"{label} has no leader that tells where it ends, and nothing can begin there: try again"
             )
 
-        beginning = self._waiting[who] = _Beginning(spec, ReplyTimeout[Found](host, now, unknown))
+        beginning = self._waiting[who] = _Beginning(spec, ReplyTimeout[Found](host, unknown))
         self._ask(who, beginning)
         return beginning.reply.answer
 

@@ -32,7 +32,7 @@ class ConsumerLooks:
             return
         if self._readers.without_room > FEW_CONSUMERS:
             self._rests = True
-            self._host.call_at(now + LOOK_MS, self._rested)
+            self._host.call_after(LOOK_MS, self._rested)
         self._readers.consumers_may_have_room()
 
     def _rested(self, now: int) -> None:

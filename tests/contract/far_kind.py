@@ -74,6 +74,9 @@ class HomeBroker:
     def call_at(self, when: int, call: Callable[[int], None]) -> Callable[[], None]:
         return self._host.call_at(when, call)
 
+    def call_after(self, delay_ms: int, call: Callable[[int], None]) -> Callable[[], None]:
+        return self._host.call_after(delay_ms, call)
+
     def dead_letter(self, queue: Queue, reason: DeathReason, messages: Sequence[DeadMessage], now: int) -> None:
         self._host.dead_letter(self._far.seen_by_client(queue), reason, messages, now)
 

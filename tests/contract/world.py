@@ -15,7 +15,7 @@ from broker.pending import Pending
 from broker.queues.consumer import Consumer
 from broker.queues.queue_type import DeadMessage, DeathReason, Got, Outcome, Queue, Slice
 from broker.records import PolicyRecord, QueueRecord
-from broker.timers import Timers
+from broker.timers import Delays, Timers
 from native.content import encode, messages
 from tests.contract.kinds import Opened
 
@@ -79,6 +79,7 @@ class World:
         self.opened: Opened  # set by the fixture: the kind needs its host first
         self.woken: dict[Queue, None] = {}
         self.timers = Timers(lambda when: None)
+        self.delays = Delays(lambda: self.now, lambda delay_ms: None)
         self.dead: list[tuple[DeathReason, str, str, bytes, bool]] = []  # reason, exchange, key, body, persistent
         self.to_delete: list[Queue] = []
         self.on_dead_letter: Callable[[], None] = lambda: None
@@ -93,6 +94,9 @@ class World:
 
     def call_at(self, when: int, call: Callable[[int], None]) -> Callable[[], None]:
         return self.timers.call_at(when, call)
+
+    def call_after(self, delay_ms: int, call: Callable[[int], None]) -> Callable[[], None]:
+        return self.delays.call_after(delay_ms, call)
 
     def dead_letter(self, queue: Queue, reason: DeathReason, dead: Sequence[DeadMessage], now: int) -> None:
         self.on_dead_letter()
@@ -144,6 +148,7 @@ class World:
     def pass_time(self, milliseconds: int) -> None:
         self.now += milliseconds
         self.timers.tick(self.now)
+        self.delays.tick(self.now)
         self.turn()
 
     def consumer(self, queue: Queue, tag: str = "c", **properties: Any) -> tuple[Consumer, Taker]:

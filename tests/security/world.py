@@ -14,6 +14,7 @@ from broker.catalog.commands import catalog_commands as commands
 from broker.catalog.parts.catalog_limits import CatalogLimits
 from broker.pending import Pending
 from broker.records import PermissionRecord, UserRecord, VhostRecord
+from broker.timers import Delays
 from broker.turns import Turns
 from front.amqp.connection import Connection
 from front.amqp.terms import Identity, Limits
@@ -48,6 +49,7 @@ class World:
             authenticator=Believer(),
             turns=Turns(lambda end: None, lambda: NOW),
             tick_at=lambda when: None,
+            delays=Delays(lambda: NOW, lambda delay_ms: None),
             random_bytes=lambda size: next(chance).to_bytes(size, "big"),
         )
         self.broker.add_kind(MemoryQueues(self.broker))

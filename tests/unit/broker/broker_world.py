@@ -25,6 +25,7 @@ from broker.queues.queue_type import Slice
 from broker.records import PermissionRecord, UserRecord
 from broker.session.session import GotMessage, Session
 from broker.session.topology import Declared
+from broker.timers import Delays
 from broker.turns import Turns
 from native.content import encode, messages
 from native.frame_split import look_at
@@ -247,6 +248,7 @@ class World:
 
     def __init__(self, limits: Limits | None = None, tokens: TokenLogins | None = None) -> None:
         self.now = NOW
+        self.steady_ms = 0  # goes on also where the wall clock is set
         self.turns_requested = 0
         self.closed: list[tuple[str, str]] = []
         self.blocked: list[tuple[str, str | None]] = []
@@ -263,6 +265,7 @@ class World:
             authenticator=Passwords(),
             turns=Turns(self._soon, lambda: self.now),
             tick_at=lambda when: None,
+            delays=Delays(lambda: self.steady_ms, lambda delay_ms: None),
             random_bytes=self._random_bytes,
             limits=limits,
             tokens=tokens,
@@ -349,6 +352,7 @@ class World:
 
     def pass_ms(self, milliseconds: int) -> None:
         self.now += milliseconds
+        self.steady_ms += milliseconds
         self.broker.tick(self.now)
         self.end_turn()
 

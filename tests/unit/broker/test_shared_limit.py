@@ -12,7 +12,7 @@ NOW = 5_000
 
 
 class Host:
-    """Notes who is woken, and what is to be called when."""
+    """Notes who is woken, and what is to be called how much later."""
 
     def __init__(self) -> None:
         self.woken: list[Any] = []
@@ -21,9 +21,9 @@ class Host:
     def wake(self, queue: Any) -> None:
         self.woken.append(queue)
 
-    def call_at(self, when: int, call: Callable[[int], None]) -> Callable[[], None]:
-        self.calls[when] = call
-        return lambda: self.calls.pop(when, None) and None
+    def call_after(self, delay_ms: int, call: Callable[[int], None]) -> Callable[[], None]:
+        self.calls[delay_ms] = call
+        return lambda: self.calls.pop(delay_ms, None) and None
 
 
 class Consumer(SimpleNamespace):
@@ -39,7 +39,7 @@ def limited() -> tuple[SharedLimit, Host, Consumer, Consumer]:
     """One message for both: it is reserved for the first, and the second waits."""
     limit, host, first, second = SharedLimit(), Host(), Consumer("first"), Consumer("second")
     limit.limit = 1
-    limit.reserve(first, host, NOW)
+    limit.reserve(first, host)
     assert (limit.room_for(first), limit.room_for(second)) == (1, 0)
     return limit, host, first, second
 
@@ -47,7 +47,7 @@ def limited() -> tuple[SharedLimit, Host, Consumer, Consumer]:
 def test_who_waits_is_woken_when_nothing_came_of_a_reservation() -> None:
     limit, host, _, second = limited()
     assert host.woken == []
-    host.calls.pop(NOW + RESERVED_MS)(NOW + RESERVED_MS)
+    host.calls.pop(RESERVED_MS)(NOW)
     assert host.woken == ["second"]
     assert limit.room_for(second) == 1
 

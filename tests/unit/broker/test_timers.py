@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.timers import CANCELLED_MIN, Timers
+import pytest
+
+from broker.timers import CANCELLED_MIN, Delays, Timers
 
 
 def nobody(when: int) -> None:
@@ -85,3 +87,36 @@ def test_a_timer_that_is_moved_for_every_message_does_not_fill_the_heap() -> Non
     assert len(timers._heap) <= 2 * CANCELLED_MIN + 2
     keep()
     assert len(timers) == 0
+
+
+class Clocks:
+    """Of a machine whose wall clock is set."""
+
+    def __init__(self) -> None:
+        self.steady_ms, self.wall_ms = 50, 1_000_000
+        self.asked: list[int] = []
+        self.delays = Delays(lambda: self.steady_ms, self.asked.append)
+
+    def passes(self, milliseconds: int, jump_ms: int = 0) -> None:
+        self.steady_ms += milliseconds
+        self.wall_ms += milliseconds + jump_ms
+        self.delays.tick(self.wall_ms)
+
+
+@pytest.mark.parametrize("jump_ms", [-3_600_000, 3_600_000])
+def test_a_delay_is_as_long_as_it_was_when_the_wall_clock_is_set(jump_ms: int) -> None:
+    clocks, called = Clocks(), list[int]()
+    clocks.delays.call_after(15_000, called.append)
+    clocks.passes(14_000, jump_ms)
+    clocks.passes(999, -jump_ms)
+    assert called == []
+    clocks.passes(1, jump_ms)
+    assert called == [clocks.wall_ms], "it is told the time by the wall clock"
+    assert clocks.asked == [15_000, 1_000, 1]
+
+
+def test_a_delay_that_is_cancelled_never_ends() -> None:
+    clocks, called = Clocks(), list[int]()
+    clocks.delays.call_after(10, called.append)()
+    clocks.passes(10)
+    assert (called, len(clocks.delays)) == ([], 0)

@@ -12,7 +12,7 @@ from broker.messages.message import Run
 from broker.queues.consumer import Consumer
 from broker.queues.queue_type import DeadMessage, DeathReason, Got, Outcome, Queue, Slice
 from broker.records import QueueRecord
-from broker.timers import Timers
+from broker.timers import Delays, Timers
 from native.content import encode, messages
 from raft.core.messages import NodeId
 from tests.unit.quorum.nodes import Cluster
@@ -28,6 +28,7 @@ class Host:
         self.node = node
         self.woken: dict[Queue, None] = {}
         self.timers = Timers(self._tick_at)
+        self.delays = Delays(self._steady_ms, self._tick_in)
         self.dead: list[tuple[DeathReason, bytes]] = []
         self.to_delete: list[tuple[Queue, str]] = []
         self.target: Any = None  # of dead letters that are to be confirmed
@@ -46,6 +47,15 @@ class Host:
 
     def call_at(self, when: int, call: Callable[[int], None]) -> Callable[[], None]:
         return self.timers.call_at(when, call)
+
+    def call_after(self, delay_ms: int, call: Callable[[int], None]) -> Callable[[], None]:
+        return self.delays.call_after(delay_ms, call)
+
+    def _steady_ms(self) -> int:
+        return int(self.clients.cluster.loop.clock.monotonic() * 1000)
+
+    def _tick_in(self, delay_ms: int) -> None:
+        self.clients.cluster.loop.call_later(delay_ms / 1000, lambda: self.delays.tick(self.clients.now))
 
     def _tick_at(self, when: int) -> None:
         delay = max(0, when - self.clients.now) / 1000

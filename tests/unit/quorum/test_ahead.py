@@ -405,16 +405,16 @@ def test_nothing_goes_back_when_the_consumer_is_ahead_again() -> None:
 def test_what_waits_is_looked_at_each_time_that_it_may_have_waited_too_long() -> None:
     ahead, looks, woken = Ahead(), list[tuple[int, Callable[[int], None]]](), list[int]()
 
-    def look_again(now: int) -> None:
-        ahead.look_again(now, lambda when, look: looks.append((when, look)), lambda: woken.append(now))
+    def look_again() -> None:
+        ahead.look_again(lambda delay_ms, look: looks.append((delay_ms, look)), lambda: woken.append(NOW))
 
-    look_again(NOW)
+    look_again()
     assert not looks, "nobody is ahead"
     assert begins(ahead, state_with())
-    look_again(NOW)
-    look_again(NOW + 1)
-    assert [when for when, _ in looks] == [NOW + AHEAD_MS]
+    look_again()
+    look_again()
+    assert [delay_ms for delay_ms, _ in looks] == [AHEAD_MS]
     looks[0][1](NOW + AHEAD_MS)
     assert len(woken) == 1
-    look_again(NOW + AHEAD_MS)
+    look_again()
     assert len(looks) == 2

@@ -31,12 +31,12 @@ class Queue:
             say=lambda op, asker: self.said.append((op, asker)),
             flush=lambda: None,
         )
-        host: Any = SimpleNamespace(call_at=self.call_at, wake=self.wake)
+        host: Any = SimpleNamespace(call_after=self.call_after, wake=self.wake)
         self.purges = Purges(self, host)  # type: ignore[arg-type]
         self.told: list[int | str] = []
         self.purgers: list[tuple[int, LogActor | None]] = []
 
-    def call_at(self, when: int, call: Callable[[int], None]) -> Callable[[], None]:
+    def call_after(self, delay_ms: int, call: Callable[[int], None]) -> Callable[[], None]:
         self.times.append(call)
         return lambda: None
 

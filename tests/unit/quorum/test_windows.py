@@ -27,10 +27,10 @@ class Consumer:
         self.held_back = SimpleNamespace(yes=False, keep_waiting=self.keep_waiting)
         self.ahead = SimpleNamespace(messages=0, ended=lambda known_at: None)
 
-    def wanted_window(self, now: int) -> int:
+    def wanted_window(self) -> int:
         return self.wanted
 
-    def keep_waiting(self, now: int) -> None:
+    def keep_waiting(self) -> None:
         self.waits += 1
 
 
@@ -62,7 +62,7 @@ class World:
         """What the group is told of whose windows."""
         before = len(self.said)
         for one in self.consumers.values():
-            self.windows.keep(one, 0)  # type: ignore[arg-type]
+            self.windows.keep(one)  # type: ignore[arg-type]
         return [(op.consumer.number, op.messages) for op, _ in self.said[before:]]
 
 
@@ -98,15 +98,15 @@ def test_what_waits_for_a_channel_goes_back_once_the_group_gives_nothing_more() 
     one = world.consumers[1]
     one.held_back.yes, one.wanted = True, 0
     assert world.keep() == [(1, 0)]
-    world.windows.full(one, 0)  # type: ignore[arg-type]
+    world.windows.full(one)  # type: ignore[arg-type]
     assert world.given_back == [], "it would be given the same again"
     world.said[0][1](None)
     assert (one.stopped, world.given_back) == (True, [1])
-    world.windows.full(one, 0)  # type: ignore[arg-type]
+    world.windows.full(one)  # type: ignore[arg-type]
     assert world.given_back == [1, 1], "what was on its way"
     one.held_back.yes, one.wanted = False, FIRST
     assert world.keep() == [(1, FIRST)]
-    world.windows.full(one, 0)  # type: ignore[arg-type]
+    world.windows.full(one)  # type: ignore[arg-type]
     assert (one.stopped, one.waits, world.given_back) == (False, 1, [1, 1]), "it is given something again"
 
 
@@ -115,8 +115,8 @@ def test_where_windows_do_not_change_or_there_is_room_nobody_is_held_back() -> N
     world = World()
     one = world.consumers[1]
     one.room = 1
-    world.windows.full(one, 0)  # type: ignore[arg-type]
+    world.windows.full(one)  # type: ignore[arg-type]
     one.room = 0
     world.windows.change = False
-    world.windows.full(one, 0)  # type: ignore[arg-type]
+    world.windows.full(one)  # type: ignore[arg-type]
     assert one.waits == 0

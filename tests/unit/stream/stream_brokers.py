@@ -14,6 +14,7 @@ from broker.catalog.catalog import Catalog, default_commands
 from broker.catalog.commands.catalog_commands import Command, DeclareQueue
 from broker.pending import Pending
 from broker.records import NodeRecord
+from broker.timers import Delays
 from broker.turns import Turns
 from node.anywhere.stream_groups import RemoteGroups
 from raft.core.messages import NodeId, member_id
@@ -82,6 +83,7 @@ class StreamBrokers:
                 lambda: self.cluster.wall_ms(),
             ),
             tick_at=lambda when: None,
+            delays=Delays(self.cluster.wall_ms, lambda delay_ms: None),
             random_bytes=bytes,
         )
         broker.world = self

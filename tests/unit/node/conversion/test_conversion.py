@@ -195,7 +195,8 @@ def test_a_policy_converts_only_so_many_queues_at_once() -> None:
     assert most == AT_ONCE_MAX
 
 
-def test_a_policy_waits_longer_each_time_that_a_conversion_has_ended_and_a_command_does_not() -> None:
+@pytest.mark.parametrize("jump_ms", [0, -3_600_000, 3_600_000])
+def test_a_policy_waits_longer_each_time_that_a_conversion_has_ended_and_a_command_does_not(jump_ms: int) -> None:
     """All of it was copied again each 30 s."""
     world = ConvertedWorld(10, 20)
     policy = PolicyRecord("/", "ha", f"^{QUEUE}$", "all", 0, {"ha-mode": "all"})
@@ -208,6 +209,7 @@ def test_a_policy_waits_longer_each_time_that_a_conversion_has_ended_and_a_comma
         return world.sim.loop.time()
 
     first = given_up_at(5.0)
+    world.sim.clock.jump_wall_ms(jump_ms)
     second = given_up_at(70.0)
     third = given_up_at(130.0)
     assert 0 <= second - first - LOOK_AGAIN_MS / 1_000 <= LOOK_AGAIN_MS / 1_000 + 1

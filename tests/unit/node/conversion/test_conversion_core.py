@@ -140,7 +140,8 @@ class Changing:
     """One conversion."""
 
     def __init__(self, source: Source | None = None) -> None:
-        self.source, self.copies, self.now = source or Source(), Copies(), 100_000
+        self.source, self.copies, self.now = source or Source(), Copies(), 10_000_000
+        self._set_by_ms = 0
         self.held: list[Any] = []  # by clients
         self.wanted: list[tuple[Command, Pending[Any]]] = []
         self.conversion = Conversion(
@@ -151,7 +152,12 @@ class Changing:
             insist=self.insist,
             soon=lambda: None,
             wall_ms=lambda: self.now,
+            monotonic_ms=lambda: self.now - self._set_by_ms,
         )
+
+    def set_wall_clock(self, by_ms: int) -> None:
+        self.now += by_ms
+        self._set_by_ms += by_ms
 
     def insist(self, command: Command) -> Pending[Any]:
         answer: Pending[Any] = Pending()
@@ -210,13 +216,18 @@ def test_publishers_are_held_so_that_copying_catches_up_and_never_for_long() -> 
     assert longest <= 6, "they are held for some turns, and not until all is copied"
 
 
-def test_publishers_are_not_held_for_copies_that_are_not_made() -> None:
+JUMPS = pytest.mark.parametrize("jump_ms", [0, -3_600_000, 3_600_000])
+
+
+@JUMPS
+def test_publishers_are_not_held_for_copies_that_are_not_made(jump_ms: int) -> None:
     backlog = Backlog()
     backlog.publish(500)
     changing = Changing(backlog)
     while len(changing.copies.owed) < WINDOW_BYTES // LARGE:
         changing.go_on(1)
     backlog.publish(100)
+    changing.set_wall_clock(jump_ms)
     assert changing.conversion.holds_publishers
     changing.go_on(STANDSTILL_MS)
     assert not changing.conversion.holds_publishers
@@ -268,15 +279,21 @@ def test_nothing_is_sealed_before_all_copies_are_on_a_majority(changing: Changin
     assert changing.go_on() is Phase.SEALED
 
 
+@JUMPS
 @pytest.mark.parametrize("why", ["the member has not seen them", "settlements are under way"])
-def test_a_fence_that_stands_too_long_is_opened_and_tried_again_later(changing: Changing, why: str) -> None:
+def test_a_fence_that_stands_too_long_is_opened_and_tried_again_later(
+    changing: Changing, why: str, jump_ms: int
+) -> None:
     changing.copied()
+    changing.set_wall_clock(jump_ms)
     changing.answer()
     changing.source.is_settling = why.startswith("settlements")
     changing.copies.are_as_expected = changing.source.is_settling
     assert changing.go_on(PAUSE_MAX_MS - 1) is Phase.FENCED
     assert changing.go_on(1) is Phase.COPYING
     assert changing.source.unfenced == [changing.now]
+    assert changing.conversion.fenced_ms == PAUSE_MAX_MS
+    changing.set_wall_clock(-jump_ms)
     changing.copies.are_as_expected, changing.source.is_settling = True, False
     assert changing.go_on(TRY_AGAIN_MS - 1) is Phase.COPYING
     assert changing.go_on(1) is Phase.SEALED
@@ -299,8 +316,12 @@ def test_a_copy_that_is_refused_ends_it(changing: Changing) -> None:
     assert changing.source.unfenced == [changing.now]
 
 
-def test_a_group_without_a_leader_is_given_up_and_what_it_says_later_means_nothing(changing: Changing) -> None:
+@JUMPS
+def test_a_group_without_a_leader_is_given_up_and_what_it_says_later_means_nothing(
+    changing: Changing, jump_ms: int
+) -> None:
     changing.sealed()
+    changing.set_wall_clock(jump_ms)
     assert changing.go_on(SEALED_MAX_MS - 1) is Phase.SEALED
     assert changing.go_on(1) is Phase.OVER
     assert changing.copies.ended is not None
