@@ -83,13 +83,13 @@ class DecommissionPlan:
 
 @dataclass(slots=True, frozen=True)
 class DecommissionProgress:
-    """How far a node has come with leaving. It begins anew when the node starts; what was moved before stays moved."""
+    """How far a node has come with leaving. It counts anew when the node starts; what was moved before stays moved."""
 
     node: str
-    phase: str = "none"  # none, draining, moving, leaving, left, failed
+    phase: str = "none"  # none, draining, moving, leaving, left, waiting, failed
     moved: int = 0  # replicated queues that have no member here any more
     total: int = 0
-    error: str = ""  # of the phase failed
+    error: str = ""  # of the phases waiting and failed
 
 
 class ClusterPort(Protocol):
@@ -118,6 +118,9 @@ class ClusterPort(Protocol):
     def decommission(self, *, lose_queues: bool) -> None:
         """This node begins to leave; `decommission_progress` tells how far it is. Begun twice, it is one. `lose_queues`: also
         where classic queues go with it."""
+
+    def stay(self) -> None:
+        """This node is not to leave any more. Raises PreconditionFailed where it is being removed."""
 
     def decommission_progress(self) -> DecommissionProgress: ...
 

@@ -193,6 +193,7 @@ class Node:
         self._undo.callback(links.stop)
         links.start()
         cluster.maintenance = ClientDoors(broker, (amqp, streams), grpc)
+        cluster.go_on()
         # First of all when it stops: clients find the next leaders where they go to.
         self._undo.push_async_callback(cluster.hand_over)
 

@@ -12,6 +12,7 @@
     founder_disk  the disk_id with which this node founded the cluster's metadata group; 0: somebody else did
     nodes         number, name, address and kind of the others, as last known: where to look for them at a start
     bound         what a blank node has promised to belong to; see node/membership/discovery.py
+    leaving       the node was told to leave its cluster, and has not yet: node/membership/decommissioning.py
 
 Whatever is said to another node about these rests on the disk already.
 
@@ -63,6 +64,13 @@ class Bound:
 
 
 @dataclass(slots=True, frozen=True)
+class Departure:
+    """The node is to leave its cluster for good. `lose_queues`: also where classic queues go with it."""
+
+    lose_queues: bool
+
+
+@dataclass(slots=True, frozen=True)
 class Place:
     """What assembly needs to know about this node before it builds anything.
 
@@ -97,6 +105,7 @@ class _Facts:
     lived: int = 0  # incarnation of the last process that took its place in the cluster; of older directories: 0
     life: int = 0
     reserved: int = 0
+    leaving: Departure | None = None
 
 
 class NodeIdentity:
@@ -250,6 +259,15 @@ class NodeIdentity:
         """The next start begins the metadata group anew, with this node alone; or that is done."""
         if survives != self._facts.survives:
             self._save(replace(self._facts, survives=survives))
+
+    @property
+    def leaving(self) -> Departure | None:
+        return self._facts.leaving
+
+    def intend(self, leaving: Departure | None) -> None:
+        """To leave the cluster, or to stay."""
+        if leaving != self._facts.leaving:
+            self._save(replace(self._facts, leaving=leaving))
 
     def _save(self, facts: _Facts) -> None:
         plain: dict[str, Any] = asdict(facts)

@@ -197,9 +197,15 @@ class Admin(MemberAdmin):
         return from_stub(DecommissionPlan, answer)
 
     async def decommission_node(self, confirm: str = "", *, lose_queues: bool = False) -> DecommissionProgress:
-        """Have the connected node leave its cluster for good: `confirm` is its name. Without it, only ask how far it is."""
+        """Have the connected node leave its cluster for good: `confirm` is its name. Without it, only ask how far it is. What
+        is in its way is waited for, and when it is started again it goes on."""
         request = pb.DecommissionNodeRequest(confirm=confirm, lose_queues=lose_queues)
         return from_stub(DecommissionProgress, await self._call("DecommissionNode", request))
+
+    async def cancel_decommission(self) -> DecommissionProgress:
+        """The connected node stays in its cluster. Refused where it is being removed already."""
+        answer = await self._call("CancelDecommission", pb.CancelDecommissionRequest())
+        return from_stub(DecommissionProgress, answer)
 
     async def drain_node(self) -> None:
         """Have the connected node hand over what it leads, and send its clients away."""

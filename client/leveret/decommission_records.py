@@ -40,7 +40,7 @@ class DecommissionPlan:
 @dataclass(slots=True, frozen=True)
 class DecommissionProgress:
     node: str
-    phase: str  # none, draining, moving, leaving, left, failed
+    phase: str  # none, draining, moving, leaving, left, waiting (for what `error` says, and then it goes on), failed
     moved: int
     total: int
     error: str

@@ -92,6 +92,15 @@ class ClusterMethods:
         return stub_of(pb.DecommissionProgress, cluster.decommission_progress())
 
     @answers_errors
+    async def CancelDecommission(
+        self, request: pb.CancelDecommissionRequest, context: Context
+    ) -> pb.DecommissionProgress:
+        cluster = self._cluster(ADMINISTRATOR)
+        self._log("CancelDecommission")
+        cluster.stay()
+        return stub_of(pb.DecommissionProgress, cluster.decommission_progress())
+
+    @answers_errors
     async def DrainNode(self, request: pb.DrainNodeRequest, context: Context) -> pb.DrainNodeResponse:
         cluster = self._cluster(ADMINISTRATOR)
         self._log("DrainNode")

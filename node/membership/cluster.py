@@ -114,6 +114,7 @@ class Cluster:
         )
         self._decommissioning = Decommissioning(
             identity.name,
+            identity,
             plan_moves=self._planned_moves,
             lost_queues=lambda: self.lost_queues(),
             obstacles=self._obstacles,
@@ -124,7 +125,12 @@ class Cluster:
     def start(self) -> None:
         self._peers.answer_strangers(self)
 
+    def go_on(self) -> None:
+        """All of this node is there: what it was told before it started goes on."""
+        self._decommissioning.go_on()
+
     def stop(self) -> None:
+        self._decommissioning.stop()
         self._peers.answer_strangers(None)
 
     # what strangers ask
@@ -221,6 +227,9 @@ class Cluster:
 
     def decommission(self, *, lose_queues: bool) -> None:
         self._decommissioning.begin(lose_queues=lose_queues)
+
+    def stay(self) -> None:
+        self._decommissioning.take_back()
 
     def decommission_progress(self) -> DecommissionProgress:
         return self._decommissioning.progress

@@ -4,9 +4,13 @@
     moving     its members of replicated queues go, one queue at a time; others take their place as far as there is one
     leaving    it is removed from the catalog, and waits until the others know
     left       the process ends
+    waiting    something is in the way, as a node that is down and could take a copy: it looks again every AGAIN_S
 
-Each step looks at what is left to be done, so a node that was killed meanwhile serves again when it starts, and goes on where
-it was when it is told to leave again. What fails leaves the node in the cluster, and says why.
+That it is to leave is an intent, kept in the node's file of facts: written before anything is changed, with no need of a
+majority, and gone with the disk. The catalog could have it, too, but only where all nodes are of a version that knows of it,
+and taking it back would want a majority. Each step looks at what is left to be done, so a node that was killed meanwhile serves
+again when it starts, and goes on by itself where it was. Up to the step `leaving` it can be taken back; what was moved stays
+moved. A fault of the node's own is not tried again before it is told, or starts, again.
 """
 
 from __future__ import annotations
@@ -15,12 +19,17 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from broker.errors import BrokerError, PreconditionFailed
 from broker.node_queues import NodeQueues
 from front.node_ports import DecommissionPlan, DecommissionProgress, LostQueue, PlannedMove
+from node.identity import Departure
 
 Report = Callable[[DecommissionProgress], None]
+
+AGAIN_S = 5.0
+TOO_LATE = ("leaving", "left")
 
 logger = logging.getLogger("leveret")
 
@@ -39,25 +48,39 @@ def queues_at_home(broker: NodeQueues) -> list[LostQueue]:
     return sorted(found, key=lambda one: (one.vhost, one.queue))
 
 
+class LeavingIntent(Protocol):
+    """What is needed of node/identity.py."""
+
+    @property
+    def leaving(self) -> Departure | None: ...
+
+    def intend(self, leaving: Departure | None) -> None:
+        """Durable when it returns."""
+
+
 class Decommissioning:
     """See the module."""
 
     def __init__(
         self,
         node: str,
+        intent: LeavingIntent,
         *,
         plan_moves: Callable[[], Sequence[PlannedMove]],
         lost_queues: Callable[[], Sequence[LostQueue]],
         obstacles: Callable[[], Sequence[str]],
         leave: Callable[[Report], Awaitable[None]],
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """`lost_queues`: classic queues that live here. `obstacles`: why the node cannot leave now. `leave` does it."""
         self.progress = DecommissionProgress(node)
         self._node = node
+        self._intent = intent
         self._plan_moves = plan_moves
         self._lost_queues = lost_queues
         self._obstacles = obstacles
         self._leave = leave
+        self._pause = pause
         self._task: asyncio.Task[None] | None = None
 
     def plan(self) -> DecommissionPlan:
@@ -79,9 +102,50 @@ class Decommissioning:
         return DecommissionPlan(self._node, moves, self._lost_queues(), obstacles)
 
     def begin(self, *, lose_queues: bool) -> None:
-        """Raises PreconditionFailed; then nothing has changed."""
-        if self._task is not None and not self._task.done():
+        """Raises PreconditionFailed; then nothing has changed. One that waits takes up what it is told now."""
+        if self._is_under_way() and self.progress.phase != "waiting":
             return
+        plan = self._plan_without_obstacles(lose_queues)
+        self._intent.intend(Departure(lose_queues))
+        self._stop()
+        self._start(plan)
+
+    def go_on(self) -> None:
+        """The node has started: if it was to leave before, it is still."""
+        if self._intent.leaving is not None:
+            logger.warning("node '%s' was told to leave its cluster before it started, and goes on", self._node)
+            self._wait_because("the node has just started")
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def take_back(self) -> None:
+        """The node stays. Raises PreconditionFailed where it is being removed, or does not leave."""
+        if self._intent.leaving is None:
+            raise PreconditionFailed(f"node '{self._node}' was not told to leave its cluster")
+        if self.progress.phase in TOO_LATE:
+            raise PreconditionFailed(f"node '{self._node}' is being removed from its cluster already")
+        self._intent.intend(None)
+        self._stop()
+        logger.warning("node '%s' stays in its cluster: its decommission was taken back", self._node)
+        self.progress = DecommissionProgress(self._node)
+
+    def stop(self) -> None:
+        """The process ends. What was begun goes on with the next one."""
+        self._stop()
+
+    def _is_under_way(self) -> bool:
+        return self._task is not None and not self._task.done()
+
+    def _stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    def _start(self, plan: DecommissionPlan) -> None:
+        self.progress = DecommissionProgress(self._node, total=len(plan.moves))
+        self._report(replace(self.progress, phase="draining"))
+        self._task = asyncio.get_running_loop().create_task(self._run(at_once=True))
+
+    def _plan_without_obstacles(self, lose_queues: bool) -> DecommissionPlan:
         plan = self.plan()
         if plan.obstacles:
             raise PreconditionFailed(plan.obstacles[0])
@@ -91,9 +155,7 @@ class Decommissioning:
                 f"{len(plan.lost)} classic queues with {messages} messages live on node '{self._node}' and would be lost: "
                 f"empty or move them first, or accept that"
             )
-        self.progress = DecommissionProgress(self._node, total=len(plan.moves))
-        self._report(replace(self.progress, phase="draining"))
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        return plan
 
     def _report(self, progress: DecommissionProgress) -> None:
         """Of a phase that counts nothing, what was counted before stays."""
@@ -103,18 +165,43 @@ class Decommissioning:
             logger.info("node '%s' is decommissioned: %s", self._node, progress.phase)
         self.progress = progress
 
-    async def _run(self) -> None:
-        """Whoever asked may be gone: what went wrong is in the progress, and in the log."""
+    async def _run(self, *, at_once: bool = False) -> None:
+        """Whoever asked may be gone: what is in the way is in the progress, and in the log."""
         try:
-            await self._leave(self._report)
-        except BrokerError as error:
-            logger.warning("node '%s' stays in its cluster: %s", self._node, error.text)
-            self._failed(error.text)
+            while not (at_once and await self._attempted()):
+                await self._pause(AGAIN_S)
+                at_once = self._may_begin()
         except Exception as fault:
             logger.exception("a bug while node '%s' was decommissioned: it stays in its cluster", self._node)
             self._failed(
-                f"the node failed ({type(fault).__name__}); its log says how. Told again, it goes on with what is left"
+                f"the node failed ({type(fault).__name__}); its log says how. Told again, or started, it goes on"
             )
+
+    def _may_begin(self) -> bool:
+        """Whether nothing is in the way any more; then it is drained again."""
+        leaving = self._intent.leaving
+        try:
+            plan = self._plan_without_obstacles(leaving is not None and leaving.lose_queues)
+        except BrokerError as error:
+            self._wait_because(error.text)
+            return False
+        self.progress = replace(self.progress, moved=0, total=len(plan.moves))
+        self._report(replace(self.progress, phase="draining", error=""))
+        return True
+
+    async def _attempted(self) -> bool:
+        """Whether it has left."""
+        try:
+            await self._leave(self._report)
+        except BrokerError as error:
+            self._wait_because(error.text)
+            return False
+        return True
+
+    def _wait_because(self, why: str) -> None:
+        if why != self.progress.error:
+            logger.warning("node '%s' stays in its cluster and tries again to leave it: %s", self._node, why)
+        self._report(replace(self.progress, phase="waiting", error=why))
 
     def _failed(self, why: str) -> None:
         self.progress = replace(self.progress, phase="failed", error=why)

@@ -1,4 +1,5 @@
-"""Operations that are cut short at one step after the other and given again: each must end well, and leave nothing behind.
+"""Operations that are cut short at one step after the other and given again, where they do not go on by themselves: each must
+end well, and leave nothing behind.
 
 A step is a line that the node logs: the node is killed by the very call that writes it (cut_shim.c), so the step is done and
 nothing of the next one is. `leveret survive`, which has no node yet, is killed instead of each of its syncs.
@@ -50,16 +51,21 @@ Order = Callable[[leveret.Node], Awaitable[object]]
 
 @asynccontextmanager
 async def decommission_cut_short(world: World, nodes: Sequence[str]) -> AsyncIterator[None]:
-    """The node leaves as a whole in the end, does not start again on its disk, and comes back as a new one."""
+    """Told once, the node leaves as a whole in the end, does not start again on its disk, and comes back as a new one."""
     (node,) = nodes
     others = _others(world, node)
 
     async def leave(connected: leveret.Node) -> None:
         await connected.admin.decommission_node(node, lose_queues=True)
 
-    for line in DECOMMISSION_LINES[:-1]:
-        await _cut_at(world, node, line, leave)
-    await _cut_at(world, node, DECOMMISSION_LINES[-1], leave, starts_again=False)
+    async def look(connected: leveret.Node) -> None:
+        await connected.admin.decommission_node()
+
+    first, *lines, last = DECOMMISSION_LINES
+    await _cut_at(world, node, first, leave)
+    for line in lines:
+        await _cut_at(world, node, line, look)
+    await _cut_at(world, node, last, look, starts_again=False)
     if node in await _members(world, others):
         world.wrong.append(f"{node} said that it has left, and belongs to its cluster")
         await forget(world, node, others)

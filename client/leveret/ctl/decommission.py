@@ -27,9 +27,13 @@ def decommission(
     lose_queues: Annotated[
         bool, typer.Option("--lose-queues", help="Also where classic queues live on it, which are lost.")
     ] = False,
+    cancel: Annotated[bool, typer.Option("--cancel", help="The node stays; what was moved is not moved back.")] = False,
 ) -> int:
     """Have the node that is asked leave its cluster for good: members of replicated queues move to other nodes, then it is
-    removed and stops. Cut short at any point, it stays in the cluster until it is told again, and goes on where it was."""
+    removed and stops. It waits for what is in its way, and cut short at any point it goes on when it starts again, until it
+    has left or --cancel takes that back."""
+    if cancel:
+        return _cancel()
     plan = with_node(lambda node: node.admin.plan_decommission())
     if dry_run:
         _show_plan(plan)
@@ -54,8 +58,8 @@ async def _carry_out(node: leveret.Node, confirm: str, lose_queues: bool) -> Dec
     shown = None
     now = await node.admin.decommission_node(confirm, lose_queues=lose_queues)
     while now.phase not in ENDED:
-        if not options.json and (now.phase, now.moved) != shown:
-            shown = now.phase, now.moved
+        if not options.json and (now.phase, now.moved, now.error) != shown:
+            shown = now.phase, now.moved, now.error
             render.print_line(_in_words(now))
         await asyncio.sleep(LOOK_S)
         try:
@@ -67,7 +71,18 @@ async def _carry_out(node: leveret.Node, confirm: str, lose_queues: bool) -> Dec
     return now
 
 
+def _cancel() -> int:
+    now = with_node(lambda node: node.admin.cancel_decommission())
+    if options.json:
+        render.print_record(now)
+    else:
+        render.print_line(f"node '{now.node}' stays in its cluster")
+    return exits.OK
+
+
 def _in_words(now: DecommissionProgress) -> str:
+    if now.phase == "waiting":
+        return render.printable(f"waiting, and going on by itself: {now.error}")
     return f"moving: {now.moved} of {now.total} queues are done" if now.phase == "moving" else f"{now.phase} ..."
 
 

@@ -1456,6 +1456,10 @@ class DecommissionProgress(_message.Message):
     error: str
     def __init__(self, node: _Optional[str] = ..., phase: _Optional[str] = ..., moved: _Optional[int] = ..., total: _Optional[int] = ..., error: _Optional[str] = ...) -> None: ...
 
+class CancelDecommissionRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class DrainNodeRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

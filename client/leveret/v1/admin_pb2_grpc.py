@@ -289,6 +289,11 @@ class AdminStub:
                 request_serializer=leveret_dot_v1_dot_admin__pb2.DecommissionNodeRequest.SerializeToString,
                 response_deserializer=leveret_dot_v1_dot_admin__pb2.DecommissionProgress.FromString,
                 _registered_method=True)
+        self.CancelDecommission = channel.unary_unary(
+                '/leveret.v1.Admin/CancelDecommission',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.CancelDecommissionRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.DecommissionProgress.FromString,
+                _registered_method=True)
         self.DrainNode = channel.unary_unary(
                 '/leveret.v1.Admin/DrainNode',
                 request_serializer=leveret_dot_v1_dot_admin__pb2.DrainNodeRequest.SerializeToString,
@@ -681,6 +686,13 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CancelDecommission(self, request, context):
+        """the node stays
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DrainNode(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -1012,6 +1024,11 @@ def add_AdminServicer_to_server(servicer, server):
             'DecommissionNode': grpc.unary_unary_rpc_method_handler(
                     servicer.DecommissionNode,
                     request_deserializer=leveret_dot_v1_dot_admin__pb2.DecommissionNodeRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.DecommissionProgress.SerializeToString,
+            ),
+            'CancelDecommission': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelDecommission,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.CancelDecommissionRequest.FromString,
                     response_serializer=leveret_dot_v1_dot_admin__pb2.DecommissionProgress.SerializeToString,
             ),
             'DrainNode': grpc.unary_unary_rpc_method_handler(
@@ -2451,6 +2468,33 @@ class Admin:
             target,
             '/leveret.v1.Admin/DecommissionNode',
             leveret_dot_v1_dot_admin__pb2.DecommissionNodeRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.DecommissionProgress.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelDecommission(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/CancelDecommission',
+            leveret_dot_v1_dot_admin__pb2.CancelDecommissionRequest.SerializeToString,
             leveret_dot_v1_dot_admin__pb2.DecommissionProgress.FromString,
             options,
             channel_credentials,

@@ -56,3 +56,15 @@ def test_what_failed_is_told_and_may_work_later(leveretctl: Ctl, cluster: FakeCl
     cluster.phases.append(DecommissionProgress("n1", "failed", 1, 2, "queue 'q' has no leader"))
     leveretctl("node", "decommission", "--confirm", "n1", code=exits.TEMPORARY)
     assert cluster.asked == ["decommission"]
+
+
+def test_what_is_in_the_way_is_told_once_and_waited_for(leveretctl: Ctl, cluster: FakeCluster) -> None:
+    waits = DecommissionProgress("n1", "waiting", 1, 2, "n2 is down")
+    cluster.phases += [waits, waits, DecommissionProgress("n1", "left", 2, 2)]
+    said = leveretctl("node", "decommission", "--confirm", "n1").splitlines()
+    assert said[:-1] == ["waiting, and going on by itself: n2 is down"]
+
+
+def test_it_is_taken_back(leveretctl: Ctl, cluster: FakeCluster) -> None:
+    assert leveretctl("node", "decommission", "--cancel").strip() == "node 'n1' stays in its cluster"
+    assert cluster.asked == ["stay"]

@@ -16,6 +16,7 @@ from broker.operations.node_facts import AlarmFacts
 from broker.records import NodeRecord
 from front.node_ports import DecommissionProgress, LostQueue, PlannedMove
 from node.catalog.cluster_metadata import MetadataStatus
+from node.membership import decommissioning
 from node.membership.cluster import Cluster, problems_of
 from node.membership.upkeep import GO_AROUND_S, TICK_S
 from node.peers import peer_pb2
@@ -322,19 +323,22 @@ def test_a_plan_says_what_keeps_a_node_from_leaving_and_nothing_is_begun(why: st
     assert world.cluster.decommission_progress().phase == "none"
 
 
-def test_a_decommission_that_fails_says_why_and_can_be_begun_again() -> None:
+def test_a_decommission_that_cannot_go_on_says_why_and_tries_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(decommissioning, "AGAIN_S", 0.0)
     world = World()
     world.groups.trusted = {2}
     members = world.cluster.queue_members = FakeQueueMembers("")
 
     def fail() -> None:
+        members.meanwhile = lambda: None
         raise ResourceExhausted("queue 'q' has no leader")
 
     members.meanwhile = fail
-    failed = decommissioned(world)
-    assert (failed.phase, failed.moved, failed.error) == ("failed", 1, "queue 'q' has no leader")
-    members.meanwhile = lambda: None
     assert decommissioned(world).phase == "left"
+    assert "node 'n1' stays in its cluster and tries again to leave it: queue 'q' has no leader" in caplog.text
+    assert members.evacuated == ["n1", "n1"]
 
 
 def test_without_a_majority_a_node_that_is_to_leave_hands_nothing_over() -> None:

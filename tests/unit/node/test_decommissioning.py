@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,8 @@ from broker.errors import PreconditionFailed, ResourceExhausted
 from broker.queues.queue_type import QueueStatistics
 from broker.records import QueueRecord
 from front.node_ports import DecommissionProgress, LostQueue, PlannedMove
-from node.membership.decommissioning import Decommissioning, Report, queues_at_home
+from node.identity import Departure
+from node.membership.decommissioning import AGAIN_S, Decommissioning, Report, queues_at_home
 
 MOVE = PlannedMove("/", "q", "quorum", to="n2", copies=3, copies_before=3, copies_wanted=3, leads=True, bytes=5)
 
@@ -31,23 +33,40 @@ def test_those_queues_are_missed_that_live_here_and_go_with_no_connection() -> N
     assert queues_at_home(broker) == [LostQueue("/", "a", 0, 0), LostQueue("/", "b", 5, 50)]
 
 
-class Leaving:
-    """A node that leaves as the test says."""
+class Facts:
+    """Of a node. Fulfils LeavingIntent; what the process before wrote is there when the next one begins."""
 
-    def __init__(self, *reports: DecommissionProgress, error: Exception | None = None) -> None:
+    def __init__(self) -> None:
+        self.leaving: Departure | None = None
+
+    def intend(self, leaving: Departure | None) -> None:
+        self.leaving = leaving
+
+
+class Leaver:
+    """A node that leaves as the test says. `errors` come one by one, and then it leaves."""
+
+    def __init__(
+        self, *reports: DecommissionProgress, errors: Sequence[Exception] = (), facts: Facts | None = None
+    ) -> None:
         self.moves = [MOVE]
         self.obstacles: list[str] = []
         self.lost: list[LostQueue] = []
         self.seen: list[tuple[str, int, int]] = []
+        self.waited: list[str] = []  # why, in each pause
         self.times_left = 0
+        self.during_pause: Callable[[], None] = lambda: None
+        self.facts = facts or Facts()
         self._reports = reports
-        self._error = error
+        self._errors = list(errors)
         self.node = Decommissioning(
             "n1",
+            self.facts,
             plan_moves=lambda: self.moves,
             lost_queues=lambda: self.lost,
             obstacles=lambda: self.obstacles,
             leave=self.leave,
+            pause=self.pause,
         )
 
     async def leave(self, report: Report) -> None:
@@ -56,86 +75,193 @@ class Leaving:
             report(progress)
             now = self.node.progress
             self.seen.append((now.phase, now.moved, now.total))
-        if self._error is not None:
-            raise self._error
+        await asyncio.sleep(0)
+        if self._errors:
+            raise self._errors.pop(0)
+        report(DecommissionProgress("n1", "left"))
 
-    async def told(self) -> None:
-        self.node.begin(lose_queues=False)
-        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
+    async def pause(self, seconds: float) -> None:
+        assert (seconds, self.node.progress.phase) == (AGAIN_S, "waiting")
+        self.waited.append(self.node.progress.error)
+        assert len(self.waited) < 10, "it waits for ever"
+        await asyncio.sleep(0)
+        self.during_pause()
+
+    async def told(self, *, lose_queues: bool = False) -> None:
+        self.node.begin(lose_queues=lose_queues)
+        await self.ended()
+
+    async def ended(self) -> None:
+        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
 
 
 def test_what_was_counted_stays_in_phases_that_count_nothing() -> None:
-    leaving = Leaving(
+    leaver = Leaver(
         DecommissionProgress("n1", "moving", 1, 2), DecommissionProgress("n1", "moving", 2, 2),
-        DecommissionProgress("n1", "leaving"), DecommissionProgress("n1", "left"),
+        DecommissionProgress("n1", "leaving"),
     )  # fmt: skip
-    asyncio.run(leaving.told())
-    assert leaving.seen == [("moving", 1, 2), ("moving", 2, 2), ("leaving", 2, 2), ("left", 2, 2)]
+    asyncio.run(leaver.told())
+    assert leaver.seen == [("moving", 1, 2), ("moving", 2, 2), ("leaving", 2, 2)]
+    assert leaver.node.progress == DecommissionProgress("n1", "left", 2, 2)
 
 
-def test_an_attempt_after_one_that_failed_begins_with_a_count_of_its_own() -> None:
-    async def story() -> None:
-        leaving = Leaving(DecommissionProgress("n1", "moving", 1, 1), error=ResourceExhausted("no majority"))
-        await leaving.told()
-        assert (leaving.node.progress.phase, leaving.node.progress.error) == ("failed", "no majority")
-        leaving.moves = [MOVE, MOVE]
-        leaving.node.begin(lose_queues=False)
-        assert leaving.node.progress == DecommissionProgress("n1", "draining", 0, 2)
+def test_what_is_in_the_way_is_told_and_waited_for_and_each_attempt_has_a_count_of_its_own() -> None:
+    leaver = Leaver(DecommissionProgress("n1", "moving", 1, 2), errors=[ResourceExhausted("no majority")])
 
-    asyncio.run(story())
+    def one_is_left() -> None:
+        leaver.obstacles = ["n2 is down"] if len(leaver.waited) < 3 else []
+        leaver.moves = [MOVE, MOVE, MOVE]
+
+    leaver.during_pause = one_is_left
+    asyncio.run(leaver.told())
+    assert leaver.waited == ["no majority", "n2 is down", "n2 is down"]
+    assert (leaver.times_left, leaver.node.progress.phase, leaver.node.progress.error) == (2, "left", "")
 
 
 def test_a_fault_of_the_node_ends_it_and_it_may_be_told_again() -> None:
     async def story() -> None:
-        leaving = Leaving(DecommissionProgress("n1", "moving", 1, 1), error=KeyError("q"))
-        await leaving.told()
-        progress = leaving.node.progress
+        leaver = Leaver(DecommissionProgress("n1", "moving", 1, 1), errors=[KeyError("q")])
+        await leaver.told()
+        progress = leaver.node.progress
         assert (progress.phase, progress.moved) == ("failed", 1)
         assert progress.error.startswith("the node failed (KeyError); its log says how")
-        await leaving.told()
-        assert leaving.times_left == 2
+        await leaver.told()
+        assert (leaver.times_left, leaver.waited) == (2, [])
+
+    asyncio.run(story())
+
+
+def test_a_node_that_was_killed_goes_on_by_itself_when_it_starts_and_accepts_what_was_accepted() -> None:
+    async def story() -> None:
+        killed = Leaver()
+        killed.node.begin(lose_queues=True)
+        assert killed.facts.leaving == Departure(lose_queues=True)
+        killed.node.stop()
+        await killed.ended()
+        started = Leaver(facts=killed.facts)
+        started.lost = [LostQueue("/", "a", 2, 20)]
+        started.node.go_on()
+        assert started.node.progress.phase == "waiting"
+        await started.ended()
+        assert (started.times_left, started.waited, started.node.progress.phase) == (
+            1,
+            ["the node has just started"],
+            "left",
+        )
+
+    asyncio.run(story())
+
+
+def test_a_node_that_was_not_told_to_leave_stays_when_it_starts() -> None:
+    async def story() -> None:
+        leaver = Leaver()
+        leaver.node.go_on()
+        await leaver.ended()
+        assert (leaver.times_left, leaver.node.progress.phase) == (0, "none")
+
+    asyncio.run(story())
+
+
+def test_one_that_goes_on_loses_no_classic_queue_that_nobody_has_given_up() -> None:
+    async def story() -> None:
+        leaver = Leaver()
+        leaver.facts.intend(Departure(lose_queues=False))
+        leaver.lost = [LostQueue("/", "a", 2, 20)]
+        leaver.during_pause = lambda: leaver.lost.clear() if len(leaver.waited) == 3 else None
+        leaver.node.go_on()
+        await leaver.ended()
+        assert all("1 classic queues with 2 messages live on" in why for why in leaver.waited[1:])
+        assert (len(leaver.waited), leaver.times_left) == (3, 1)
+
+    asyncio.run(story())
+
+
+def test_who_waits_takes_up_what_it_is_told_now() -> None:
+    async def story() -> None:
+        leaver = Leaver()
+        leaver.facts.intend(Departure(lose_queues=False))
+        leaver.lost = [LostQueue("/", "a", 2, 20)]
+        leaver.node.go_on()
+        leaver.node.begin(lose_queues=True)
+        assert (leaver.node.progress.phase, leaver.facts.leaving) == ("draining", Departure(lose_queues=True))
+        await leaver.ended()
+        assert (leaver.times_left, leaver.waited) == (1, [])
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_it_is_taken_back_for_good_while_it_moves_and_while_it_waits(waits: bool) -> None:
+    async def story() -> None:
+        leaver = Leaver(DecommissionProgress("n1", "moving", 1, 2))
+        if waits:
+            leaver.facts.intend(Departure(lose_queues=False))
+            leaver.node.go_on()
+        else:
+            leaver.node.begin(lose_queues=False)
+        await asyncio.sleep(0)
+        assert leaver.node.progress.phase == ("waiting" if waits else "moving")
+        leaver.node.take_back()
+        await leaver.ended()
+        assert (leaver.node.progress, leaver.facts.leaving) == (DecommissionProgress("n1"), None)
+        assert not leaver.waited[1:] and leaver.times_left == (not waits)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("phase", ["leaving", "left"])
+def test_a_node_that_is_being_removed_and_one_that_does_not_leave_take_nothing_back(phase: str) -> None:
+    async def story() -> None:
+        leaver = Leaver(DecommissionProgress("n1", phase))
+        with pytest.raises(PreconditionFailed, match="'n1' was not told to leave its cluster"):
+            leaver.node.take_back()
+        leaver.node.begin(lose_queues=False)
+        await asyncio.sleep(0)
+        with pytest.raises(PreconditionFailed, match="'n1' is being removed from its cluster already"):
+            leaver.node.take_back()
+        assert leaver.facts.leaving is not None
 
     asyncio.run(story())
 
 
 def test_classic_queues_are_lost_only_where_that_is_accepted() -> None:
     async def story() -> None:
-        leaving = Leaving()
-        leaving.lost = [LostQueue("/", "a", 2, 20), LostQueue("/", "b", 3, 30)]
+        leaver = Leaver()
+        leaver.lost = [LostQueue("/", "a", 2, 20), LostQueue("/", "b", 3, 30)]
         with pytest.raises(
             PreconditionFailed, match="2 classic queues with 5 messages live on node 'n1' and would be lost"
         ):
-            leaving.node.begin(lose_queues=False)
-        assert leaving.node.progress.phase == "none"
-        leaving.node.begin(lose_queues=True)
+            leaver.node.begin(lose_queues=False)
+        assert leaver.node.progress.phase == "none"
+        leaver.node.begin(lose_queues=True)
         await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
-        assert leaving.times_left == 1
+        assert leaver.times_left == 1
 
     asyncio.run(story())
 
 
 def test_who_is_told_again_while_it_leaves_goes_on_as_it_was() -> None:
     async def story() -> None:
-        leaving = Leaving(DecommissionProgress("n1", "moving", 1, 1))
-        leaving.node.begin(lose_queues=False)
-        leaving.moves, leaving.obstacles = [], ["it is leaving"]
-        await leaving.told()
-        assert (leaving.times_left, leaving.seen) == (1, [("moving", 1, 1)])
+        leaver = Leaver(DecommissionProgress("n1", "moving", 1, 1))
+        leaver.node.begin(lose_queues=False)
+        leaver.moves, leaver.obstacles = [], ["it is leaving"]
+        await leaver.told()
+        assert (leaver.times_left, leaver.seen) == (1, [("moving", 1, 1)])
 
     asyncio.run(story())
 
 
 def test_a_node_whose_queue_would_be_gone_or_that_has_a_single_obstacle_stays() -> None:
-    leaving = Leaving()
-    leaving.obstacles = ["it is the last one"]
+    leaver = Leaver()
+    leaver.obstacles = ["it is the last one"]
     with pytest.raises(PreconditionFailed, match="the last one"):
-        leaving.node.begin(lose_queues=True)
-    leaving.obstacles, leaving.moves = (
+        leaver.node.begin(lose_queues=True)
+    leaver.obstacles, leaver.moves = (
         [],
         [PlannedMove("/", "only", "quorum", "", 0, 1, copies_wanted=1, leads=True, bytes=0)],
     )
     with pytest.raises(
         PreconditionFailed, match="1 replicated queues have their only member on node 'n1', such as 'only'"
     ):
-        leaving.node.begin(lose_queues=True)
-    assert (leaving.times_left, leaving.node.progress.phase) == (0, "none")
+        leaver.node.begin(lose_queues=True)
+    assert (leaver.times_left, leaver.node.progress.phase) == (0, "none")

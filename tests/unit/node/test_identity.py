@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from broker.catalog.parts.disk_lives import FIRST_LIFE, LIFE_NUMBERS
-from node.identity import DISK, Bound, KnownNode, NodeIdentity
+from node.identity import DISK, Bound, Departure, KnownNode, NodeIdentity
 from raft.store.replicas import RESERVED
 from storage import fact_file, names
 from storage.errors import Corrupt, DiskFailed
@@ -192,3 +192,34 @@ def test_facts_that_are_none_are_damage_and_not_a_blank_node() -> None:
     fact_file.save(disk, names.NODE_FACTS, {"instance": 5})
     with pytest.raises(Corrupt, match="no facts of a node"):
         begin(disk)
+
+
+def test_a_node_that_is_to_leave_is_still_when_it_starts_and_one_that_is_not_any_more_is_not() -> None:
+    disk = SimDisk()
+    identity = joined(disk)
+    assert identity.leaving is None
+    identity.intend(Departure(lose_queues=True))
+    again = begin(disk)
+    assert again.leaving == Departure(lose_queues=True)
+    again.intend(None)
+    assert begin(disk).leaving is None
+
+
+def test_facts_of_a_build_that_knew_of_no_leaving_are_of_a_node_that_stays() -> None:
+    disk = SimDisk()
+    joined(disk)
+    facts = fact_file.load(disk, names.NODE_FACTS)
+    assert facts is not None
+    del facts["leaving"]
+    fact_file.save(disk, names.NODE_FACTS, facts)
+    assert begin(disk).leaving is None
+
+
+def test_facts_of_a_later_build_are_read_and_what_it_knew_beside_is_passed_over() -> None:
+    """A build that knows of no leaving does so with that."""
+    disk = SimDisk()
+    joined(disk)
+    facts = fact_file.load(disk, names.NODE_FACTS)
+    assert facts is not None
+    fact_file.save(disk, names.NODE_FACTS, {**facts, "wish": {"of": "later"}})
+    assert begin(disk).number == 2

@@ -1,6 +1,6 @@
 // A node leaves its cluster for good: what would happen, what stands in the way, and how far it is.
 
-import { path, post } from "../core/api.js";
+import { path, post, remove } from "../core/api.js";
 import { el } from "../core/dom.js";
 import { bytes, count, plural } from "../core/format.js";
 import { may } from "../core/login.js";
@@ -10,7 +10,8 @@ import { table } from "./table.js";
 
 const SHOWN_MAX = 500;
 const UNDER_WAY = new Set(["draining", "moving", "leaving"]);
-const PHASES = { draining: "warn", moving: "info", leaving: "info", left: "good", failed: "bad" };
+const CAN_STAY = new Set(["draining", "moving", "waiting", "failed"]);
+const PHASES = { draining: "warn", moving: "info", leaving: "info", left: "good", waiting: "warn", failed: "bad" };
 
 export const decommissionPath = (node) => path`leveret/cluster/nodes/${node}/decommission`;
 
@@ -31,7 +32,12 @@ export function decommissionTab({ told, leaving }, screen) {
         note: plan.lost.length > 0 ? plural(messagesOf(plan), "message") : null,
       }),
     ),
-    el("div", { class: "toolbar" }, beginButton(told.name, plan, progress, screen)),
+    el(
+      "div",
+      { class: "toolbar" },
+      beginButton(told.name, plan, progress, screen),
+      CAN_STAY.has(progress.phase) && cancelButton(told.name, screen),
+    ),
     panel(
       "Queues and streams that move",
       plan.moves.length === 0
@@ -58,7 +64,8 @@ function progressOf({ phase, moved, total, error }) {
       " ",
       meter(moved, total, `${count(moved)} of ${plural(total, "queue")} moved`, phase === "failed" ? "bad" : "good"),
     ),
-    error !== "" && el("p", { class: "notice bad" }, error),
+    phase === "waiting" && el("p", { class: "quiet" }, "It goes on by itself when this is over, and when it is started again:"),
+    error !== "" && el("p", { class: `notice ${phase === "failed" ? "bad" : "warn"}` }, error),
   );
 }
 
@@ -77,6 +84,23 @@ function beginButton(name, plan, progress, screen) {
     (plan.obstacles.length > 0 ? "It cannot leave now: see above." : "") ||
     (UNDER_WAY.has(progress.phase) ? "It is leaving." : "");
   return button(`Decommission ${name}`, () => begin(name, plan, screen), { kind: "danger-quiet", disabled });
+}
+
+function cancelButton(name, screen) {
+  return button(`Keep ${name}`, () => cancel(name, screen), { disabled: needs(may("administrator"), "administrator") });
+}
+
+function cancel(name, screen) {
+  confirm({
+    title: `Keep ${name}`,
+    intro: [el("p", {}, "It stays in the cluster. Members that have moved to other nodes are not moved back.")],
+    action: "Keep it",
+    run: async () => {
+      await remove(decommissionPath(name));
+      return `${name} stays in the cluster.`;
+    },
+    then: () => screen.refresh(),
+  });
 }
 
 function begin(name, plan, screen) {

@@ -481,6 +481,9 @@ class FakeCluster:
     def decommission(self, *, lose_queues: bool) -> None:
         self.asked.append(f"decommission{' and lose queues' if lose_queues else ''}")
 
+    def stay(self) -> None:
+        self.asked.append("stay")
+
     def decommission_progress(self) -> DecommissionProgress:
         """Further each time that it is asked after the begin."""
         return self.phases.pop(0) if self.asked and self.phases else DecommissionProgress("n1")

@@ -115,7 +115,7 @@ PATHS: dict[Right, tuple[str, ...]] = {
         "GET /api/leveret/audit",
         "GET /api/leveret/users/{user}/access",
         "POST /api/leveret/cluster/drain",
-        "POST /api/leveret/cluster/nodes/{node}/decommission",
+        "POST DELETE /api/leveret/cluster/nodes/{node}/decommission",
         "POST /api/leveret/cluster/revive",
         "DELETE /api/leveret/cluster/nodes/{node}",
         "POST /api/queues/{vhost}/{queue}/actions",
