@@ -48,6 +48,7 @@ from front.web.resources.nodes.decommission_api import DecommissionApi
 from front.web.resources.nodes.features_api import FeaturesApi
 from front.web.resources.nodes.groups_api import GroupsApi
 from front.web.resources.nodes.health_api import HealthApi
+from front.web.resources.nodes.member_moves_api import MovesApi
 from front.web.resources.nodes.metrics_api import MetricsApi
 from front.web.resources.nodes.nodes_api import NodesApi
 from front.web.resources.nodes.overview_api import OverviewApi
@@ -176,6 +177,7 @@ class Api:
             StreamsApi(front),
             ExchangesApi(front, self.everywhere, flows),
             ReplicasApi(front, ports.members),
+            MovesApi(front, self.everywhere, ports.members),
             QueuesApi(front, self.everywhere, flows, ports.members),
             BindingsApi(front),
             MessagesApi(front),

@@ -19,6 +19,7 @@ from tests.running_cluster import RunningCluster, running_cluster
 QUEUES = [f"q{number:02}" for number in range(12)]
 MESSAGES = 10
 REBALANCE = "rebalance/queues"
+MOVES = "leveret/cluster/member-moves"
 
 
 def led_by_one_node(cluster: RunningCluster) -> None:
@@ -81,6 +82,27 @@ def moves_of(cluster: RunningCluster, *, dry_run: bool = False) -> list[tuple[st
         return [(step.state, step.source, step.target) async for step in found]
 
     return on(cluster.grpc(3), asked)
+
+
+def test_members_move_over_http_with_a_dry_run_and_progress_that_every_node_tells(tmp_path: Path) -> None:
+    with running_cluster(tmp_path / "data") as cluster:
+        all_are_voters(cluster)
+        with channel_to(cluster, 1) as channel:
+            for queue in QUEUES:
+                channel.queue_declare(queue, durable=True, arguments={**QUORUM, "x-quorum-initial-group-size": 1})
+        for queue in QUEUES:
+            group_when(cluster.grpc(3), queue, lambda group: voters(group) == {"n1"})
+        code, planned, _ = ask(cluster, 3, "POST", MOVES, {"dry_run": True})
+        assert (code, Counter(one["target"] for one in planned)) == (200, {"n2": 4, "n3": 4})
+        assert ask(cluster, 1, "GET", MOVES)[1] == [], "nothing was begun"
+        code, begun, _ = ask(cluster, 3, "POST", MOVES, {"by": "queues"})
+        assert (code, begun["node"], begun["state"], begun["user"]) == (202, "n3", "moving", "guest")
+        until(lambda: ask(cluster, 1, "GET", MOVES)[1][0]["state"] == "done")
+        (run,) = ask(cluster, 2, "GET", MOVES)[1]
+        assert (run["node"], run["moved"], run["total"], run["error"]) == ("n3", 8, 8, "")
+        assert [(one["number"], one["state"]) for one in run["moves"]] == [(number, "moved") for number in range(1, 9)]
+        assert leaders(cluster) == {"n1": 4, "n2": 4, "n3": 4}
+        assert ask(cluster, 1, "DELETE", f"{MOVES}/n3")[0] == 404, "it is over"
 
 
 def test_members_move_from_the_node_that_has_all_and_take_messages_and_leaders_along(tmp_path: Path) -> None:

@@ -6,18 +6,20 @@ import { ago, bytes, count, duration, names } from "../core/format.js";
 import { may } from "../core/login.js";
 import { link } from "../core/routes.js";
 import { confirm, openDialog } from "../parts/dialog.js";
+import { MEMBER_MOVES, memberMovesPanels, moveMembers } from "../parts/member-moves.js";
 import { badge, button, emptyState, facts, heading, meter, needs, nodeLink, panel, stat, stateBadge } from "../parts/pieces.js";
 
 export const cluster = {
   title: () => "Cluster map",
 
   async load(ask) {
-    const [told, nodes] = await Promise.all([ask("leveret/cluster"), ask("nodes")]);
+    const [told, nodes, runs] = await Promise.all([ask("leveret/cluster"), ask("nodes"), ask(MEMBER_MOVES)]);
     const known = new Map(nodes.map((one) => [one.name, one]));
-    return { told, nodes: told.nodes.map((view) => ({ ...view, facts: known.get(view.name), load: told.load[view.name] })) };
+    const shown = told.nodes.map((view) => ({ ...view, facts: known.get(view.name), load: told.load[view.name] }));
+    return { told, nodes: shown, runs };
   },
 
-  render({ told, nodes }, place, screen) {
+  render({ told, nodes, runs }, place, screen) {
     return [
       heading("Cluster map", {
         above: `Cluster ${told.cluster_name}, as seen by ${told.seen_by}`,
@@ -49,6 +51,7 @@ export const cluster = {
           nodes.map((one) => card(one, { told, nodes }, screen)),
         ),
       ),
+      memberMovesPanels(runs, screen),
     ];
   },
 };
@@ -62,6 +65,7 @@ function actions(told, nodes, screen) {
       ? button(`Revive ${told.seen_by}`, () => revive(told.seen_by, then), { disabled: cannot })
       : button(`Drain ${told.seen_by}`, () => drain(told.seen_by, then), { disabled: cannot }),
     button("Rebalance leaders", () => rebalance(then), { disabled: cannot }),
+    button("Move members", () => moveMembers(then), { disabled: cannot }),
   ];
 }
 

@@ -104,7 +104,7 @@ class ReplicasApi:
         strategy = bodies.text(body, "strategy")
         if strategy not in STRATEGIES:
             raise bad_request(f"strategy is one of {', '.join(STRATEGIES)}, not {strategy!r}")
-        chosen = Chosen(_pattern(body, "vhost_pattern"), _pattern(body, "queue_pattern"))
+        chosen = Chosen(pattern(body, "vhost_pattern"), pattern(body, "queue_pattern"))
         _check_done(await self._members.grow(self._known(node), chosen, even_only=strategy == "even"))
         return Response(204)
 
@@ -115,16 +115,21 @@ class ReplicasApi:
     async def _rebalance(self, request: Request) -> Response:
         """As RabbitMQ's; `by` and `dry_run` of the body are ours: a dry run answers the moves."""
         body = request.json_object()
-        by, dry_run = bodies.text(body, "by", BALANCED_BY[0]), bodies.flag(body, "dry_run")
-        if by not in BALANCED_BY:
-            raise bad_request(f"by is one of {', '.join(BALANCED_BY)}, not {by!r}")
-        if dry_run:
+        by = balanced_by(body)
+        if bodies.flag(body, "dry_run"):
             return json_response([asdict(one) for one in await self._members.rebalance(Chosen(), by, dry_run=True)])
         self._front.begin(self._members.rebalance(Chosen(), by))
         return Response(204)
 
 
-def _pattern(body: bodies.Body, name: str) -> str:
+def balanced_by(body: bodies.Body) -> str:
+    by = bodies.text(body, "by", BALANCED_BY[0])
+    if by not in BALANCED_BY:
+        raise bad_request(f"by is one of {', '.join(BALANCED_BY)}, not {by!r}")
+    return by
+
+
+def pattern(body: bodies.Body, name: str) -> str:
     pattern = bodies.text(body, name, "")
     check_pattern(name, pattern, PATTERN_LENGTH_MAX)
     return pattern
