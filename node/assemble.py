@@ -145,6 +145,7 @@ class Node:
         members = self._queue_members(kernel, cluster)
         cluster.queue_members = members
         cluster.lost_queues = partial(queues_at_home, broker)
+        kernel.sentences_beside = cluster.sentences
         await self._enter_cluster(kernel, verifier)
         identity.survive(False)  # if it was to begin anew, it has
 

@@ -110,6 +110,7 @@ class Kernel:
         self.place = identity.place
         self.disk_losses = DiskLosses()
         self.hold_publishers: Callable[[bool], None] = lambda held: None  # of this node, while too much waits
+        self.sentences_beside: Callable[[], tuple[str, ...]] = tuple  # of what stands above the kernel
         self.archive: NodeArchive | None = None
         if settings.archive is not None:
             self.archive = NodeArchive(ports, settings.archive)
@@ -350,7 +351,8 @@ class Kernel:
     def sentences(self) -> tuple[str, ...]:
         """What an operator should know of this node; each goes on behind its name."""
         quarantined: list[ReplicatedQueue] = [*self.quorum.members.quarantined, *self.streams.members.quarantined]
-        return (*self.disk_losses.sentences(), *halted_sentences(self.metadata.halted, quarantined))
+        halted = halted_sentences(self.metadata.halted, quarantined)
+        return (*self.disk_losses.sentences(), *halted, *self.sentences_beside())
 
     # ------------------------------------------------------------------------- queues
 

@@ -231,6 +231,10 @@ class Cluster:
     def stay(self) -> None:
         self._decommissioning.take_back()
 
+    def sentences(self) -> tuple[str, ...]:
+        """What all nodes tell of this one; each goes on behind its name."""
+        return self._decommissioning.sentences()
+
     def decommission_progress(self) -> DecommissionProgress:
         return self._decommissioning.progress
 

@@ -128,6 +128,14 @@ class Decommissioning:
         logger.warning("node '%s' stays in its cluster: its decommission was taken back", self._node)
         self.progress = DecommissionProgress(self._node)
 
+    def sentences(self) -> tuple[str, ...]:
+        """For operators at any node; each goes on behind the name of this one."""
+        if self._intent.leaving is None:
+            return ()
+        now = self.progress
+        why = f": {now.error}" if now.error else f": {now.moved} of {now.total} queues are moved"
+        return (f"is to leave the cluster, {now.phase}{why}",)
+
     def stop(self) -> None:
         """The process ends. What was begun goes on with the next one."""
         self._stop()

@@ -39,7 +39,7 @@ class News(msgspec.Struct, frozen=True):
     started_at_ms: int
     listeners: tuple[ToldListener, ...] = ()
     alarms: tuple[ToldAlarm, ...] = ()
-    notices: tuple[str, ...] = ()  # node/watching/disk_losses.py, node/watching/halted_groups.py
+    notices: tuple[str, ...] = ()  # node/kernel.py, `sentences`
     stream_address: str = ""  # HOST:PORT where clients of the stream protocol reach it; empty: nowhere
     stream_tls_address: str = ""  # the same for those within TLS
     incarnation: int = 0  # of the process that says this

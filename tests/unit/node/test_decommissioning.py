@@ -152,6 +152,21 @@ def test_a_node_that_was_killed_goes_on_by_itself_when_it_starts_and_accepts_wha
     asyncio.run(story())
 
 
+def test_all_nodes_tell_of_one_that_is_to_leave_how_far_it_is_or_what_it_waits_for() -> None:
+    async def story() -> None:
+        leaver = Leaver(DecommissionProgress("n1", "moving", 1, 2), errors=[ResourceExhausted("no majority")])
+        assert leaver.node.sentences() == ()
+        leaver.node.begin(lose_queues=False)
+        await asyncio.sleep(0)
+        assert leaver.node.sentences() == ("is to leave the cluster, moving: 1 of 2 queues are moved",)
+        await asyncio.sleep(0)
+        assert leaver.node.sentences() == ("is to leave the cluster, waiting: no majority",)
+        leaver.node.take_back()
+        assert leaver.node.sentences() == ()
+
+    asyncio.run(story())
+
+
 def test_a_node_that_was_not_told_to_leave_stays_when_it_starts() -> None:
     async def story() -> None:
         leaver = Leaver()
