@@ -19,27 +19,27 @@ def expiry_of(expiration_ms: int | None, effective: EffectiveArguments, now: int
 
 
 class Alarm:
-    """One call that is due at some time. Setting it to the time it has costs nothing."""
+    """One call that is due at some time, `when`. Setting it to the time it has costs nothing."""
 
-    __slots__ = ("_cancel", "_host", "_when")
+    __slots__ = ("_cancel", "_host", "when")
 
     def __init__(self, host: QueueHost) -> None:
         self._host = host
-        self._when: int | None = None
+        self.when: int | None = None
         self._cancel: Callable[[], None] | None = None
 
     def set(self, when: int | None, call: Callable[[int], None]) -> None:
         """Call at this time, and no more at the time set before. None: not at all."""
-        if when == self._when:
+        if when == self.when:
             return
         if self._cancel is not None:
             self._cancel()
-        self._when, self._cancel = when, None
+        self.when, self._cancel = when, None
         if when is not None:
             self._cancel = self._host.call_at(when, lambda now: self._ring(call, now))
 
     def _ring(self, call: Callable[[int], None], now: int) -> None:
-        self._when = self._cancel = None
+        self.when = self._cancel = None
         call(now)
 
     def cancel(self) -> None:

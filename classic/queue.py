@@ -62,7 +62,7 @@ class ClassicQueue:
         self.out = SequenceSet()
         self.redelivered = SequenceSet()
         self.transient = SequenceSet()
-        self.levels = self._empty_levels((effective.max_priority or 0) + 1, now)
+        self._set_levels((effective.max_priority or 0) + 1, now)
         self._host = host
         self._deferred = DeferredWork(host)
         self._leaving = Leaving(host)
@@ -80,8 +80,8 @@ class ClassicQueue:
 
     @property
     def ready_count(self) -> int:
-        levels = self.levels
-        return levels[0].ready.count if len(levels) == 1 else sum(level.ready.count for level in levels)
+        level = self._only_level
+        return level.ready.count if level is not None else sum(level.ready.count for level in self.levels)
 
     @property
     def ready_bytes(self) -> int:
@@ -240,7 +240,8 @@ class ClassicQueue:
         for level in self.levels:
             if level.ready:
                 self._reduce(level)
-        self._watch(first_end)
+        if first_end != self._ttl.when or self._deferred.out_of_reach:
+            self._watch(first_end)
 
     def used(self, now: int) -> Pending[None] | None:
         self._disuse.used_at = now
@@ -356,8 +357,8 @@ class ClassicQueue:
         return True
 
     def level_of(self, priority: int) -> VariableQueue:
-        levels = self.levels
-        return levels[0] if len(levels) == 1 else levels[min(priority, len(levels) - 1)]
+        level = self._only_level
+        return level if level is not None else self.levels[min(priority, len(self.levels) - 1)]
 
     def stored(self, run: Run, level: VariableQueue, now: int) -> StoredRun:
         """The run as it will stand behind all others of its level."""
@@ -417,8 +418,8 @@ class ClassicQueue:
     # for who looks after files
 
     def level_at(self, sequence: int) -> VariableQueue:
-        levels = self.levels
-        return levels[0] if len(levels) == 1 else levels[sequence >> LEVEL_SHIFT]
+        level = self._only_level
+        return level if level is not None else self.levels[sequence >> LEVEL_SHIFT]
 
     def alive_in(self, first: int, end: int) -> list[Range]:
         """Which messages from `first` on and before `end` live, as ranges in order."""
@@ -496,15 +497,17 @@ class ClassicQueue:
     def drop_contents(self, now: int) -> None:
         """The queue is closed, and what it had is deleted. Whoever still knows the queue keeps nothing of it in memory, nor its
         consumers, whose sessions know it as a target."""
-        self.levels = self._empty_levels(len(self.levels), now)
+        self._set_levels(len(self.levels), now)
         self._consumers = Consumers(self.record, single_active=False)
 
     # steps
 
-    def _empty_levels(self, count: int, now: int) -> list[VariableQueue]:
+    def _set_levels(self, count: int, now: int) -> None:
+        """Empty ones."""
         backing = self.backing
         limits = backing.runs_max, backing.ram_count_max, backing.ram_bytes_kept
-        return [VariableQueue(backing, level << LEVEL_SHIFT, now, *limits) for level in range(count)]
+        self.levels = [VariableQueue(backing, level << LEVEL_SHIFT, now, *limits) for level in range(count)]
+        self._only_level = self.levels[0] if count == 1 else None  # as in nearly every queue
 
     def _keep_to(self, effective: EffectiveArguments) -> None:
         self._effective = effective

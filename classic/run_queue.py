@@ -12,15 +12,16 @@ SLACK_MAX = 256  # used-up entries at the front are kept until it pays to move t
 
 class RunQueue:
     """One of q1, q2, q3 and q4. `count` is the number of ready messages in its runs: each has at least one, so it also says
-    whether there are runs, without a call."""
+    whether there are runs, without a call. `first` is the run at the head, or None."""
 
-    __slots__ = ("_firsts", "_head", "_runs", "count")
+    __slots__ = ("_firsts", "_head", "_runs", "count", "first")
 
     def __init__(self) -> None:
         self._runs: list[StoredRun] = []
         self._firsts: list[int] = []  # of the same runs, to search in
         self._head = 0
         self.count = 0
+        self.first: StoredRun | None = None
 
     def __len__(self) -> int:
         """How many runs."""
@@ -44,6 +45,8 @@ class RunQueue:
         if self.count:
             last = self._runs[-1]
             assert last.first + last.count <= run.first, f"{run.first} is put behind {last.end - 1}"
+        else:
+            self.first = run
         self._runs.append(run)
         self._firsts.append(run.first)
         self.count += run.ready
@@ -57,16 +60,17 @@ class RunQueue:
         self._firsts[: self._head] = [run.first for run in runs]
         self._head = 0
         self.count += sum(run.ready for run in runs)
+        self.first = self._runs[0] if self._runs else None
 
     def pop_head(self) -> StoredRun:
         run = self._runs[self._head]
         self._head += 1
         self.count -= run.ready
         if self._head == len(self._runs):
-            self._runs.clear()
-            self._firsts.clear()
-            self._head = 0
-        elif self._head > SLACK_MAX and self._head * 2 > len(self._runs):
+            self._runs, self._firsts, self._head, self.first = [], [], 0, None
+            return run
+        self.first = self._runs[self._head]
+        if self._head > SLACK_MAX and self._head * 2 > len(self._runs):
             del self._runs[: self._head]
             del self._firsts[: self._head]
             self._head = 0
@@ -77,9 +81,7 @@ class RunQueue:
         self._firsts.pop()
         self.count -= run.ready
         if self._head == len(self._runs):
-            self._runs.clear()
-            self._firsts.clear()
-            self._head = 0
+            self.take_all()
         return run
 
     def find(self, first: int) -> StoredRun | None:
@@ -93,8 +95,9 @@ class RunQueue:
         self._runs.insert(at, run)
         self._firsts.insert(at, run.first)
         self.count += run.ready
+        self.first = self._runs[self._head]
 
     def take_all(self) -> list[StoredRun]:
         runs = self._runs[self._head :]
-        self._runs, self._firsts, self._head, self.count = [], [], 0, 0
+        self._runs, self._firsts, self._head, self.count, self.first = [], [], 0, 0, None
         return runs

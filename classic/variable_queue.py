@@ -195,8 +195,7 @@ class VariableQueue:
 
     def head(self) -> StoredRun | None:
         """The run whose message is the first to be taken; None also when it is out of reach."""
-        part = self.q4 if self.q4.count else self.q3
-        return part.head if part.count else None
+        return self.q4.first or self.q3.first
 
     def reach(self) -> StoredRun | None:
         """The head, which there is if anything is ready. Raises ContentOutOfReach."""
@@ -423,8 +422,8 @@ class VariableQueue:
     def _give_up_of_q1(self, count_max: int) -> int:
         """The oldest contents; how many."""
         count, to = 0, self.q2 if self.delta_count else self.q3
-        while self.q1.count and count < count_max and self._leaves(self.q1.head):
-            run = self.q1.pop_head()
+        while (run := self.q1.first) is not None and count < count_max and self._leaves(run):
+            self.q1.pop_head()
             to.append(run)
             self._give_up(run)
             count += 1
@@ -440,16 +439,14 @@ class VariableQueue:
         return len(runs)
 
     def _may_go(self, run: StoredRun) -> bool:
-        """One content more has to leave memory, and this one may."""
-        if self.ram_count <= self.target_ram_count:
-            return False
+        """Where one content more has to leave memory: whether this one may."""
         return run.where is not None or (not self._no_room and self._must_spill())
 
     def _leaves(self, run: StoredRun) -> bool:
-        """It may go, and is on disk, from now on if need be."""
-        if not self._may_go(run):
+        """One content more has to leave memory, this one may, and it is on disk, from now on if need be."""
+        if self.ram_count <= self.target_ram_count:
             return False
-        if run.where is None:
+        if run.where is None and self._may_go(run):
             self._no_room = not self._backing.spill(run)
         return run.where is not None
 

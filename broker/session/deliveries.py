@@ -126,8 +126,11 @@ class Unacknowledged:
                 self.count -= last + 1 - first
                 if last + 1 < held.end:
                     return [self._shorten(head, last + 1)]
-                self._head = head + 1
-                self._compact()
+                if head + 1 == len(self._ranges):  # all there was: with a prefetch of 1 it always is
+                    self._ranges, self._firsts, self._head = [], [], 0
+                else:
+                    self._head = head + 1
+                    self._compact()
                 return [held]
         return self._take_anywhere(first, last)
 
