@@ -115,7 +115,10 @@ class Turns:
             now = self.begin()
         again: dict[ClientOutput, None] = {}  # who could take more at once
         try:
-            self._deliver(now)
+            if self._woken or self._confirming:
+                self._deliver(now)
+            else:
+                self.work.turn_ended()
             while self._writing:
                 self._write(now, again)
         finally:

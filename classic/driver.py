@@ -260,6 +260,7 @@ class ClassicQueues:
                 takers.append(queue)
         taken: list[Taken] = []
         durable: list[Taken] = []
+        answered_now = 0
         for queue in takers:
             stays = run.persistent and queue.record.durable
             if (receipt is None or not stays) and queue.deliver_at_once(run, now):
@@ -273,6 +274,7 @@ class ClassicQueues:
             if stays:
                 durable.append(one)
             else:
+                answered_now += 1
                 self._count_unlogged(Unlogged.TRANSIENT, run)
         logged = len(durable)
         if logged == 1:
@@ -287,7 +289,7 @@ class ClassicQueues:
             queue.published(stored, level, now)
             self._storage.active[queue] = None
         if receipt is not None:
-            for _ in range(len(taken) - logged):
+            for _ in range(answered_now):
                 receipt.accepted()
 
     def _refuse(self, queue: ClassicQueue, run: Run, receipt: Receipt | None, now: int) -> None:

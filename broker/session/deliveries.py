@@ -8,6 +8,7 @@ comes out of order splits a range.
 from __future__ import annotations
 
 from bisect import bisect_right
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from broker.queues.queue_type import POSITION_UNKNOWN, BackReason, Slice
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 # Used-up entries at the front are kept until it pays to move the rest.
 COMPACT_AFTER = 512
+_FIRST = attrgetter("first")
 
 
 class Held:
@@ -66,18 +68,16 @@ class Held:
 class Unacknowledged:
     """The ranges of one session."""
 
-    __slots__ = ("_firsts", "_head", "_ranges", "count")
+    __slots__ = ("_head", "_ranges", "count")
 
     def __init__(self) -> None:
         self.count = 0  # messages
         self._ranges: list[Held] = []
-        self._firsts: list[int] = []  # of the same ranges, to search in
         self._head = 0  # ranges before it are used up
 
     def add(self, first: int, piece: Slice, consumer: Consumer | None) -> None:
         """A delivery whose tags begin at `first`, behind all that were given out before."""
         self._ranges.append(Held(piece, consumer, first, first, first + piece.count))
-        self._firsts.append(first)
         self.count += piece.count
 
     def holds(self, tag: int) -> bool:
@@ -86,14 +86,14 @@ class Unacknowledged:
 
     def _find(self, tag: int) -> int:
         """The last range that begins at or before the tag; before the head when there is none."""
-        return bisect_right(self._firsts, tag, lo=self._head) - 1
+        return bisect_right(self._ranges, tag, lo=self._head, key=_FIRST) - 1
 
     def of_queue(self, queue: Queue) -> list[Slice]:
         return [held.slice() for held in self._ranges[self._head :] if held.piece.queue is queue]
 
     def take_all(self) -> list[Held]:
         taken = self._ranges[self._head :]
-        self._ranges, self._firsts, self._head, self.count = [], [], 0, 0
+        self._ranges, self._head, self.count = [], 0, 0
         return taken
 
     def take_up_to(self, last: int) -> list[Held] | None:
@@ -127,7 +127,7 @@ class Unacknowledged:
                 if last + 1 < held.end:
                     return [self._shorten(head, last + 1)]
                 if head + 1 == len(self._ranges):  # all there was: with a prefetch of 1 it always is
-                    self._ranges, self._firsts, self._head = [], [], 0
+                    self._ranges, self._head = [], 0
                 else:
                     self._head = head + 1
                     self._compact()
@@ -138,7 +138,7 @@ class Unacknowledged:
         """Begin a range later; returns what was cut off."""
         held = self._ranges[index]
         cut = held.part(held.first, first)
-        held.first = self._firsts[index] = first
+        held.first = first
         return cut
 
     def _take_anywhere(self, first: int, last: int) -> list[Held] | None:
@@ -159,25 +159,21 @@ class Unacknowledged:
         left = [before.part(before.first, first)] if before.first < first else []
         right = [after.part(last + 1, after.end)] if last + 1 < after.end else []
         self._ranges[index:at] = left + right
-        self._firsts[index:at] = [one.first for one in left + right]
         self.count -= last + 1 - first
         return taken
 
     def put_back(self, taken: list[Held]) -> None:
         """What was taken, and is held after all."""
         self._ranges = sorted([*self._ranges[self._head :], *taken], key=lambda held: held.first)
-        self._firsts = [held.first for held in self._ranges]
         self._head = 0
         self.count += sum(held.count for held in taken)
 
     def _compact(self) -> None:
         if self._head == len(self._ranges):
             self._ranges.clear()
-            self._firsts.clear()
             self._head = 0
         elif self._head > COMPACT_AFTER and self._head * 2 > len(self._ranges):
             del self._ranges[: self._head]
-            del self._firsts[: self._head]
             self._head = 0
 
 

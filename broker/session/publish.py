@@ -10,6 +10,7 @@ Whatever refuses a run refuses it at once, before any queue has got a part of it
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import cast
 
 from broker.actors import LogActor
@@ -342,10 +343,7 @@ class Publisher:
         if self._transactions.current is not None:
             raise PreconditionFailed("cannot switch from tx to confirm mode")
         if self._confirms is None:
-            self._confirms = ConfirmTracker(self._confirms_ready)
-
-    def _confirms_ready(self) -> None:
-        self._broker.turns.confirm(self)
+            self._confirms = ConfirmTracker(partial(self._broker.turns.confirm, self))
 
     def flush_confirms(self) -> None:
         """Tell the client what was answered. Called at the end of a turn."""

@@ -121,14 +121,14 @@ def encode_published(
     origin: bytes = b"",
 ) -> bytes:
     """`origin`: what the flags say is there."""
-    name = route_names.encode(exchange, routing_key)
+    tail = route_names.encode(exchange, routing_key) + origin
     expires = NEVER if expires_at is None else expires_at
     queue_count = len(queues)
-    head_len = _FIXED.size + _QUEUE.size * queue_count + len(name) + len(origin)
+    head_len = _FIXED.size + _QUEUE.size * queue_count + len(tail)
     if queue_count == 1:
-        return _TO_ONE.pack(head_len, 1, flags, priority, count, body_bytes, expires, *queues[0]) + name + origin
+        return _TO_ONE.pack(head_len, 1, flags, priority, count, body_bytes, expires, *queues[0]) + tail
     fixed = _FIXED.pack(head_len, queue_count, flags, priority, count, body_bytes, expires)
-    return b"".join((fixed, *(_QUEUE.pack(*queue) for queue in queues), name, origin))
+    return b"".join((fixed, *(_QUEUE.pack(*queue) for queue in queues), tail))
 
 
 # Of an actor, a number and a count; goes with BY_ACTORS, behind a death. Most records have one.

@@ -118,9 +118,12 @@ class QueueIndex:
         for run in (
             runs
         ):  # first: if a write fails, what was written before it is not beyond what its segment is known to have
-            number = self.number_of(run.first)
+            number, end = self.number_of(run.first), run.first + run.count
             segment = self.segments.get(number) or self._begin(number)
-            segment.first, segment.end = min(segment.first, run.first), max(segment.end, run.end)
+            if run.first < segment.first:
+                segment.first = run.first
+            if end > segment.end:
+                segment.end = end
             if isinstance(run.where, InStore):
                 segment.in_store = True
         for number, block in blocks_of(runs, self.number_of):

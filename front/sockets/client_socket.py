@@ -129,7 +129,9 @@ class ClientSocket(asyncio.BufferedProtocol, Guest):
             if nbytes >= self._offered and self._logged_in and not reads_on:
                 self._rest()
         server.turns.end(now)
-        self.update_reading()
+        core = self._core
+        if core is not None and (core.pressure.reads is not self._reading or self._rests or server.publishers_held):
+            self.update_reading()
 
     def _rest(self) -> None:
         self._rests = True
