@@ -239,8 +239,10 @@ class TableRows:
     def rows(self, piece: ColumnPiece) -> Iterator[pa.RecordBatch]:
         self.note(piece)
         rows, made = self._made(piece, packed_groups(self._quorum), self._wanted)
-        node, number = self._file.node, pa.scalar(self._file.number, pa.int64())
-        made |= {"node": pa.repeat(node, rows), "file": pa.repeat(number, rows)}
+        if "node" in self._wanted:
+            made["node"] = pa.repeat(self._file.node, rows)
+        if "file" in self._wanted:
+            made["file"] = pa.repeat(pa.scalar(self._file.number, pa.int64()), rows)
         if rows:
             yield pa.RecordBatch.from_arrays([made[name] for name in self._wanted], schema=self._schema)
 
