@@ -93,6 +93,10 @@ class OsFile:
                 got += len(data)
             return b"".join(pieces)
 
+    def read_ahead(self, offset: int, size: int) -> None:
+        with suppress(OSError, AttributeError):  # where the system does not know of it
+            os.posix_fadvise(self._descriptor, offset, size, os.POSIX_FADV_WILLNEED)
+
     def send_to(self, socket: int, offset: int, size: int) -> int:
         try:
             return os.sendfile(socket, self._descriptor, offset, size)

@@ -74,10 +74,13 @@ def open_kept(disk: Disk, group: int, number: int) -> tuple[str, File]:
         raise Corrupt(name, 0, 0, "the file is missing") from error
 
 
-def entries_in(name: str, file: File, group: int, place: Record, data: bytes) -> list[Entry]:
-    """The entries that count of the pack that is at this place of a kept file. Raises Corrupt."""
+def entries_in(name: str, file: File, group: int, place: Record, data: bytes, ahead_bytes: int = 0) -> list[Entry]:
+    """The entries that count of the pack that is at this place of a kept file. What lies behind it is to be fetched so far.
+    Raises Corrupt."""
     first = place[4]
     offset, size, count = decode_place(name, place, data)
+    if ahead_bytes:
+        file.read_ahead(offset + size, ahead_bytes)
     record, found = record_at(file, name, offset - HEADER_BYTES, offset + size)
     must_be_of(record, group, first, name, offset - HEADER_BYTES)
     entries = entries_of(name, group, record, found)

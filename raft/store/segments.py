@@ -33,6 +33,9 @@ from storage.segment import Segment, SegmentWriter, must_be_sealed
 
 # Of a segment that gather in memory, and are synced at once: a sync of 64 MiB held up every other one of the same disk, 30 ms.
 WRITE_BYTES = 1 << 20
+# Fetched by the system while somebody reads pack by pack. Reading 256 KiB that are not in memory took 0.65 ms, and at least 3.1
+# one time in a hundred; with 256 KiB or 2 MiB fetched ahead, and 2 ms between two such pieces, 0.13 and 0.6.
+READ_AHEAD_BYTES = 1 << 19
 
 
 class Wanted(NamedTuple):
@@ -69,6 +72,7 @@ class OpenSegments:
         self._open: OrderedDict[tuple[int, int], Segment] = OrderedDict()
         self._kept: dict[tuple[int, int], tuple[str, File]] = {}  # their log files, as far as somebody has read in them
         self._last: tuple[tuple[int, int, int], list[Entry]] = ((0, 0, 0), [])
+        self._following: dict[tuple[int, int], int] = {}  # behind the pack of each that was read last
 
     def read_as_far_as_whole(self, group: int, damaged: Iterable[SegmentRow]) -> None:
         """The ends of these segments are damaged: what stands before counts."""
@@ -103,9 +107,14 @@ class OpenSegments:
             segment = self.get(group, number)
             record, data = segment.read_at(position)
             must_be_of(record, group, first, segment.name, position)
+            end = position + len(data)
+            ahead_bytes = READ_AHEAD_BYTES if self._following.get((group, number)) == position else 0
+            self._following[group, number] = end
             if is_place(record):
-                entries = entries_in(*self._kept_log(group, number), group, record, data)
+                entries = entries_in(*self._kept_log(group, number), group, record, data, ahead_bytes)
             else:
+                if ahead_bytes:
+                    segment.file.read_ahead(end, ahead_bytes)
                 entries = entries_of(segment.name, group, record, data)
             self._last = (place, entries)
         return self._last[1]
@@ -134,6 +143,7 @@ class OpenSegments:
         """Its files are closed when no piece of them is on its way to a client any more."""
         self._open.pop((group, number), None)
         self._kept.pop((group, number), None)
+        self._following.pop((group, number), None)
 
     def keep_only(self, group: int, numbers: Container[int]) -> None:
         """`forget` of the others of this group."""

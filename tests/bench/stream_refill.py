@@ -1,6 +1,6 @@
 """How fast a node that has nothing of a stream gets all of it, and what a publisher to the stream feels of that.
 
-    python -m tests.bench.stream_refill [--mib N] [--bytes N] [--record FILE]
+    python -m tests.bench.stream_refill [--mib N] [--bytes N] [--cold] [--record FILE]
 
 A cluster of three nodes is started on a temporary directory. A stream on two of them is filled, and the third is given a
 member, as a node is whose disk was lost. A publisher publishes one message after another before and meanwhile.
@@ -17,6 +17,7 @@ from pathlib import Path
 
 import leveret
 from tests.bench.steady_publisher import SteadyPublisher
+from tests.bench.stream_scale import drop_pages
 from tests.bench.workloads import publisher, timed
 from tests.running_cluster import RunningCluster, running_cluster
 
@@ -80,7 +81,7 @@ def p99_ms(samples: list[float]) -> float:
     return samples[len(samples) * 99 // 100] * 1000
 
 
-def refill(cluster: RunningCluster, mib: int, size: int) -> Refill:
+def refill(cluster: RunningCluster, mib: int, size: int, *, cold: bool = False) -> Refill:
     asyncio.run(declare(cluster))
     timed([(publisher, (cluster.amqp(1), "", [STREAM], mib * MIB // size, WINDOW, size, True))])
     steady = SteadyPublisher((*cluster.amqp(1), "/"), STREAM)
@@ -88,6 +89,8 @@ def refill(cluster: RunningCluster, mib: int, size: int) -> Refill:
     began = time.time()
     time.sleep(QUIET_S)
     quiet = steady.between(began, time.time())
+    if cold:
+        drop_pages(cluster.data_dir)
     asyncio.run(new_member(cluster))
     began = time.time()
     asyncio.run(with_members(cluster, 3))
@@ -101,10 +104,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mib", type=int, default=1024)
     parser.add_argument("--bytes", type=int, default=4096, help="of a message")
+    parser.add_argument("--cold", action="store_true", help="the page cache has nothing of what is sent")
     parser.add_argument("--record", type=Path, help="add the figures to this file")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory, running_cluster(Path(directory), nodes=3) as cluster:
-        line = str(refill(cluster, options.mib, options.bytes))
+        line = str(refill(cluster, options.mib, options.bytes, cold=options.cold))
     print(line)
     if options.record is not None:
         with options.record.open("a") as file:

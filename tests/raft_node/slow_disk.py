@@ -25,6 +25,9 @@ class SlowFile:
     def read_at(self, offset: int, size: int) -> bytes:
         return self._file.read_at(offset, size)
 
+    def read_ahead(self, offset: int, size: int) -> None:
+        self._file.read_ahead(offset, size)
+
     def send_to(self, socket: int, offset: int, size: int) -> int:
         return self._file.send_to(socket, offset, size)
 

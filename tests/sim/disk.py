@@ -213,6 +213,9 @@ class SimFile:
             raise DiskFailed(f"cannot read {self._name}: simulated EIO")
         return bytes(self._inode.current[offset : offset + size])
 
+    def read_ahead(self, offset: int, size: int) -> None:
+        """All that is there is in memory."""
+
     def send_to(self, socket: int, offset: int, size: int) -> int:
         return os.write(socket, self.read_at(offset, size))
 

@@ -13,13 +13,17 @@ import pytest
 
 import raft.store.group_formats  # noqa: F401  registers the formats
 from raft.core.errors import Damaged
+from raft.core.live_entries import NONE_LIVE
+from raft.core.messages import Entry, EntryKind
+from raft.core.packs import PACK_BYTES_MAX
 from raft.store.kept_logs import KeptPack, worth_keeping
-from raft.store.store_limits import StoreLimits
+from raft.store.segments import OpenSegments, SegmentBuilder, Wanted, read_segments
+from raft.store.store_limits import SegmentBounds, StoreLimits
 from storage import doctor
 from storage.errors import DiskFailed
 from storage.names import KEPT_SUFFIX, RAFT_DIRECTORY, SEGMENT_SUFFIX
 from storage.os_disk import OsDisk
-from tests.sim.disk import Call, Fault, SimDisk, fault_at, no_faults
+from tests.sim.disk import Call, Fault, SimDisk, SimFile, fault_at, no_faults
 from tests.unit.raft.disks_without_room import NoRoomAtOnce
 from tests.unit.raft.store_world import TINY, PowerCut, World, digest_of
 
@@ -373,3 +377,43 @@ def finds_all(run: World, number: int, end: Callable[[], None]) -> None:
     run.check_recovered(durable, opened)
     named = [name for store in opened.store.stores.values() for row in store.log.segments for name in row.files(LARGE)]
     assert set(files(opened, KEPT_SUFFIX)) <= set(named), f"call {number} left a log file that nobody needs"
+
+
+@pytest.fixture
+def ahead(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Where what is fetched ahead begins."""
+    asked: list[int] = []
+    monkeypatch.setattr(SimFile, "read_ahead", lambda file, offset, size: asked.append(offset))
+    return asked
+
+
+def test_what_follows_in_a_kept_log_is_fetched_while_packs_are_read_one_behind_the_other(ahead: list[int]) -> None:
+    run = world()
+    publish(run, 40)
+    snapshot(run, since=1)
+    ahead.clear()
+    store = run.store.group(LARGE)
+    first, *_ = store.log.segments
+    for index in (first.last, first.first):
+        store.read_entry(index)
+    assert ahead == []
+    for index in range(first.first, first.last + 1):
+        store.read_entry(index)
+    assert len(ahead) == first.entries // 2 - 1, "two entries are a pack, and nothing is behind the first"
+    assert ahead == sorted(ahead)
+
+
+def test_what_follows_in_a_segment_is_fetched_while_packs_are_read_one_behind_the_other(ahead: list[int]) -> None:
+    disk = SimDisk()
+    disk.make_dir(RAFT_DIRECTORY)
+    builder = SegmentBuilder(disk, LARGE, iter((1,)).__next__, SegmentBounds(100, 1 << 20))
+    builder.add(Entry(index, 1, EntryKind.COMMAND, bytes(PACK_BYTES_MAX)) for index in range(1, 6))
+    (row,) = builder.finish()
+    opened = OpenSegments(disk)
+    wanted = Wanted(LARGE, 1, 5, NONE_LIVE, (row,), 6)
+    for index in (5, 3, 1):
+        read_segments(opened, wanted, index, 6)
+    assert ahead == []
+    for index in (2, 3, 5):
+        read_segments(opened, wanted, index, 6)
+    assert ahead == [opened.get(LARGE, 1).index.find(3), opened.get(LARGE, 1).index.find(4)]
