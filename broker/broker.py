@@ -29,7 +29,7 @@ from broker.login.login_endings import CREDENTIAL_EXPIRED, LoginEndings
 from broker.node_queues import NodeQueues
 from broker.pending import Pending, ignore
 from broker.queues.consumer import Consumer
-from broker.records import UserRecord
+from broker.records import QueueRecord, UserRecord
 from broker.routing.fan_out import QUEUES_PER_STEP
 from broker.session.session import Session
 from broker.session.session_sink import SessionSink
@@ -385,6 +385,11 @@ class Broker(NodeQueues):
         for connection in [one for one in self._connections.values() if concerned(one)]:
             connection.left = GoneReason.FORCED
             connection.close(ConnectionForced(why))
+
+    def owner(self, record: QueueRecord) -> Connection | None:
+        """The connection of this node that an exclusive queue belongs to."""
+        id_ = self.owner_id(record)
+        return None if id_ is None else self._connections.get(id_)
 
     def connections(self) -> Iterable[Connection]:
         return self._connections.values()

@@ -381,6 +381,11 @@ class NodeQueues:
         """As whom the connection has exclusive queues."""
         return self._owner_prefix + connection.id
 
+    def owner_id(self, record: QueueRecord) -> str | None:
+        """Of the connection of this process that an exclusive queue belongs to."""
+        owner = record.owner
+        return owner.removeprefix(self._owner_prefix) if owner is not None and self._is_ours(owner) else None
+
     def _is_ours(self, owner: str) -> bool:
         return owner.startswith(self._owner_prefix)
 

@@ -24,6 +24,11 @@ class Consumers:
     def __iter__(self) -> Iterator[Consumer]:
         return iter(self.in_turn)
 
+    @property
+    def exclusive_tag(self) -> str | None:
+        """Of the one that consumes alone."""
+        return self._in_turn[0].tag if self._in_turn and self._in_turn[0].exclusive else None
+
     def add(self, consumer: Consumer) -> None:
         """Raises AccessRefused when the queue is, or would have to be, consumed exclusively."""
         others = self.in_turn  # an exclusive one would be alone

@@ -33,7 +33,7 @@ from classic.expiry import Alarm, Disuse, expiry_of
 from classic.fence import Fence
 from classic.leaving import PIECE_MAX, Leaving, parted
 from classic.limits import DROP_HEAD, dead_letters_refused, excess, over, refuses
-from classic.queue_figures import details, fill_in_ready, has_nothing, persistent_bytes
+from classic.queue_figures import details, fill_in_ready, has_nothing, head_timestamp, persistent_bytes
 from classic.run_backing import ContentLost, ContentOutOfReach
 from classic.store.backing import QueueBacking
 from classic.store.log_records import DoneReason
@@ -304,6 +304,8 @@ class ClassicQueue:
 
     def statistics(self) -> QueueStatistics:
         figures = self.sizes()
+        figures.exclusive_consumer_tag = self._consumers.exclusive_tag
+        figures.head_timestamp = head_timestamp(self.levels) if figures.ready else None
         figures.details = details(self.levels)
         return figures
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from broker.queues.queue_type import QueueStatistics
 from classic.variable_queue import VariableQueue
+from native.content import one
+from wire.amqp.tables import TableError, split_properties
 
 RUN_BYTES = 400  # what the position of a run costs in memory, about
 
@@ -38,6 +40,20 @@ def persistent_bytes(figures: QueueStatistics) -> int:
     count = figures.ready + figures.unacknowledged
     size = figures.ready_bytes + figures.unacknowledged_bytes
     return size if figures.persistent == count else size * figures.persistent // count
+
+
+def head_timestamp(levels: Sequence[VariableQueue]) -> int | None:
+    """None also where it has none, or one that nobody can read."""
+    level = next(level for level in reversed(levels) if level.ready)
+    run = level.head()
+    if run is None or run.content is None:
+        return None
+    props, _, _ = one(run.content, run.position_of(level.ready.first(), run.content))
+    try:
+        raw = split_properties(props).get("timestamp")
+    except TableError:
+        return None
+    return None if raw is None else int.from_bytes(raw, "big")
 
 
 def details(levels: Sequence[VariableQueue]) -> dict[str, Any]:

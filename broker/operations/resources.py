@@ -14,6 +14,7 @@ from broker.catalog.commands import catalog_commands as commands
 from broker.catalog.mirrored_queues import MirroringTold, told_of
 from broker.catalog.permissions import ResourceKind
 from broker.catalog.policy import EffectiveArguments
+from broker.client_connection import Connection
 from broker.errors import NotFound
 from broker.operations.operator import MANAGEMENT, Operator
 from broker.pending import Pending
@@ -36,6 +37,7 @@ class QueueView:
     effective: EffectiveArguments = field(default_factory=EffectiveArguments)
     mirroring: MirroringTold | None = None  # what became of the wish to have it mirrored
     others: tuple[str, ...] = ()  # nodes that have it, too, if it is mirrored
+    owner: Connection | None = None  # of an exclusive queue, where it is of this node
 
 
 class Resources:
@@ -163,7 +165,10 @@ class Resources:
         figures = figures or self._figures(record.vhost, record.name)
         mirroring = told_of(self._catalog, record, effective)
         others = self._others(figures) if mirroring is not None and figures is not None else ()
-        return QueueView(record, effective.policy, effective.operator_policy, figures, effective, mirroring, others)
+        owner = self._broker.owner(record) if record.exclusive else None
+        return QueueView(
+            record, effective.policy, effective.operator_policy, figures, effective, mirroring, others, owner
+        )
 
     def _others(self, figures: QueueStatistics) -> tuple[str, ...]:
         """Names of the nodes with a member that does not lead."""

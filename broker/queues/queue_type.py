@@ -145,6 +145,8 @@ class QueueStatistics:
     acknowledged: int = 0
     got: int = 0
     single_active_consumer_tag: str | None = None
+    exclusive_consumer_tag: str | None = None  # of who consumes it alone
+    head_timestamp: int | None = None  # as the publisher of the message says that comes next, where that is in memory
     details: dict[str, Any] = field(default_factory=dict)  # backing_queue_status of a classic queue
 
 

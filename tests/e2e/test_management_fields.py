@@ -18,7 +18,8 @@ FIELDS = {
     "partitions cluster_links applications auth_mechanisms exchange_types log_files config_files db_dir net_ticktime "
     "io_read_count io_read_bytes io_read_avg_time io_write_count io_write_bytes io_write_avg_time io_sync_count "
     "io_sync_avg_time io_seek_count io_reopen_count gc_num gc_bytes_reclaimed context_switches msg_store_read_count "
-    "msg_store_write_count queue_index_read_count queue_index_write_count",
+    "msg_store_write_count queue_index_read_count queue_index_write_count connection_created channel_closed queue_declared "
+    "queue_created_details io_write_bytes_details gc_num_details context_switches_details io_seek_avg_time_details",
     "connections": "name node protocol user connected_at client_properties vhost state type channels host port peer_host "
     "peer_port ssl ssl_protocol auth_mechanism timeout frame_max channel_max recv_oct send_oct recv_oct_details recv_cnt "
     "send_cnt send_pend",
@@ -29,7 +30,7 @@ FIELDS = {
     "memory consumers node state messages messages_ready messages_unacknowledged messages_details message_bytes "
     "message_bytes_ready message_bytes_unacknowledged message_bytes_ram message_bytes_persistent messages_ram "
     "messages_persistent head_message_timestamp message_stats effective_policy_definition policy operator_policy "
-    "exclusive_consumer_tag single_active_consumer_tag storage_version consumer_details incoming deliveries",
+    "exclusive_consumer_tag single_active_consumer_tag storage_version consumer_details incoming deliveries internal_owner",
     "queues/%2F/quorum": "leader members online delivery_limit messages_dlx message_bytes_dlx messages_delayed next_delayed_at "
     "message_bytes_persistent message_bytes_ram",
     "queues/%2F/stream": "leader members online segments committed_offset committed_chunk_id first_timestamp readers "
@@ -57,8 +58,9 @@ CONSTANTS: dict[str, dict[str, Any]] = {
     },
     "channels": {"state": "running", "acks_uncommitted": 0, "messages_uncommitted": 0, "transactional": False},
     "queues/%2F/classic": {
-        "internal": False, "storage_version": 2, "exclusive_consumer_tag": None, "single_active_consumer_tag": None,
-        "head_message_timestamp": None, "policy": None, "operator_policy": None, "effective_policy_definition": {},
+        "internal": False, "internal_owner": False, "storage_version": 2, "exclusive_consumer_tag": None,
+        "single_active_consumer_tag": None, "head_message_timestamp": None,
+        "policy": None, "operator_policy": None, "effective_policy_definition": {},
     },
 }  # fmt: skip
 
@@ -116,6 +118,29 @@ def test_a_stream_and_a_quorum_queue_say_what_only_they_have(asked: Http) -> Non
     stream, quorum = shown(asked, "queues/%2F/stream"), shown(asked, "queues/%2F/quorum")
     assert abs(stream["first_timestamp"] - time.time() * 1_000) < 600_000 and stream["committed_chunk_id"] == 2
     assert quorum["delivery_limit"] == 20 and quorum["next_delayed_at"] is None
+
+
+def test_readers_of_a_stream_are_counted_by_node(asked: Http) -> None:
+    """As RabbitMQ has them: a client of strict types drops all queues for a list."""
+    (node,) = asked.get("/api/nodes")
+    assert shown(asked, "queues/%2F/stream")["readers"] == {node["name"]: 0}
+
+
+def test_who_consumes_alone_and_owns_a_queue_and_how_old_its_head_is_are_told(asked: Http, node: RunningNode) -> None:
+    with pika.BlockingConnection(pika.URLParameters(node.amqp_url)) as connection:
+        channel = connection.channel()
+        channel.queue_declare("private", exclusive=True)
+        for stamp in (1_700_000_000, None):
+            channel.basic_publish("", "private", b"", pika.BasicProperties(timestamp=stamp))
+        channel.basic_qos(prefetch_count=1)
+        assert shown(asked, "queues/%2F/private")["head_message_timestamp"] == 1_700_000_000
+        channel.basic_get("private")
+        channel.basic_consume("private", lambda *_: None, exclusive=True, consumer_tag="alone")
+        one = shown(asked, "queues/%2F/private")
+        owned = {row["name"]: row for row in asked.get("/api/connections")}[one["owner_pid_details"]["name"]]
+    assert (one["exclusive_consumer_tag"], one["head_message_timestamp"]) == ("alone", None)
+    assert one["owner_pid_details"] == {name: owned[name] for name in ("name", "peer_host", "peer_port")}
+    assert "owner_pid_details" not in shown(asked, "queues/%2F/classic")
 
 
 def test_the_configuration_is_told_in_text(asked: Http, node: RunningNode) -> None:

@@ -227,6 +227,8 @@ class QueuesApi:
 
     def _shown(self, view: QueueView, figures: SampledFigures) -> Json:
         shown = queue_view(view, figures) | since(self._front.samples.queues.idle_since(view.record.id))
+        if view.record.kind == "stream":  # each node knows its own
+            shown["readers"] = {self._node: len(shown.get("reader_details", ()))}
         places = self._members.places(view.record) if self._members is not None else None
         if places is None:
             return shown

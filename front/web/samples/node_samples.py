@@ -90,7 +90,8 @@ class NodeSamples:
                 self.vhosts.add(vhost, now, tuple(row))
             yield
         self.overview.add(THE_NODE, now, overview_row(sums, self._broker.totals))
-        self.node.add(THE_NODE, now, node_row(self._facts(), sum(1 for _ in self._broker.connections())))
+        connections = sum(1 for _ in self._broker.connections())
+        self.node.add(THE_NODE, now, node_row(self._facts(), connections, self._broker.totals))
         for book in self.books:
             yield from book.forget_gone(now)
 
@@ -150,5 +151,8 @@ def churn_row(churn: Totals) -> Row:
     )
 
 
-def node_row(facts: NodeFacts, sockets: int) -> Row:
-    return facts.memory_bytes, facts.files_open, sockets, 0, facts.disk_free_bytes
+def node_row(facts: NodeFacts, sockets: int, churn: Totals) -> Row:
+    of_process = facts.read_bytes, facts.written_bytes, facts.collections, facts.context_switches
+    return (
+        facts.memory_bytes, facts.files_open, sockets, 0, facts.disk_free_bytes, *of_process, *churn_row(churn)
+    )  # fmt: skip

@@ -83,4 +83,7 @@ VHOST = SampleShape({LENGTHS: MESSAGES, MESSAGE_RATES: SESSION, DATA_RATES: DATA
 OVERVIEW = SampleShape(
     {LENGTHS: MESSAGES, MESSAGE_RATES: (*SESSION, *DISK), NODE_STATS: CHURN}, OF_MESSAGES | HANDED_OUT
 )
-NODE = SampleShape({NODE_STATS: ("mem_used", "fd_used", "sockets_used", "proc_used", "disk_free")}, {})
+OF_PROCESS = ("io_read_bytes", "io_write_bytes", "gc_num", "context_switches")
+NODE = SampleShape(
+    {NODE_STATS: ("mem_used", "fd_used", "sockets_used", "proc_used", "disk_free", *OF_PROCESS, *CHURN)}, {}
+)

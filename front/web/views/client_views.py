@@ -109,13 +109,11 @@ def channel_details(node: str, session: Session) -> Json:
 def channel_view(node: str, session: Session) -> Json:
     connection, figures = session.connection, session.statistics()
     counters = Counters(**{name: figures[name] for name in Counters().as_dict()})
-    peer = _connection_details(node, connection)
     return {
         "name": channel_name(connection, session.number),
         "number": session.number,
         "node": node,
-        "connection_details": {name: peer.get(name, "") for name in ("name", "peer_host")}
-        | {"peer_port": peer.get("peer_port", 0)},
+        "connection_details": peer_view(connection),
         "user": session.user,
         "user_who_performed_action": session.user,
         "vhost": session.vhost,
@@ -189,6 +187,16 @@ def subscription_view(node: str, view: SubscriptionView) -> Json:
         "active": view.active,
         "activity_status": view.activity,
         "properties": _properties(view.options),
+    }
+
+
+def peer_view(connection: Connection) -> Json:
+    """As what belongs to it names it."""
+    figures = connection.statistics()
+    return {
+        "name": connection.name,
+        "peer_host": figures.get("peer_host", ""),
+        "peer_port": figures.get("peer_port", 0),
     }
 
 

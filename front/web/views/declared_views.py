@@ -19,6 +19,7 @@ from broker.records import (
 from front.web.samples.figures import SampledFigures
 from front.web.samples.shapes import DATA, HANDED_OUT, MESSAGE_RATES, MESSAGES, OF_MESSAGES, QUEUE, SESSION
 from front.web.views.binding_keys import properties_key
+from front.web.views.client_views import peer_view
 
 Json = dict[str, Any]
 # Of a quorum queue, by our own names.
@@ -130,12 +131,14 @@ def queue_view(view: QueueView, sampled: SampledFigures) -> Json:
         "operator_policy": view.operator_policy,
         "effective_policy_definition": to_json(view.effective.definition),
         "internal": False,
+        "internal_owner": False,
         **sampled.shown((*OF_MESSAGES, *MESSAGES)),
         **_sizes(figures),
         **_state(figures),
         **_traffic(sampled, TRAFFIC),
         **_details(record.kind, figures),
         **_mirroring(view),
+        **({} if view.owner is None else {"owner_pid_details": peer_view(view.owner)}),
     }
 
 
@@ -171,9 +174,9 @@ def _state(figures: QueueStatistics) -> Json:
         "memory": figures.memory_bytes,
         "disk_reads": figures.disk_reads,
         "disk_writes": figures.disk_writes,
-        "exclusive_consumer_tag": None,
+        "exclusive_consumer_tag": figures.exclusive_consumer_tag,
         "single_active_consumer_tag": figures.single_active_consumer_tag,
-        "head_message_timestamp": None,
+        "head_message_timestamp": figures.head_timestamp,
     }
 
 
@@ -182,7 +185,9 @@ def _details(kind: str, figures: QueueStatistics) -> Json:
     found: Json = to_json(figures.details)
     if kind == "classic":
         return {"backing_queue_status": found, "storage_version": 2}
-    return found if kind == "stream" else {"backing_queue_status": found, **_replicated(found)}
+    if kind == "stream":
+        return {"reader_details" if name == "readers" else name: value for name, value in found.items()}
+    return {"backing_queue_status": found, **_replicated(found)}
 
 
 def _replicated(details: Json) -> Json:

@@ -8,6 +8,7 @@ from typing import Any
 from broker.operations.node_facts import ListenerFacts
 from broker.operations.this_node import NodeStatus
 from front.node_ports import NodeView
+from front.web.samples.shapes import CHURN
 
 Json = dict[str, Any]
 # Of listeners, by our own names; RabbitMQ's tools look for these.
@@ -49,8 +50,9 @@ UNKNOWN_FACTS: Json = {
     "disk_free": 0,
     "disk_free_limit": 0,
     "disk_free_alarm": False,
-    **dict.fromkeys(OF_DISKS, 0),
+    **dict.fromkeys((*OF_DISKS, *CHURN), 0),
     **dict.fromkeys(TIMES_OF_DISKS, 0.0),
+    **{f"{name}_details": {"rate": 0.0} for name in (*OF_DISKS, *TIMES_OF_DISKS, *CHURN)},
     "rates_mode": "basic",
     "db_dir": "",
     "config_files": [],

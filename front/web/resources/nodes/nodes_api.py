@@ -16,7 +16,7 @@ from front.web.resources.nodes.overview_api import exchange_types
 from front.web.router import WebRouter
 from front.web.samples.node_samples import THE_NODE, node_row
 from front.web.samples.ranges import Ranges, ranges_asked_for
-from front.web.samples.shapes import NODE
+from front.web.samples.shapes import CHURN, NODE
 from front.web.security.access import Right
 from front.web.views.node_views import facts_view, node_view
 
@@ -84,10 +84,11 @@ class NodesApi:
 
     def _facts(self, who: Operator, asked: Ranges | None = None) -> list[Json]:
         status, now = self._this_node.status(who), self._wall_ms()
-        figures = self._samples.node.figures(THE_NODE, node_row(status.facts, status.connections), now, asked or {})
+        row = node_row(status.facts, status.connections, self._this_node.churn(who))
+        figures = self._samples.node.figures(THE_NODE, row, now, asked or {})
         details = {f"{name}_details": figures.details(name) for name in NODE.names}
         told = facts_view(status, now, self._versions)
-        return [{**told, "exchange_types": exchange_types(), **details}]
+        return [{**told, "exchange_types": exchange_types(), **figures.shown(CHURN), **details}]
 
     def _logins(self, who: Operator) -> list[Json]:
         found = self._this_node.logins(who)

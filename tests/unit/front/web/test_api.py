@@ -620,7 +620,7 @@ def test_a_stream_shows_its_offsets_beside_its_other_figures() -> None:
         SampledFigures({"messages": 7}, {}, {}),
     )
     assert (view["type"], view["messages"], view["first_offset"], view["committed_offset"]) == ("stream", 7, 3, 9)
-    assert (view["segments"], view["readers"]) == (2, [{"offset": 4, "offset_lag": 6}])
+    assert (view["segments"], view["reader_details"]) == (2, [{"offset": 4, "offset_lag": 6}])
     assert "backing_queue_status" not in view
     assert "segments" not in queue_view(QueueView(record, None, None, None), SampledFigures()), "it is being opened"
 

@@ -117,7 +117,15 @@ def traffic(monkeypatch: pytest.MonkeyPatch) -> Traffic:
 
 def sampled(traffic: Traffic) -> NodeSamples:
     broker: Any = traffic
-    facts: Any = SimpleNamespace(memory_bytes=1, files_open=2, disk_free_bytes=3)
+    facts: Any = SimpleNamespace(
+        memory_bytes=1,
+        files_open=2,
+        disk_free_bytes=3,
+        read_bytes=4,
+        written_bytes=5,
+        collections=6,
+        context_switches=7,
+    )
     return NodeSamples(broker, lambda: 5_000, lambda: facts)
 
 
