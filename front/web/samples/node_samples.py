@@ -14,7 +14,7 @@ from broker.queues.consumer import Consumer
 from broker.queues.queue_type import QueueStatistics
 from broker.session.session import Session
 from front.web.samples.books import BASIC, DETAILED, GLOBAL, SampleBook
-from front.web.samples.node_sums import DATA_AT, NodeSums, session_row, walked
+from front.web.samples.node_sums import DATA_AT, SESSION_AT, NodeSums, session_row, walked
 from front.web.samples.shapes import CHANNEL, CONNECTION, DELIVERIES, EXCHANGE, NODE, OVERVIEW, QUEUE, ROUTE, VHOST, Row
 
 if TYPE_CHECKING:
@@ -136,7 +136,8 @@ def deliveries_row(consumer: Consumer) -> Row:
 
 
 def overview_row(sums: NodeSums, churn: Totals) -> Row:
-    return (*sums.all()[:DATA_AT], sums.disk_reads, sums.disk_writes, *churn_row(churn))
+    counts = sums.all()
+    return (*counts[:SESSION_AT], *churn_row(churn), *counts[SESSION_AT:DATA_AT], sums.disk_reads, sums.disk_writes)
 
 
 def churn_row(churn: Totals) -> Row:
