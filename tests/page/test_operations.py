@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pika
@@ -145,6 +146,21 @@ def test_leaders_are_spread_and_shown_before(browser: PageBrowser, hostile: Runn
     browser.until("it has not begun", lambda: browser.text("dialog .done") == "Rebalancing has started.")
     browser.button("Close", "dialog").click()
     closed(browser)
+    assert browser.faults() == []
+
+
+def test_members_are_moved_shown_before_and_how_far_that_is_is_told(browser: PageBrowser, hostile: RunningNode) -> None:
+    browser.open("/cluster")
+    browser.button("Move members").click()
+    fill(browser, by="bytes")
+    send(browser, "Go")
+    browser.until("no move was counted", lambda: browser.text("dialog .done") == "No member would move.")
+    browser.find("dialog [name=dry]").click()
+    send(browser, "Go")
+    browser.until("it has not begun", lambda: browser.text("dialog .done").startswith("It has begun."))
+    browser.button("Close", "dialog").click()
+    closed(browser)
+    browser.until("it is not over", lambda: re.search(r"\ndone\s+0 of 0 moves made\s+By bytes", browser.text("main")))
     assert browser.faults() == []
 
 

@@ -40,7 +40,7 @@ export function moveMembers(then) {
       const told = await post(MEMBER_MOVES, { by, dry_run: dry });
       if (dry) return inWords(told);
       then();
-      return "The first member is on its way.";
+      return "It has begun. How far it is stands on the cluster map.";
     },
   });
 }
