@@ -1,10 +1,12 @@
-/* A thread that writes buffers to a file and syncs it, one write at a time, and knows nothing of Python.
+/* A thread that writes buffers to a file and syncs it, one write after the other, and knows nothing of Python.
  *
- *     caller   write_thread_begin   fills the fields of the write, and posts `begun`
- *     thread   write_thread_run     writes, syncs, fills the outcome, and adds one to `ended`, an eventfd
- *     caller   write_thread_end     reads `ended`, which blocks until it was added to
+ *     caller   write_thread_begin   fills the next job, and posts `begun`
+ *     thread   write_thread_run     writes, syncs, fills the job's outcome, and adds one to `ended`, an eventfd
+ *     caller   write_thread_end     takes one from `ended`, which blocks until there is one
  *
- * Between a begin and its end the fields are the thread's, otherwise the caller's; the semaphore and the eventfd order the two.
+ * A second write may be begun before the first has ended: it follows when that is synced, without a word from the caller, and
+ * is left out if that failed. Between a begin and its end a job is the thread's, otherwise the caller's; the semaphore and the
+ * eventfd order the two.
  * It calls fdatasync through the C library, so what stands before that (LD_PRELOAD) stands before this thread, too.
  */
 #ifndef LEVERET_WRITE_THREAD_H
@@ -25,15 +27,12 @@
 #include <unistd.h>
 
 #define WRITE_PARTS_PER_CALL_MAX 1024 /* IOV_MAX of Linux */
+#define WRITES_MAX 2
 
-enum write_step { WRITE_STEP_NONE, WRITE_STEP_WRITE, WRITE_STEP_SYNC };
+enum write_step { WRITE_STEP_NONE, WRITE_STEP_WRITE, WRITE_STEP_SYNC, WRITE_STEP_BEFORE /* the write before failed */ };
 
-struct write_thread {
-    pthread_t thread;
-    sem_t begun;
-    int ended;
-    int stops;
-    /* the write */
+struct write_job {
+    int follows; /* begun before the end of the one before was taken: not to be written if that failed */
     int descriptor;
     int64_t offset;
     struct iovec *parts; /* none of them empty; the thread changes them */
@@ -44,6 +43,16 @@ struct write_thread {
     double took_s;
 };
 
+struct write_thread {
+    pthread_t thread;
+    sem_t begun;
+    int ended;
+    int stops;
+    struct write_job jobs[WRITES_MAX];
+    /* the caller's: how many were begun, and of how many the end was taken */
+    unsigned begun_count, ended_count;
+};
+
 static double write_clock_s(void)
 {
     struct timespec now;
@@ -52,7 +61,7 @@ static double write_clock_s(void)
 }
 
 /* Go past bytes that were written: the first part is then the first that was not, or what is left of it. */
-static void write_pass(struct write_thread *self, size_t bytes)
+static void write_pass(struct write_job *self, size_t bytes)
 {
     self->offset += (int64_t)bytes;
     while (self->part_count > 0 && bytes >= self->parts->iov_len) {
@@ -67,7 +76,7 @@ static void write_pass(struct write_thread *self, size_t bytes)
 }
 
 /* Returns 0, or -1 with `error` set. A short write goes on with the rest. */
-static int write_all(struct write_thread *self)
+static int write_all(struct write_job *self)
 {
     while (self->part_count > 0) {
         size_t count = self->part_count < WRITE_PARTS_PER_CALL_MAX ? self->part_count : WRITE_PARTS_PER_CALL_MAX;
@@ -82,7 +91,7 @@ static int write_all(struct write_thread *self)
     return 0;
 }
 
-static int write_sync(struct write_thread *self)
+static int write_sync(struct write_job *self)
 {
     while (fdatasync(self->descriptor) != 0) {
         if (errno != EINTR) {
@@ -93,7 +102,7 @@ static int write_sync(struct write_thread *self)
     return 0;
 }
 
-static void write_and_sync(struct write_thread *self)
+static void write_and_sync(struct write_job *self)
 {
     double began_s = write_clock_s();
     self->error = 0;
@@ -106,16 +115,29 @@ static void write_and_sync(struct write_thread *self)
     self->took_s = write_clock_s() - began_s;
 }
 
+static void write_nothing(struct write_job *self)
+{
+    self->failed = WRITE_STEP_BEFORE;
+    self->error = 0;
+    self->took_s = 0;
+}
+
 static void *write_thread_run(void *argument)
 {
     struct write_thread *self = (struct write_thread *)argument;
     const uint64_t one = 1;
-    for (;;) {
+    int failed = 0;
+    for (unsigned at = 0;; at++) {
+        struct write_job *job = &self->jobs[at % WRITES_MAX];
         while (sem_wait(&self->begun) != 0)
             ; /* EINTR only */
         if (self->stops)
             return NULL;
-        write_and_sync(self);
+        if (failed && job->follows)
+            write_nothing(job);
+        else
+            write_and_sync(job);
+        failed = job->failed != WRITE_STEP_NONE;
         while (write(self->ended, &one, sizeof one) < 0 && errno == EINTR)
             ;
     }
@@ -140,7 +162,8 @@ static int write_thread_start(struct write_thread *self)
 {
     int error;
     self->stops = 0;
-    self->ended = eventfd(0, EFD_CLOEXEC);
+    self->begun_count = self->ended_count = 0;
+    self->ended = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
     if (self->ended < 0)
         return errno;
     sem_init(&self->begun, 0, 0);
@@ -152,22 +175,28 @@ static int write_thread_start(struct write_thread *self)
     return error;
 }
 
-/* `parts` stay the caller's, and must be there until the end. */
+/* Where fewer than WRITES_MAX are on their way. `parts` stay the caller's, and must be there until the end. */
 static void write_thread_begin(
     struct write_thread *self, int descriptor, int64_t offset, struct iovec *parts, size_t part_count)
 {
-    self->descriptor = descriptor;
-    self->offset = offset;
-    self->parts = parts;
-    self->part_count = part_count;
+    struct write_job *job = &self->jobs[self->begun_count % WRITES_MAX];
+    job->follows = self->begun_count != self->ended_count;
+    job->descriptor = descriptor;
+    job->offset = offset;
+    job->parts = parts;
+    job->part_count = part_count;
+    self->begun_count++;
     sem_post(&self->begun);
 }
 
-/* Blocks until the write that was begun has ended. Returns 0, or EINTR when a signal came first. */
+/* Blocks until the write that was begun first of those on their way has ended. Returns 0, or EINTR when a signal came first. */
 static int write_thread_end(struct write_thread *self)
 {
     uint64_t count;
-    return read(self->ended, &count, sizeof count) < 0 ? errno : 0;
+    if (read(self->ended, &count, sizeof count) < 0)
+        return errno;
+    self->ended_count++;
+    return 0;
 }
 
 /* Only where no write is on its way. */

@@ -18,16 +18,24 @@ cdef extern from "<sys/uio.h>" nogil:
 
 
 cdef extern from "_write_thread.h" nogil:
+    int WRITES_MAX
+
     enum write_step:
         WRITE_STEP_NONE
         WRITE_STEP_WRITE
         WRITE_STEP_SYNC
+        WRITE_STEP_BEFORE
 
-    struct write_thread:
-        int ended
+    struct write_job:
         write_step failed
         int error
         double took_s
+
+    struct write_thread:
+        int ended
+        write_job jobs[2]
+        unsigned begun_count
+        unsigned ended_count
 
     int write_thread_start(write_thread *self)
     void write_thread_begin(write_thread *self, int descriptor, int64_t offset, iovec *parts, size_t part_count)
@@ -41,14 +49,14 @@ cdef class WriteThread:
 
     cdef write_thread thread
     cdef bint started
-    cdef bint begun
-    cdef iovec *parts    # of the write that was begun
-    cdef object buffers  # what they point into
+    cdef iovec *parts[2]  # of each write that was begun
+    cdef list buffers     # what they point into
 
     def __cinit__(self):
         cdef int error = write_thread_start(&self.thread)
         if error != 0:
             raise OSError(error, os.strerror(error))
+        self.buffers = [None] * WRITES_MAX
         self.started = True
 
     def __dealloc__(self):
@@ -58,13 +66,15 @@ cdef class WriteThread:
         return self.thread.ended
 
     def begin(self, int descriptor, int64_t offset, parts):
-        assert self.started and not self.begun, "a write is begun when the one before has ended, and before the thread is closed"
-        cdef size_t count = self.gather(parts)
-        self.begun = True
-        write_thread_begin(&self.thread, descriptor, offset, self.parts, count)
+        assert self.started, "a write is begun, and its thread is closed"
+        assert self.on_their_way() < WRITES_MAX, "a third write is begun before the first has ended"
+        cdef unsigned at = self.thread.begun_count % WRITES_MAX
+        cdef size_t count = self.gather(at, parts)
+        write_thread_begin(&self.thread, descriptor, offset, self.parts[at], count)
 
     def end(self):
-        assert self.begun, "no write was begun"
+        assert self.on_their_way(), "no write was begun"
+        cdef unsigned at = self.thread.ended_count % WRITES_MAX
         cdef int error
         while True:
             with nogil:
@@ -72,53 +82,58 @@ cdef class WriteThread:
             if error == 0:
                 break
             PyErr_CheckSignals()
-        self.begun = False
-        self.release()
-        return self.failed_step(), self.thread.error, self.thread.took_s
+        self.release(at)
+        cdef write_job *job = &self.thread.jobs[at]
+        return failed_step(job.failed), job.error, job.took_s
 
     def close(self):
         self.stop()
 
-    cdef failed_step(self):
-        if self.thread.failed == WRITE_STEP_NONE:
-            return None
-        return "write" if self.thread.failed == WRITE_STEP_WRITE else "fsync"
+    cdef unsigned on_their_way(self) noexcept:
+        return self.thread.begun_count - self.thread.ended_count
 
-    cdef size_t gather(self, parts) except? 0:
+    cdef size_t gather(self, unsigned place, parts) except? 0:
         """Point to the bytes of all parts that have some, and keep them where they are until the end of the write."""
         cdef list buffers = list(parts)
         cdef size_t count = 0
         cdef Py_ssize_t at
-        self.parts = <iovec *>malloc((len(buffers) + 1) * sizeof(iovec))
-        if self.parts == NULL:
+        cdef iovec *pointers = <iovec *>malloc((len(buffers) + 1) * sizeof(iovec))
+        self.parts[place] = pointers
+        if pointers == NULL:
             raise MemoryError()
         try:
             for at in range(len(buffers)):
                 if not PyBytes_CheckExact(buffers[at]):
                     buffers[at] = contiguous(buffers[at])  # which cannot be resized as long as there is a view of it
-                point(&self.parts[count], buffers[at])
-                count += self.parts[count].iov_len > 0
+                point(&pointers[count], buffers[at])
+                count += pointers[count].iov_len > 0
         except BaseException:
-            self.release()
+            self.release(place)
             raise
-        self.buffers = buffers
+        self.buffers[place] = buffers
         return count
 
-    cdef void release(self) noexcept:
-        free(self.parts)
-        self.parts = NULL
-        self.buffers = None
+    cdef void release(self, unsigned place) noexcept:
+        free(self.parts[place])
+        self.parts[place] = NULL
+        self.buffers[place] = None
 
     cdef void stop(self) noexcept:
-        cdef bint begun = self.begun
         if not self.started:
             return
-        self.started = self.begun = False
+        self.started = False
         with nogil:
-            while begun and write_thread_end(&self.thread) != 0:
-                pass
+            while self.thread.begun_count != self.thread.ended_count:
+                write_thread_end(&self.thread)
             write_thread_stop(&self.thread)
-        self.release()
+        for place in range(WRITES_MAX):
+            self.release(place)
+
+
+cdef failed_step(write_step failed):
+    if failed == WRITE_STEP_NONE:
+        return None
+    return {WRITE_STEP_WRITE: "write", WRITE_STEP_SYNC: "fsync", WRITE_STEP_BEFORE: "before"}[failed]
 
 
 cdef contiguous(part):

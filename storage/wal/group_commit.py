@@ -1,8 +1,9 @@
 """Who is durable: the tickets of a log's commits. A core: it decides, and does nothing.
 
-One commit at a time is on its way to the disk while the next one gathers. So a commit is whatever arrived during the
-last write and fsync, and nothing ever waits to make one bigger. Each has a number, its ticket: who appended something
-remembers `gathering`, and is durable as soon as `durable` has reached it.
+While one commit is on its way to the disk the next one gathers. So a commit is whatever arrived during the last write and
+fsync, and nothing ever waits to make one bigger. A large one may be sealed to follow the one on its way: it is written when
+that is fsynced. Each has a number, its ticket: who appended something remembers `gathering`, and is durable as soon as
+`durable` has reached it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from storage.errors import DiskFailed
 
 Subscriber = Callable[[int], None]
+IN_FLIGHT_MAX = 2
 
 
 class GroupCommit:
@@ -19,15 +21,18 @@ class GroupCommit:
 
     gathering: int  # the ticket of what is appended now
     durable: int  # highest ticket that is fsynced; durable < gathering
-    in_flight: int | None  # the ticket being written, always gathering - 1
     failed: str | None  # why nothing is written any more
 
     def __init__(self, first: int) -> None:
         self.gathering = first
         self.durable = first - 1
-        self.in_flight = None
         self.failed = None
         self._subscribers: list[Subscriber] = []
+
+    @property
+    def in_flight(self) -> range:
+        """The tickets that are being written, or follow."""
+        return range(self.durable + 1, self.gathering)
 
     def when_durable(self, subscriber: Subscriber) -> None:
         """Call with the durable ticket after each commit, subscribers in the order they came."""
@@ -42,17 +47,15 @@ class GroupCommit:
         """What gathered goes to the disk now; the next ticket gathers from here on."""
         if self.failed is not None:
             self.must_work()
-        assert self.in_flight is None, f"commit {self.gathering} sealed while {self.in_flight} is being written"
-        self.in_flight = self.gathering
+        assert len(self.in_flight) < IN_FLIGHT_MAX, f"commit {self.gathering} sealed while {self.in_flight} are written"
         self.gathering += 1
-        return self.in_flight
+        return self.gathering - 1
 
     def done(self, ticket: int) -> None:
-        """The commit in flight is fsynced. Notifies no caller: `announce` does, when positions are in order too."""
-        assert ticket == self.in_flight, f"commit {ticket} is done, but {self.in_flight} was being written"
-        assert self.durable == ticket - 1, f"commit {ticket} is done after {self.durable}"
+        """The first commit in flight is fsynced. Notifies no caller: `announce` does, when positions are in order too."""
+        assert ticket == self.durable + 1, f"commit {ticket} is done after {self.durable}"
+        assert ticket < self.gathering, f"commit {ticket} is done, and was not sealed"
         self.durable = ticket
-        self.in_flight = None
 
     def announce(self) -> None:
         """Tell the subscribers."""
@@ -61,6 +64,6 @@ class GroupCommit:
             subscriber(ticket)
 
     def fail(self, reason: str) -> None:
-        """The commit in flight may or may not be on the disk, and no caller is ever told that it is."""
+        """What is in flight may or may not be on the disk, and no caller is ever told that it is."""
         if self.failed is None:
             self.failed = reason

@@ -1,9 +1,9 @@
 """The node's one log, as a core: what a commit's bytes are, where they go, when a file is full.
 
 `durable` means that a record's bytes, its file's size and its file's name were fsynced. A commit is durable as a whole
-or was never promised. Because only one commit is on its way at any time, the next one knows where it will start, so a
-record's place is known the moment it is appended; and because the next one is written only after the last was fsynced,
-the mark it begins with can say that everything before it is durable. That is what recovery (wal/replay.py) tells a torn
+or was never promised. Because commits are sealed in the order in which they are written, the next one knows where it will
+start, so a record's place is known the moment it is appended; and because it is written only after the last was fsynced, the
+mark it begins with can say that everything before it is durable. That is what recovery (wal/replay.py) tells a torn
 tail from damage by.
 
     log file    ROLL record, then commits, then zeros (the file was allocated ahead)
@@ -18,6 +18,7 @@ So a commit may make its file longer than the limit, and a record is never split
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -95,7 +96,7 @@ class LogCore:
         self.unmarked = end.unmarked  # records are durable that no mark vouches for yet
         self._durable_file = end.file_number  # everything before this file and offset is fsynced, or will be when
         self._durable_offset = end.offset  # the gathering commit is written
-        self._in_flight: Commit | None = None
+        self._in_flight: deque[Commit] = deque()  # the first is being written
         self._since_mark = 0
         self.file_number = end.file_number + 1  # that the gathering commit goes to; asked for with each record
         self._next_start = 0  # where in it that commit begins
@@ -104,13 +105,14 @@ class LogCore:
     @property
     def writing_file(self) -> int:
         """The file that the next bytes on the disk go to: nothing is on its way to those below it any more."""
-        return self._in_flight.file_number if self._in_flight is not None else self.file_number
+        return self._in_flight[0].file_number if self._in_flight else self.file_number
 
     @property
     def durable_end(self) -> tuple[int, int]:
         """Up to where the log is fsynced: a file, and an offset in it."""
-        commit = self._in_flight
-        return (self._durable_file, self._durable_offset) if commit is None else (commit.file_number, commit.start)
+        if not self._in_flight:
+            return self._durable_file, self._durable_offset
+        return self._in_flight[0].file_number, self._in_flight[0].start
 
     @property
     def position(self) -> int:
@@ -131,7 +133,10 @@ class LogCore:
     @property
     def waiting_bytes(self) -> int:
         """Bytes that were appended and are not durable yet."""
-        return self.gathering_bytes + (self._in_flight.size if self._in_flight else 0)
+        waiting = self.gathering_bytes
+        for commit in self._in_flight:
+            waiting += commit.size
+        return waiting
 
     @property
     def _gathering(self) -> Commit:
@@ -166,7 +171,7 @@ class LogCore:
         commit = self._begun or self._gathering
         ticket = self.commits.seal()
         assert commit.ticket == ticket, f"commit {commit.ticket} carries ticket {ticket}"
-        self._in_flight = commit
+        self._in_flight.append(commit)
         self._durable_file, self._durable_offset = commit.file_number, commit.end
         self._begun = None
         if commit.end >= self.file_bytes_max:
@@ -176,10 +181,10 @@ class LogCore:
         return commit
 
     def done(self, commit: Commit) -> int | None:
-        """The sealed commit is fsynced. Returns the number of the file that takes no more records since, if any.
+        """The first of the sealed commits is fsynced. Returns the number of the file that takes no more records since, if any.
         The caller then lets `commits.announce` tell who waits."""
         self.commits.done(commit.ticket)
-        self._in_flight = None
+        self._in_flight.popleft()
         self.unmarked = bool(commit.payloads)
         return commit.file_number if commit.end >= self.file_bytes_max else None
 
@@ -189,7 +194,7 @@ class LogCore:
 
     def pending(self, location: Location) -> bytes | None:
         """The payload at this place, if it is not durable yet; None if it is to be read from the file."""
-        for commit in (self._begun, self._in_flight):
+        for commit in (self._begun, *reversed(self._in_flight)):
             if commit is not None and location.file_number == commit.file_number and location.offset >= commit.start:
                 parts = commit.payloads.get(location.offset)
                 assert parts is not None, f"no record of commit {commit.ticket} lies at {location}"

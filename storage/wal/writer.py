@@ -1,12 +1,15 @@
 """The driver of the node's log: has commits written and fsynced, and announces what is durable.
 
 A commit starts at the end of the loop's current round (`call_soon`), so everything that was read in that round shares it; while
-one is being written the next gathers, and starts the moment the first is durable. Nothing waits to make a commit bigger.
+one is being written the next gathers, and starts the moment the first is durable. Nothing waits to make a commit bigger. When
+what gathers is large (`FOLLOWING_BYTES_MIN`) it is given to the commit thread while that still writes the one before, and
+follows without a word from the loop, which may be busy: so the disk does not wait for the loop. At most two are in flight.
 
     state       commit in flight   what an append does           left by
     idle        none               schedules a commit            an append, or flush_lazy                    -> scheduled
     scheduled   none               joins the gathering commit    the end of the round, or commit_at_once     -> writing
     writing     being written      joins; notes `_scheduled`     _finish_commit: it is durable               -> scheduled, idle
+                                                                 the next one follows                        -> writing
                                                                  no file descriptor                          -> postponed
                                                                  any other error                             -> failed
     postponed   `_postponed`       joins; notes `_scheduled`     flush_lazy on a tick                        -> writing
@@ -28,9 +31,9 @@ need it.
     loop                the core, and all fields of LogWriter
     log's thread        of WalFiles: the new file, the files to be deleted; `ready` and `short_of_room`, which the loop reads;
                         `delete_again`, which the loop resets when it submits another attempt
-    who writes it       the sealed commit: there is one in flight at most. It does not change any more, so the loop may read its
-                        payloads meanwhile. The loop and the commit thread write one only if its file is ready, so the log's
-                        thread is done with that file
+    who writes it       the sealed commits. They do not change any more, so the loop may read their payloads meanwhile. The loop
+                        and the commit thread write one only if its file is ready, so the log's thread is done with that
+                        file
     loop, log's thread  of WalFiles: open files: the thread adds those it made, the loop those it reads. `broken`: set by either
 
     loop -> log's thread      LogThread.submit
@@ -76,6 +79,10 @@ POSTPONED_PAUSE_S = 0.05
 # On average. Zeros ahead of larger commits cost the log's thread more than they save it, in ms a MiB (`python -m
 # tests.bench.fsync`, medians of three): commits of 256 KiB 2.8 with zeros, 3.5 without; of 1 MiB 2.3, 1.4; of 2 MiB 2.4, 1.3.
 ZEROS_PAY_COMMIT_BYTES_MAX = 512 << 10
+# What gathers is sealed to follow the commit being written from this size on: to gather more would save little by then.
+FOLLOWING_BYTES_MIN = 1 << 20
+# Only behind a record of this size it is looked for that.
+LARGE_RECORD_BYTES = 64 << 10
 
 
 class LogWriter:
@@ -129,6 +136,8 @@ class LogWriter:
         if not self._wanted:
             self._wanted = True
             self.schedule_commit()
+        if location.size >= LARGE_RECORD_BYTES and self._may_follow():
+            self._loop.call_soon(self._start_commit)
         return location
 
     def append_lazy(
@@ -258,13 +267,13 @@ class LogWriter:
         """Commit at the end of this round of the loop, or as soon as the commit in flight is done."""
         if not self._scheduled:
             self._scheduled = True
-            if self._core.commits.in_flight is None:
+            if not self._core.commits.in_flight:
                 self._loop.call_soon(self._start_commit)
 
     def commit_at_once(self) -> None:
         """As `schedule_commit` has asked for, but now, if the loop is to write it itself."""
         commits = self._core.commits
-        if self._scheduled and commits.in_flight is None and commits.failed is None and self._writes_inline():
+        if self._scheduled and not commits.in_flight and commits.failed is None and self._writes_inline():
             self._dispatch(self._seal(), inline=True)
 
     def commit_now(self) -> None:
@@ -311,10 +320,25 @@ class LogWriter:
 
     def _start_commit(self) -> None:
         commits = self._core.commits
-        if not self._scheduled or commits.in_flight is not None or commits.failed is not None:
+        if not self._scheduled or commits.failed is not None:
             return
-        inline = self._writes_inline()
-        self._dispatch(self._seal(), inline)
+        if not commits.in_flight:
+            inline = self._writes_inline()
+            self._dispatch(self._seal(), inline)
+        elif self._may_follow():
+            self._dispatch(self._seal(), inline=False)
+
+    def _may_follow(self) -> bool:
+        """Whether what gathers is to be sealed behind the commit that the commit thread writes. In another file the head would
+        say that this one is all durable."""
+        core, thread = self._core, self._commit_thread
+        return (
+            core.gathering_bytes >= FOLLOWING_BYTES_MIN
+            and len(core.commits.in_flight) == 1
+            and core.writing_file == core.file_number
+            and thread is not None
+            and thread.is_writing
+        )
 
     def _writes_inline(self) -> bool:
         """Whether the loop is to write what gathers."""
@@ -339,9 +363,11 @@ class LogWriter:
             self._finish_commit(commit, error)
             return True
 
-    def _finish_beside(self, commit: Commit, outcome: float | StorageError) -> None:
-        """What the commit thread finds no room for is the log's thread's: its calls have an archive give way."""
-        if isinstance(outcome, DiskFull) and self._thread is not None:
+    def _finish_beside(self, commit: Commit, outcome: float | StorageError | None) -> None:
+        """What the commit thread finds no room for is the log's thread's: its calls have an archive give way. So is what was to
+        follow, and was not written."""
+        if outcome is None or isinstance(outcome, DiskFull):
+            assert self._thread is not None, "there is a commit thread, and none for the log"
             self._thread.submit(lambda: self._write_and_report(commit))
         else:
             self._finish_commit(commit, outcome)
@@ -455,7 +481,7 @@ class LogWriter:
 
     def _wait_for_commit(self) -> None:
         attempts = 0
-        while self._core.commits.in_flight is not None and self._core.commits.failed is None:
+        while self._core.commits.in_flight and self._core.commits.failed is None:
             if self._commit_thread is not None and self._commit_thread.is_writing:
                 self._commit_thread.wait()
             elif self._postponed is None:

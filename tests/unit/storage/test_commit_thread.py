@@ -17,9 +17,9 @@ from storage.os_disk import WROTE_NOTHING, OsDisk
 from storage.wal.commit_thread import CommitThread
 from storage.wal.facts import load_or_create
 from storage.wal.files import WalFiles
-from storage.wal.log_core import LogCore
+from storage.wal.log_core import Location, LogCore
 from storage.wal.replay import Replay
-from storage.wal.write_thread import WriteOutcome, WriteThread, WriteThreadPlain
+from storage.wal.write_thread import NOT_WRITTEN, WriteOutcome, WriteThread, WriteThreadPlain
 from storage.wal.writer import LogWriter
 from tests.unit.storage.log_world import KIND, LOG_ID
 
@@ -261,3 +261,132 @@ def test_a_thread_that_is_told_to_stop_when_its_loop_is_closed_stops(tmp_path: P
     thread = CommitThread(files, loop, lambda *_: None)
     loop.close()
     thread.stop()
+
+
+class TwoInFlight:
+    """A log with a commit on its way and one behind it; the loop is not told of their ends by itself."""
+
+    def __init__(self, log: LogBeside, first: int = 1) -> None:
+        self.writer = log.writer
+        self.tickets: list[int] = []
+        self.writer.when_durable(self.tickets.append)
+        asyncio.get_running_loop().remove_reader(CountedThread.made.fileno())
+        self.first = self.writer.gathering
+        self.locations = [self.append(index) for index in (first, first + 1)]
+
+    def append(self, index: int) -> Location:
+        location = self.writer.append(KIND, 1, index, [b"record %d" % index, bytes(FOLLOWING)])
+        self.writer._start_commit()
+        return location
+
+    @property
+    def in_flight(self) -> list[int]:
+        return [ticket - self.first for ticket in self.writer._core.commits.in_flight]
+
+
+FOLLOWING = 3000
+
+
+@pytest.fixture
+def small_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("storage.wal.writer.FOLLOWING_BYTES_MIN", FOLLOWING)
+    monkeypatch.setattr("storage.wal.writer.LARGE_RECORD_BYTES", FOLLOWING)
+
+
+@pytest.mark.usefixtures("small_follow")
+def test_a_large_commit_follows_the_one_on_its_way_and_both_are_told_in_order(tmp_path: Path) -> None:
+    async def story(log: LogBeside) -> None:
+        two = TwoInFlight(log)
+        before = CountedThread.made.count
+        third = two.append(3)
+        assert (two.in_flight, CountedThread.made.count) == ([0, 1], before), "a third one gathers"
+        for index, location in enumerate([*two.locations, third], start=1):
+            assert log.writer.read(location).startswith(b"record %d" % index), "what is on its way can be read"
+        log.writer.commit_now()
+        assert two.tickets == [two.first, two.first + 1, two.first + 2]
+        assert log.failures == []
+
+    with_log(tmp_path, story)
+
+    async def again(log: LogBeside) -> None:
+        assert log.found == [0, 1, 2, 3]
+
+    with_log(tmp_path, again)
+
+
+@pytest.mark.usefixtures("small_follow")
+def test_a_large_record_has_what_gathers_follow_without_anybody_asking(tmp_path: Path) -> None:
+    async def story(log: LogBeside) -> None:
+        asyncio.get_running_loop().remove_reader(CountedThread.made.fileno())
+        for index in (1, 2):
+            log.writer.append(KIND, 1, index, [bytes(FOLLOWING)])
+            await asyncio.sleep(0)
+        assert len(log.core.commits.in_flight) == 2
+        log.writer.commit_now()
+
+    with_log(tmp_path, story)
+
+
+@pytest.mark.usefixtures("small_follow")
+def test_a_small_commit_gathers_on_while_one_is_on_its_way(tmp_path: Path) -> None:
+    async def story(log: LogBeside) -> None:
+        two = TwoInFlight(log)
+        log.writer._commit_thread.wait()  # type: ignore[union-attr]
+        log.writer.append(KIND, 1, 3, [bytes(FOLLOWING // 2)])
+        log.writer._start_commit()
+        assert two.in_flight == [1]
+        log.writer.commit_now()
+
+    with_log(tmp_path, story)
+
+
+@pytest.mark.usefixtures("small_follow")
+def test_nothing_follows_into_another_file(tmp_path: Path) -> None:
+    """Its head says that the file before is durable."""
+
+    async def story(log: LogBeside) -> None:
+        asyncio.get_running_loop().remove_reader(CountedThread.made.fileno())
+        log.writer.append(KIND, 1, 1, [bytes(20_000)])
+        log.writer._start_commit()
+        log.writer.append(KIND, 1, 2, [bytes(FOLLOWING)])
+        log.writer._start_commit()
+        assert len(log.core.commits.in_flight) == 1
+        log.writer.commit_now()
+
+    with_log(tmp_path, story)
+
+    async def again(log: LogBeside) -> None:
+        assert log.found == [0, 1, 2]
+
+    with_log(tmp_path, again)
+
+
+@pytest.mark.usefixtures("small_follow")
+def test_what_was_to_follow_a_commit_without_room_is_written_behind_it_all_the_same(tmp_path: Path) -> None:
+    async def story(log: LogBeside) -> None:
+        two = TwoInFlight(log)
+        CountedThread.made.outcomes += [("write", errno.ENOSPC, 0.001), NOT_WRITTEN]
+        log.writer.commit_now()
+        assert two.tickets[:2] == [two.first, two.first + 1]
+        assert log.failures == []
+
+    with_log(tmp_path, story)
+
+    async def again(log: LogBeside) -> None:
+        assert log.found == [0, 1, 2]
+
+    with_log(tmp_path, again)
+
+
+@pytest.mark.usefixtures("small_follow")
+@pytest.mark.parametrize("second", [NOT_WRITTEN, (None, 0, 0.001)])
+def test_nothing_behind_a_failed_commit_is_promised(tmp_path: Path, second: WriteOutcome) -> None:
+    async def story(log: LogBeside) -> None:
+        two = TwoInFlight(log)
+        CountedThread.made.outcomes += [("fsync", errno.EIO, 0.001), second]
+        with pytest.raises(DiskFailed):
+            log.writer.commit_now()
+        assert two.tickets == [] and log.writer.durable < two.first
+        assert len(log.failures) == 1
+
+    with_log(tmp_path, story)

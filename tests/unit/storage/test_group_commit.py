@@ -22,20 +22,25 @@ def test_tickets_become_durable_one_by_one() -> None:
     commits.when_durable(lambda ticket: told.append(("second", ticket)))
     assert (commits.gathering, commits.durable) == (5, 4)
     assert commits.seal() == 5
-    assert (commits.gathering, commits.durable, commits.in_flight) == (6, 4, 5)
+    assert (commits.gathering, commits.durable, commits.in_flight) == (6, 4, range(5, 6))
     commits.done(5)
     commits.announce()
-    assert (commits.durable, commits.in_flight) == (5, None)
+    assert (commits.durable, list(commits.in_flight)) == (5, [])
     assert told == [("first", 5), ("second", 5)]
 
 
-def test_only_one_commit_is_on_its_way() -> None:
+def test_one_commit_is_on_its_way_and_one_may_follow() -> None:
     commits = GroupCommit(1)
-    commits.seal()
-    with pytest.raises(AssertionError, match="while 1 is being written"):
+    assert (commits.seal(), commits.seal()) == (1, 2)
+    with pytest.raises(AssertionError, match="commit 3 sealed while"):
         commits.seal()
-    with pytest.raises(AssertionError, match="commit 2 is done, but 1"):
+    with pytest.raises(AssertionError, match="commit 2 is done after 0"):
         commits.done(2)
+    commits.done(1)
+    assert (commits.durable, commits.in_flight) == (1, range(2, 3))
+    commits.done(2)
+    with pytest.raises(AssertionError, match="commit 3 is done, and was not sealed"):
+        commits.done(3)
 
 
 def test_a_failure_is_for_ever_and_keeps_its_first_reason() -> None:

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from native import compiled_twin
 from storage.disk import Buffer
 from storage.os_disk import PARTS_PER_CALL_MAX
-from storage.wal.write_thread import WriteThreadPlain
+from storage.wal.write_thread import NOT_WRITTEN, WriteThreadPlain
 
 SOON_S = 10
 TWIN = compiled_twin("write_thread")
@@ -160,13 +160,56 @@ def test_what_is_no_buffer_in_one_piece_is_refused_before_anything_is_written(
     assert content(descriptor) == b"y"
 
 
-def test_one_write_at_a_time(thread: WriteThreadPlain, descriptor: int) -> None:
+def test_two_writes_at_a_time_and_no_third(thread: WriteThreadPlain, descriptor: int) -> None:
     with pytest.raises(AssertionError, match="no write was begun"):
         thread.end()
     thread.begin(descriptor, 0, [b"x"])
-    with pytest.raises(AssertionError, match="a write is begun"):
-        thread.begin(descriptor, 0, [b"x"])
+    thread.begin(descriptor, 1, [b"y"])
+    with pytest.raises(AssertionError, match="a third write is begun"):
+        thread.begin(descriptor, 2, [b"z"])
+    assert [thread.end()[0], thread.end()[0]] == [None, None]
+    with pytest.raises(AssertionError, match="no write was begun"):
+        thread.end()
+    assert content(descriptor) == b"xy"
+
+
+def test_each_of_two_writes_has_an_end_of_its_own(thread: WriteThreadPlain, descriptor: int) -> None:
+    for at in range(20):
+        thread.begin(descriptor, 2 * at, [b"%02d" % at])
+        if at:
+            assert select.select([thread.fileno()], [], [], SOON_S)[0] == [thread.fileno()]
+            assert thread.end()[0] is None
+    assert thread.end()[0] is None
+    assert select.select([thread.fileno()], [], [], 0)[0] == []
+    assert content(descriptor) == b"".join(b"%02d" % at for at in range(20))
+
+
+def test_a_write_behind_one_that_fails_is_left_out_and_the_one_begun_after_that_was_told_is_not(
+    thread: WriteThreadPlain, descriptor: int, tmp_path: Path
+) -> None:
+    read_only = os.open(tmp_path / "f", os.O_RDONLY)
+    thread.begin(read_only, 0, [b"fails"])
+    thread.begin(descriptor, 0, [b"follows"])
+    assert [thread.end()[:2], thread.end()] == [("write", errno.EBADF), NOT_WRITTEN]
+    assert content(descriptor) == b""
+    thread.begin(read_only, 0, [b"fails"])
+    assert thread.end()[:2] == ("write", errno.EBADF)
+    written(thread, descriptor, 0, [b"anew"])
+    assert content(descriptor) == b"anew"
+    os.close(read_only)
+
+
+def test_a_write_behind_one_that_was_left_out_is_left_out_too(
+    thread: WriteThreadPlain, descriptor: int, tmp_path: Path
+) -> None:
+    read_only = os.open(tmp_path / "f", os.O_RDONLY)
+    thread.begin(read_only, 0, [b"fails"])
+    thread.begin(descriptor, 0, [b"second"])
     thread.end()
+    thread.begin(descriptor, 0, [b"third"])
+    assert [thread.end(), thread.end()] == [NOT_WRITTEN, NOT_WRITTEN]
+    assert content(descriptor) == b""
+    os.close(read_only)
 
 
 def test_a_closed_thread_takes_no_write_and_may_be_closed_again(thread: WriteThreadPlain, descriptor: int) -> None:
@@ -179,8 +222,9 @@ def test_a_closed_thread_takes_no_write_and_may_be_closed_again(thread: WriteThr
 def test_closing_waits_for_the_write_that_was_begun(thread: WriteThreadPlain, descriptor: int) -> None:
     parts = [bytes(1 << 20) for _ in range(8)]
     thread.begin(descriptor, 0, parts)
+    thread.begin(descriptor, 8 << 20, parts)
     thread.close()
-    assert os.fstat(descriptor).st_size == 8 << 20
+    assert os.fstat(descriptor).st_size == 16 << 20
 
 
 def test_buffers_are_kept_until_the_end_and_no_longer(thread: WriteThreadPlain, descriptor: int) -> None:
@@ -189,7 +233,9 @@ def test_buffers_are_kept_until_the_end_and_no_longer(thread: WriteThreadPlain, 
     for _ in range(10):
         thread.begin(descriptor, 0, [part, growing])
         thread.end()
+    thread.begin(descriptor, 0, [part, growing])
     thread.begin(descriptor, 0, [memoryview(b"last")])  # the plain form's thread lets go when it takes the next
+    thread.end()
     thread.end()
     assert sys.getrefcount(part) == before
     growing.extend(b"may be resized again")
