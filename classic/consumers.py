@@ -27,7 +27,7 @@ class Consumers:
     @property
     def exclusive_tag(self) -> str | None:
         """Of the one that consumes alone."""
-        return self._in_turn[0].tag if self._in_turn and self._in_turn[0].exclusive else None
+        return self.in_turn[0].tag if self.in_turn and self.in_turn[0].exclusive else None
 
     def add(self, consumer: Consumer) -> None:
         """Raises AccessRefused when the queue is, or would have to be, consumed exclusively."""

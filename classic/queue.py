@@ -127,7 +127,7 @@ class ClassicQueue:
             if taken is not None:
                 self._figures.got += 1
                 taken[0].taker = by
-                self._handed_out(level, taken[0], DoneReason.GOT if no_ack else None)
+                self._handed_out(taken[0], DoneReason.GOT if no_ack else None)
                 self._watch_head()
                 return Got(*taken, self.ready_count)
         return None
@@ -223,7 +223,7 @@ class ClassicQueue:
                 continue
             piece, content = taken
             piece.taker = consumer.actor
-            self._handed_out(level, piece, DoneReason.SENT if consumer.no_ack else None)
+            self._handed_out(piece, DoneReason.SENT if consumer.no_ack else None)
             if consumer.no_ack:
                 self._figures.delivered_no_ack += piece.count
             else:
@@ -554,7 +554,7 @@ class ClassicQueue:
             return run.end - first
         return marked[1] - first if redelivered else marked[0] - first
 
-    def _handed_out(self, level: VariableQueue, piece: Slice, done: DoneReason | None) -> None:
+    def _handed_out(self, piece: Slice, done: DoneReason | None) -> None:
         """`done`: nobody will acknowledge it."""
         run, first, end = piece.handle, piece.sequence, piece.sequence + piece.count
         self.backing.active[self] = None
@@ -565,7 +565,7 @@ class ClassicQueue:
             return
         self.out.add(first, end)
         self._out_bytes += run.bytes_of(first, end)
-        level.rates.ack_ingress.count += piece.count
+        self.level_at(first).rates.ack_ingress.count += piece.count
 
     def forget(self, run: StoredRun, first: int, count: int, reason: DoneReason, by: LogActor | None = None) -> None:
         """Messages that are neither ready nor out any more."""

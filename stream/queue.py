@@ -277,7 +277,7 @@ class StreamQueue:
             return
         self.session.flush()
         self._stores.flush()
-        self._looks.look(now)
+        self._looks.look()
         self._read()
 
     def _reading_at(self, place: StreamPlace) -> StreamReading:

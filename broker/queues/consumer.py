@@ -80,6 +80,8 @@ class Consumer:
         left = self.prefetch - self.outstanding if self.prefetch else UNLIMITED_PORTION
         if left <= 0:
             return 0
+        if left > UNLIMITED_PORTION:
+            left = UNLIMITED_PORTION
         shared = self.shared
         return left if shared is None or not shared.limit else min(left, shared.room_for(self))
 

@@ -259,7 +259,7 @@ class RemoteSubscription(Source):
         self.held_back = HeldBack(consumer, queue.host)
         self.waiting: deque[words.RemoteDelivery] = deque()  # has come, and the limit of the channel keeps it here
 
-    def look(self, now: int) -> None:
+    def look(self) -> None:
         """What has changed since its home was told: it may go on, or must stop, or has another prefetch."""
         consumer = self.consumer
         if consumer.window != self.prefetch:
@@ -277,16 +277,16 @@ class RemoteSubscription(Source):
             self.window = max(self.window // 4, WINDOW_BYTES_MIN)
         self.home.tell(words.encode_number(Op.STOP, self.number))
 
-    def serve(self, now: int) -> None:
+    def serve(self) -> None:
         """Pass on what the client takes and the limit of its channel allows; the rest waits, or goes back."""
         while self.waiting and not self.stopped:
             if not self.consumer.sink.writable:
-                self.look(now)
+                self.look()
                 break
             room = self.consumer.shared_left()
             if not room:
                 if not self.held_back.keep_waiting():
-                    self.look(now)
+                    self.look()
                 break
             self.held_back.served()
             delivery = self.waiting.popleft()

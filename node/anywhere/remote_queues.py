@@ -198,13 +198,13 @@ class RemoteQueue:
 
     def pump(self, now: int) -> None:
         for subscription in list(self.subscriptions.values()):
-            subscription.look(now)
-            subscription.serve(now)
+            subscription.look()
+            subscription.serve()
         while self.arrived:
             subscription, delivery = self.arrived.popleft()
             if self.subscriptions.get(subscription.consumer) is subscription:
                 subscription.waiting.append(delivery)
-                subscription.serve(now)
+                subscription.serve()
             # else the link broke, or it was cancelled: its home has requeued this
 
     def used(self, now: int) -> Pending[None]:

@@ -23,7 +23,7 @@ class ConsumerLooks:
         self._rests = False  # they were looked at, less than LOOK_MS ago
         self._is_asked = False  # to look again then
 
-    def look(self, now: int) -> None:
+    def look(self) -> None:
         """The stream is pumped: one of them may have room."""
         if not self._readers.without_room:
             return
@@ -35,7 +35,7 @@ class ConsumerLooks:
             self._host.call_after(LOOK_MS, self._rested)
         self._readers.consumers_may_have_room()
 
-    def _rested(self, now: int) -> None:
+    def _rested(self, _: int) -> None:
         self._rests = False
         if self._is_asked:
             self._is_asked = False

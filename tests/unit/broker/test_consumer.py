@@ -30,6 +30,7 @@ class Sink:
         (False, 0, 0, UNLIMITED_PORTION),
         (False, 0, 1_000_000, UNLIMITED_PORTION),
         (False, 3, 0, 3),
+        (False, 60_000, 0, UNLIMITED_PORTION),
         (False, 3, 2, 1),
         (False, 3, 3, 0),
         (False, 3, 5, 0),

@@ -208,6 +208,19 @@ def test_what_memory_pressure_has_written_is_written_a_little_in_each_turn() -> 
     assert [queue.take(1, 1 << 20)[1] for _ in range(1_000)] == list(range(1_000))
 
 
+def test_what_came_and_went_within_its_turn_is_not_owed_to_a_later_look_at_memory() -> None:
+    """Fifty messages that consumers had given back were written in a turn that had no more room."""
+    queue = VariableQueue(MemoryBacking(), 0, 0, ram_count_max=1)
+    out = []
+    for _ in range(50):
+        queue.publish(new_run(queue, 1, None))
+        out.append(queue.take(1, 1 << 20)[0])
+    for run in out:
+        queue.requeue(run, run.first, 1)
+    assert queue.reduce(lambda: False), "they wait for another turn"
+    assert queue.ram_count == 50
+
+
 def test_contents_that_stay_take_no_turn_from_positions_that_go() -> None:
     """Background work never ended: each step was for contents that may stay in memory (seed 7 of the brokers, no_storm)."""
     backing = MemoryBacking()

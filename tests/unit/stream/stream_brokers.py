@@ -83,7 +83,7 @@ class StreamBrokers:
                 lambda: self.cluster.wall_ms(),
             ),
             tick_at=lambda when: None,
-            delays=Delays(self.cluster.wall_ms, lambda delay_ms: None),
+            delays=Delays(lambda: self.cluster.wall_ms(), lambda delay_ms: None),
             random_bytes=bytes,
         )
         broker.world = self
