@@ -189,8 +189,13 @@ def run(cluster: RunningCluster, count: int, rate: float) -> None:
         change()
     until("all came", partial(has_come, consumer, count), within_s)
     until("nothing waits", lambda: not waiting(cluster))
-    all_are_voters(cluster)  # the one that was killed last, too
+    until("the node that was killed last is back", partial(is_whole, cluster))
     tell(consumer, schedule, changes.done)
+
+
+def is_whole(cluster: RunningCluster) -> bool:
+    all_are_voters(cluster)
+    return True
 
 
 def has_come(consumer: LateCollector, count: int) -> bool:
