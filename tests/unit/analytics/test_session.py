@@ -5,15 +5,20 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from uuid import uuid4
 
 import pytest
 
 from analytics.spark.session import (
+    SOCKET_PATH_BYTES_MAX,
+    SOCKETS,
     TASKS_OF_A_SHUFFLE,
     NoSpark,
     check_java,
     divide_by_cores,
     java_version,
+    socket_directory,
+    socket_settings,
     spark_session,
 )
 
@@ -74,3 +79,15 @@ def test_work_is_divided_by_cores_unless_the_user_says_how(said: dict[str, str],
     session = SimpleNamespace(sparkContext=context, conf=SimpleNamespace(set=settings.__setitem__))
     divide_by_cores(session)  # type: ignore[arg-type]  # it has what is asked for
     assert settings == divided
+
+
+def test_nobody_else_may_enter_where_the_sockets_of_workers_are() -> None:
+    """Spark takes what connects to them for its workers, without asking."""
+    assert socket_directory().stat().st_mode & 0o777 == 0o700
+
+
+def test_workers_are_spoken_to_over_tcp_where_the_path_of_a_socket_would_be_too_long() -> None:
+    directories = [Path("/" + "d" * length) for length in range(1, 200)]
+    taken = [directory for directory in directories if socket_settings(directory)]
+    assert max(len(bytes(directory / f".{uuid4()}.sock")) for directory in taken) == SOCKET_PATH_BYTES_MAX
+    assert socket_settings(taken[0]) == {f"{SOCKETS}.enabled": "true", f"{SOCKETS}.dir": str(taken[0])}
