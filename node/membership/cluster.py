@@ -28,7 +28,7 @@ from front.node_ports import (
 from node.catalog.cluster_metadata import MetadataStatus
 from node.clock import NodeTime, Process
 from node.identity import DISK, RAM, NodeIdentity
-from node.membership.decommissioning import Decommissioning, Report
+from node.membership.decommissioning import Check, Decommissioning, Report
 from node.membership.greetings import ANSWER_S, greeting_of
 from node.membership.joining import Joining
 from node.membership.news import OthersNews
@@ -43,6 +43,10 @@ from raft.core.messages import NodeId, node_of, replica_of
 LEFT_S_MAX = 10.0  # until the others agree that this node has left
 
 logger = logging.getLogger("leveret")
+
+
+def at_any_cost() -> None:
+    """Of a node that is to leave whatever goes with it."""
 
 
 class MembershipMetadata(Protocol):
@@ -238,8 +242,8 @@ class Cluster:
     def decommission_progress(self) -> DecommissionProgress:
         return self._decommissioning.progress
 
-    async def leave(self, report: Report = ignore) -> None:
-        """`report` is told how far it is."""
+    async def leave(self, report: Report = ignore, check: Check = at_any_cost) -> None:
+        """`report` is told how far it is. `check` raises BrokerError where the node is not to be removed now."""
         name = self._identity.name
         if list(self._catalog.nodes) == [name]:
             raise PreconditionFailed(f"node '{name}' is alone in its cluster: stop it instead")
@@ -254,6 +258,7 @@ class Cluster:
                     report(DecommissionProgress(name, "moving", done, total))
 
                 await self.queue_members.evacuate(name, on_moved)
+            check()
             report(DecommissionProgress(name, "leaving"))
             self._refuse_while_its_vote_is_needed()  # still: that may have taken minutes
             await answered(self._metadata.submit(commands.RemoveNode(name)))

@@ -27,6 +27,7 @@ from front.node_ports import DecommissionPlan, DecommissionProgress, LostQueue, 
 from node.identity import Departure
 
 Report = Callable[[DecommissionProgress], None]
+Check = Callable[[], None]
 
 AGAIN_S = 5.0
 TOO_LATE = ("leaving", "left")
@@ -69,10 +70,11 @@ class Decommissioning:
         plan_moves: Callable[[], Sequence[PlannedMove]],
         lost_queues: Callable[[], Sequence[LostQueue]],
         obstacles: Callable[[], Sequence[str]],
-        leave: Callable[[Report], Awaitable[None]],
+        leave: Callable[[Report, Check], Awaitable[None]],
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """`lost_queues`: classic queues that live here. `obstacles`: why the node cannot leave now. `leave` does it."""
+        """`lost_queues`: classic queues that live here. `obstacles`: why the node cannot leave now. `leave` does it,
+        and calls the check right before the node is removed."""
         self.progress = DecommissionProgress(node)
         self._node = node
         self._intent = intent
@@ -157,13 +159,27 @@ class Decommissioning:
         plan = self.plan()
         if plan.obstacles:
             raise PreconditionFailed(plan.obstacles[0])
-        if plan.lost and not lose_queues:
-            messages = sum(one.messages for one in plan.lost)
+        if not lose_queues:
+            self._refuse_to_lose(plan.lost)
+        return plan
+
+    def _refuse_to_lose(self, lost: Sequence[LostQueue]) -> None:
+        if lost:
+            messages = sum(one.messages for one in lost)
             raise PreconditionFailed(
-                f"{len(plan.lost)} classic queues with {messages} messages live on node '{self._node}' and would be lost: "
+                f"{len(lost)} classic queues with {messages} messages live on node '{self._node}' and would be lost: "
                 f"empty or move them first, or accept that"
             )
-        return plan
+
+    def _check_again(self) -> None:
+        """Clients declare queues here as long as it moves: for hours, perhaps."""
+        if not self._loses_queues:
+            self._refuse_to_lose(self._lost_queues())
+
+    @property
+    def _loses_queues(self) -> bool:
+        leaving = self._intent.leaving
+        return leaving is not None and leaving.lose_queues
 
     def _report(self, progress: DecommissionProgress) -> None:
         """Of a phase that counts nothing, what was counted before stays."""
@@ -187,9 +203,8 @@ class Decommissioning:
 
     def _may_begin(self) -> bool:
         """Whether nothing is in the way any more; then it is drained again."""
-        leaving = self._intent.leaving
         try:
-            plan = self._plan_without_obstacles(leaving is not None and leaving.lose_queues)
+            plan = self._plan_without_obstacles(self._loses_queues)
         except BrokerError as error:
             self._wait_because(error.text)
             return False
@@ -200,7 +215,7 @@ class Decommissioning:
     async def _attempted(self) -> bool:
         """Whether it has left."""
         try:
-            await self._leave(self._report)
+            await self._leave(self._report, self._check_again)
         except BrokerError as error:
             self._wait_because(error.text)
             return False

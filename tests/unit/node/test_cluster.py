@@ -250,6 +250,21 @@ def test_a_node_that_leaves_takes_nothing_new_and_hands_its_members_over_before_
     assert world.process.said[0].startswith("end: node 'n1' has left its cluster")
 
 
+def test_a_node_is_not_removed_where_something_has_come_since_that_would_be_lost() -> None:
+    world = World()
+    world.groups.trusted = {2}
+    members = world.cluster.queue_members = FakeQueueMembers("")
+
+    def check() -> None:
+        assert members.evacuated == ["n1"]
+        raise PreconditionFailed("1 classic queues")
+
+    with pytest.raises(PreconditionFailed, match="1 classic queues"):
+        asyncio.run(world.cluster.leave(check=check))
+    assert [type(command) for command in world.metadata.submitted] == [PutNode]
+    assert (world.upkeep.parting, world.process.said) == ("", [])
+
+
 MOVE = PlannedMove("/", "q", "quorum", "n2", copies=1, copies_before=1, copies_wanted=1, leads=True, bytes=10)
 
 

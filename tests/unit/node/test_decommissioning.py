@@ -14,7 +14,7 @@ from broker.queues.queue_type import QueueStatistics
 from broker.records import QueueRecord
 from front.node_ports import DecommissionProgress, LostQueue, PlannedMove
 from node.identity import Departure
-from node.membership.decommissioning import AGAIN_S, Decommissioning, Report, queues_at_home
+from node.membership.decommissioning import AGAIN_S, Check, Decommissioning, Report, queues_at_home
 
 MOVE = PlannedMove("/", "q", "quorum", to="n2", copies=3, copies_before=3, copies_wanted=3, leads=True, bytes=5)
 
@@ -56,6 +56,7 @@ class Leaver:
         self.waited: list[str] = []  # why, in each pause
         self.times_left = 0
         self.during_pause: Callable[[], None] = lambda: None
+        self.while_moving: Callable[[], None] = lambda: None
         self.facts = facts or Facts()
         self._reports = reports
         self._errors = list(errors)
@@ -69,7 +70,7 @@ class Leaver:
             pause=self.pause,
         )
 
-    async def leave(self, report: Report) -> None:
+    async def leave(self, report: Report, check: Check) -> None:
         self.times_left += 1
         for progress in self._reports:
             report(progress)
@@ -78,6 +79,8 @@ class Leaver:
         await asyncio.sleep(0)
         if self._errors:
             raise self._errors.pop(0)
+        self.while_moving()
+        check()
         report(DecommissionProgress("n1", "left"))
 
     async def pause(self, seconds: float) -> None:
@@ -189,6 +192,27 @@ def test_one_that_goes_on_loses_no_classic_queue_that_nobody_has_given_up() -> N
         assert (len(leaver.waited), leaver.times_left) == (3, 1)
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("accepted", [False, True])
+def test_a_classic_queue_that_was_declared_while_members_moved_is_lost_only_where_that_is_accepted(
+    accepted: bool,
+) -> None:
+    """It was looked for before the first member moved only, and what was confirmed to it until the last had went with it."""
+    leaver = Leaver()
+    declared = [LostQueue("/", "late", 3, 30)]
+    leaver.while_moving = lambda: leaver.lost.extend(declared)
+
+    def emptied() -> None:
+        leaver.lost.clear()
+        declared.clear()
+
+    leaver.during_pause = emptied
+    asyncio.run(leaver.told(lose_queues=accepted))
+    refusal = (
+        "1 classic queues with 3 messages live on node 'n1' and would be lost: empty or move them first, or accept that"
+    )
+    assert (leaver.waited, leaver.node.progress.phase) == ([] if accepted else [refusal], "left")
 
 
 def test_who_waits_takes_up_what_it_is_told_now() -> None:
