@@ -234,16 +234,8 @@ class QueueMembers:
         before is not moved again. `on_moved` is told how many have, and of how many. Raises PreconditionFailed when a queue
         would be lost with it."""
         number = self._number_of(node)
-        queues = self._on(number)
-        lost = [queue for queue in queues if len(queue.record.members) == 1 and self._place_for(queue, number) is None]
-        if lost:
-            raise PreconditionFailed(
-                f"{lost[0].record.label} has its only member on node '{node}', as have {len(lost) - 1} others, and no other "
-                f"disk node can take it now: delete the queues, or add a node"
-            )
-
+        queues = {queue.group: queue for queue in self._on(number)}
         moved = 0
-        on_moved(moved, len(queues))
 
         async def work(queue: ReplicatedQueue) -> str:
             nonlocal moved
@@ -252,6 +244,24 @@ class QueueMembers:
             on_moved(moved, len(queues))
             return ""
 
+        on_moved(moved, len(queues))
+        some = list(queues.values())
+        while some:
+            await self._evacuated(node, some, work)
+            # Others came meanwhile, where that was begun before the node was drained.
+            some = [queue for queue in self._on(number) if queue.group not in queues]
+            queues |= {queue.group: queue for queue in some}
+
+    async def _evacuated(
+        self, node: str, queues: Sequence[ReplicatedQueue], work: Callable[[ReplicatedQueue], Awaitable[str]]
+    ) -> None:
+        number = self._number_of(node)
+        lost = [queue for queue in queues if len(queue.record.members) == 1 and self._place_for(queue, number) is None]
+        if lost:
+            raise PreconditionFailed(
+                f"{lost[0].record.label} has its only member on node '{node}', as have {len(lost) - 1} others, and no other "
+                f"disk node can take it now: delete the queues, or add a node"
+            )
         failed = [change for change in await self._each(queues, work) if change.error]
         if failed:
             raise ResourceExhausted(
@@ -325,6 +335,7 @@ class QueueMembers:
         if move.source not in before or move.target in before:
             raise PreconditionFailed(f"the members of {queue.record.label} are others by now: plan anew")
         if move.target:
+            self._must_be_usable(move.target)
             await self._add_member(queue, move.target)
             await self._until_it_votes(queue, move.target)
             if queue.route.leader() == move.source:
@@ -332,6 +343,11 @@ class QueueMembers:
         if not {*queue.member_nodes(), move.target} >= before:
             raise PreconditionFailed(f"{queue.record.label} has lost a member meanwhile, and keeps the others")
         await self._remove(queue, move.source, anyway=False)
+
+    def _must_be_usable(self, node: NodeId) -> None:
+        """A plan of many moves takes hours: meanwhile the node may have been told to leave the cluster for good."""
+        if not any(one.number == node and one.usable for one in self._candidates()):
+            raise PreconditionFailed(f"node '{self._name_of(node)}' is down or drained by now: plan anew")
 
     def _place_for(self, queue: ReplicatedQueue, leaves: NodeId) -> NodeId | None:
         nodes = [one for one in self._candidates() if one.number != leaves]

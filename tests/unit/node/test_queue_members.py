@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -215,6 +216,28 @@ def test_a_member_that_moves_away_is_a_member_added_and_one_removed() -> None:
     ]
 
 
+def test_a_member_that_comes_to_a_node_while_others_move_away_moves_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members were being spread: those that came to the node until it had left went with it, and with them whole queues."""
+    world = World((2,))
+    late = world.clients.cluster.declare("late", [1], home=1)
+    world.clients.cluster.leader(late)
+    world.catalog.load(late)
+    named = QuorumQueue.member_nodes
+
+    def named_by_then(queue: QuorumQueue) -> Sequence[NodeId]:
+        return [2] if queue.record.name == "late" and world.audited else named(queue)
+
+    monkeypatch.setattr(QuorumQueue, "member_nodes", named_by_then)
+    told: list[tuple[int, int]] = []
+    members = world.administered(Slow(voters=(2,)))
+    asyncio.run(members.evacuate("n2", lambda moved, total: told.append((moved, total))))
+    assert [said.partition(": ")[2].partition(" in vhost")[0] for said in world.audited] == [
+        "add a member of queue 'q'", "remove the member of queue 'q'",
+        "add a member of queue 'late'", "remove the member of queue 'late'",
+    ]  # fmt: skip
+    assert told == [(0, 1), (1, 1), (2, 2)]
+
+
 class Slow(Administration):
     """Needs to be asked some times before it does anything, or before what it has done is seen."""
 
@@ -330,6 +353,25 @@ def test_a_member_moves_when_the_new_one_votes_and_leads_in_its_place() -> None:
     assert moves == [("q", "n2", "copying", ""), ("q", "n2", "moved", "")]
     assert administration.asked[2:7] == ["add 2", *["figures"] * 4]
     assert [one for one in administration.asked[7:] if one != "figures"] == ["transfer to 2", "remove 1"]
+
+
+@pytest.mark.parametrize("gone", ["drained", "away"])
+def test_a_member_is_not_moved_to_a_node_that_has_been_drained_since_the_plan(gone: str) -> None:
+    """It was to leave the cluster, and the queue's only member went with it."""
+    administration, world = Slow(voters=(1,)), World((1,))
+    further = world.clients.cluster.declare("r", [1], home=1)
+    world.clients.cluster.leader(further)
+    world.catalog.load(further)
+
+    async def moved() -> list[str]:
+        told: list[str] = []
+        async for move in world.administered(administration).move_members(Chosen()):
+            told.append(move.error)
+            getattr(world, gone).add(2)
+        return told
+
+    assert asyncio.run(moved()) == ["", "node 'n2' is down or drained by now: plan anew"]
+    assert set(administration.asked) == {"figures"}
 
 
 @pytest.mark.parametrize(
