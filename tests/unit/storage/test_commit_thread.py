@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import threading
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 
@@ -388,5 +389,69 @@ def test_nothing_behind_a_failed_commit_is_promised(tmp_path: Path, second: Writ
             log.writer.commit_now()
         assert two.tickets == [] and log.writer.durable < two.first
         assert len(log.failures) == 1
+
+    with_log(tmp_path, story)
+
+
+@pytest.mark.usefixtures("small_follow")
+def test_only_what_lies_before_the_first_of_two_commits_on_their_way_is_called_durable(tmp_path: Path) -> None:
+    async def story(log: LogBeside) -> None:
+        before = log.writer.durable_end
+        two = TwoInFlight(log)
+        assert log.writer.durable_end == before
+        assert log.writer.gathering_bytes > 2 * FOLLOWING, "both wait"
+        log.writer._commit_thread.wait()  # type: ignore[union-attr]
+        first, second = two.locations
+        assert log.writer.durable_end == (first.file_number, first.offset + first.size)
+        assert FOLLOWING < log.writer.gathering_bytes < 2 * FOLLOWING
+        assert [log.writer.pending(one) is None for one in (first, second)] == [True, False]
+        log.writer.commit_now()
+        assert log.writer.durable_end[1] > second.offset + second.size - 1
+
+    with_log(tmp_path, story)
+
+
+@pytest.mark.usefixtures("small_follow")
+def test_nothing_follows_a_commit_that_the_logs_thread_writes(tmp_path: Path) -> None:
+    """The commit thread would not wait for it, and would write what comes second first."""
+
+    async def story(log: LogBeside) -> None:
+        asyncio.get_running_loop().remove_reader(CountedThread.made.fileno())
+        may_write = threading.Event()
+        log.writer._submit(lambda: must(may_write.wait(SOON_S)))
+        CountedThread.made.outcomes.append(("write", errno.ENOSPC, 0.001))
+        for index in (1, 2):
+            log.writer.append(KIND, 1, index, [bytes(FOLLOWING)])
+            log.writer._start_commit()
+            if index == 1:
+                log.writer._commit_thread.wait()  # type: ignore[union-attr]
+        assert len(log.core.commits.in_flight) == 1
+        may_write.set()
+        log.writer.commit_now()
+        assert log.failures == []
+
+    with_log(tmp_path, story)
+
+    async def again(log: LogBeside) -> None:
+        assert log.found == [0, 1, 2]
+
+    with_log(tmp_path, again)
+
+
+def must(happened: bool) -> None:
+    assert happened, "waited in vain"
+
+
+def test_the_loop_writes_nothing_at_once_while_a_commit_is_on_its_way(tmp_path: Path) -> None:
+    async def story(log: LogBeside) -> None:
+        asyncio.get_running_loop().remove_reader(CountedThread.made.fileno())
+        log.writer._inline_bytes_max = 1000
+        log.writer.append(KIND, 1, 1, [bytes(FOLLOWING)])
+        log.writer._start_commit()
+        log.writer.append(KIND, 1, 2, [b"small"])
+        log.writer.commit_at_once()
+        assert len(log.core.commits.in_flight) == 1
+        log.writer.commit_now()
+        assert log.failures == []
 
     with_log(tmp_path, story)
