@@ -150,3 +150,13 @@ def test_the_last_one_leaves_no_active_one_behind() -> None:
     among = consumers(only, single_active=True)
     among.remove(only)
     assert among.active is None and not among.in_turn and among.next(1) is None
+
+
+def test_what_is_handed_out_without_ever_being_in_the_queue_goes_to_each_in_turn() -> None:
+    world, sinks = World([RECORD]), [Sink(), Sink()]
+    for tag, sink in zip("ab", sinks, strict=True):
+        world.queues["q"].consume(Consumer(tag, world.queues["q"], sink, no_ack=True), world.now)
+    world.turn()
+    for body in (b"1", b"2", b"3", b"4"):
+        world.publish(["q"], [body], persistent=False)
+    assert [[body for body, _ in sink.got] for sink in sinks] == [[b"1", b"3"], [b"2", b"4"]]

@@ -114,6 +114,19 @@ def test_a_message_waits_behind_one_that_lives_longer() -> None:
     assert node.host.dead == [("q", DeathReason.EXPIRED, b"brief")]
 
 
+def test_what_the_only_consumer_has_no_room_for_dies_in_time() -> None:
+    """Its queue looks no further then, but at how long what is next may live."""
+    node = world(dead_letter_exchange="dead")
+    queue, sink = node.queues["q"], Sink()
+    queue.consume(Consumer("c", queue, sink, prefetch=1), node.now)
+    node.publish(["q"], [b"held"])
+    node.publish(["q"], [b"brief"], expiration_ms=200)
+    node.turn()
+    assert [body for body, _ in sink.got] == [b"held"]
+    node.tick(3)
+    assert node.host.dead == [("q", DeathReason.EXPIRED, b"brief")]
+
+
 def test_a_time_to_live_of_zero_is_delivered_at_once_or_never() -> None:
     node = world(message_ttl_ms=0, dead_letter_exchange="dead")
     sink = Sink()
