@@ -229,6 +229,21 @@ def test_who_waits_takes_up_what_it_is_told_now() -> None:
     asyncio.run(story())
 
 
+def test_who_is_told_anew_while_it_waits_leaves_once() -> None:
+    async def story() -> None:
+        leaver = Leaver()
+        leaver.facts.intend(Departure(lose_queues=False))
+        leaver.lost = [LostQueue("/", "a", 2, 20)]
+        leaver.node.go_on()
+        await asyncio.sleep(0)
+        assert leaver.waited == ["the node has just started"]
+        leaver.node.begin(lose_queues=True)
+        await leaver.ended()
+        assert (leaver.times_left, leaver.node.progress.phase) == (1, "left")
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize("waits", [False, True])
 def test_it_is_taken_back_for_good_while_it_moves_and_while_it_waits(waits: bool) -> None:
     async def story() -> None:
@@ -271,7 +286,9 @@ def test_classic_queues_are_lost_only_where_that_is_accepted() -> None:
             PreconditionFailed, match="2 classic queues with 5 messages live on node 'n1' and would be lost"
         ):
             leaver.node.begin(lose_queues=False)
-        assert leaver.node.progress.phase == "none"
+        assert (leaver.node.progress.phase, leaver.facts.leaving) == ("none", None), (
+            "nor does it leave when it starts again"
+        )
         leaver.node.begin(lose_queues=True)
         await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
         assert leaver.times_left == 1
