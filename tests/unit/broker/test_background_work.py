@@ -121,3 +121,13 @@ def test_what_a_step_asks_for_is_done_behind_it() -> None:
     while loop.soon:
         seen += loop.turn()
     assert seen == ["first", *["second"] * 5]
+
+
+def test_what_has_to_fit_into_a_turn_does_when_other_work_has_used_up_its_time() -> None:
+    seconds = [0.0]
+    work = BackgroundWork(lambda _: None, lambda: seconds[0])
+    assert work.in_turn()
+    seconds[0] = 60.0
+    assert (work.in_turn(), work.is_full()) == (False, True)
+    assert (work.is_full(at_least=2), work.in_turn(at_least=2)) == (False, True)
+    assert (work.is_full(at_least=2), work.in_turn(at_least=2)) == (True, False)

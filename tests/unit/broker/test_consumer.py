@@ -8,6 +8,7 @@ import pytest
 
 from broker.queues.consumer import UNLIMITED_PORTION, Consumer
 from broker.queues.queue_type import Slice
+from broker.queues.shared_limit import SharedLimit
 
 QUEUE = cast(Any, None)
 
@@ -59,3 +60,10 @@ def test_what_is_to_be_acknowledged_counts(no_ack: bool, outstanding: int) -> No
     piece = Slice(QUEUE, None, 0, 4, 0, "", "k")
     consumer.deliver(piece, b"")
     assert (consumer.outstanding, sink.pieces) == (outstanding, [piece])
+
+
+def test_the_limit_of_a_channel_means_nothing_to_one_that_acknowledges_nothing() -> None:
+    shared = SharedLimit()
+    shared.limit = shared.outstanding = 1
+    consumer = Consumer("c", QUEUE, Sink(), no_ack=True, shared=shared)
+    assert (consumer.room(), consumer.shared_left()) == (UNLIMITED_PORTION, UNLIMITED_PORTION)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from broker.catalog.commands.catalog_commands import PutPermission, PutVhost
@@ -45,6 +47,14 @@ def test_an_answer_finds_its_requester(requester: Client, server: Client) -> Non
     assert requester.bodies == [b"answer"]
     assert requester.routes == [("", reply_to)]
     assert (requester.properties, requester.consumer_tags) == ([{"correlation_id": "7"}], ["replies"])
+
+
+def test_a_request_keeps_what_stands_before_and_behind_its_reply_to(requester: Client, server: Client) -> None:
+    others: dict[str, Any] = {"content_type": "text/plain", "correlation_id": "7", "message_id": "m", "app_id": "a"}
+    requester.publish("", "service", b"request", reply_to=DIRECT_REPLY_TO, **others)
+    properties = server.properties_of("service")
+    assert str(properties.pop("reply_to")).startswith(DIRECT_REPLY_TO + ".")
+    assert properties == others
 
 
 def test_each_requester_has_a_name_of_its_own(world: World, requester: Client, server: Client) -> None:

@@ -304,3 +304,12 @@ def test_a_client_that_cannot_be_written_to_takes_the_turn_from_no_other() -> No
     with pytest.raises(RuntimeError):
         loop.round()
     assert loop.round() == ["flush last"], "and the one whose input failed is not asked again"
+
+
+def test_a_turn_in_which_nobody_was_woken_gives_the_next_one_a_budget_of_its_own_too() -> None:
+    work = BackgroundWork(lambda _: None, lambda: 0.0, steps_max=1)
+    turns = Turns(lambda _: None, lambda: NOW, work)
+    for _ in range(2):
+        now = turns.begin()
+        assert (work.in_turn(), work.in_turn()) == (True, False)
+        turns.end(now)
