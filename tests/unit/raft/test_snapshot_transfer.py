@@ -71,6 +71,7 @@ class Sender:
         sent = []
         while (ready := self.core.ready(now)) is not None:
             sent.append(len([one for one in ready.messages if isinstance(one, SnapshotChunk) and one.data]))
+            assert len(sent) < 100, "there is something to be done for ever"
             self.store.write(ready.facts, ready.entries)
             self.core.persisted(ready.number, now)
             if ready.committed:
