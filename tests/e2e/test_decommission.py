@@ -133,7 +133,7 @@ def test_what_was_taken_back_is_not_gone_on_with_when_the_node_starts(tmp_path: 
         options = joining(cluster, "--name", "extra")
         with running_node(*options, data_dir=tmp_path / "extra") as node:
             filled(cluster, node)
-            on(address_of(node), lambda one: one.admin.decommission_node("extra"))  # it is draining when that is answered
+            on(address_of(node), lambda one: one.admin.decommission_node("extra"))  # draining begins before the answer
             path = "leveret/cluster/nodes/extra/decommission"
             code, kept, _ = ask(cluster, 2, "DELETE", path)
             assert (code, kept["progress"]["phase"]) == (200, "none")
