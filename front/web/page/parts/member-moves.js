@@ -4,16 +4,16 @@ import { path, post, remove } from "../core/api.js";
 import { el } from "../core/dom.js";
 import { ago, count, plural } from "../core/format.js";
 import { may } from "../core/login.js";
-import { confirm, openDialog } from "./dialog.js";
+import { confirm } from "./dialog.js";
 import { badge, button, meter, needs, nodeLink, panel, queueLink } from "./pieces.js";
+import { openSpreading, someOf } from "./spreading.js";
 import { table } from "./table.js";
 
 export const MEMBER_MOVES = "leveret/cluster/member-moves";
-const MOVES_SHOWN = 5;
 const STATES = { planned: "", copying: "info", moving: "info", moved: "good", done: "good", ended: "warn", failed: "bad" };
 
 export function moveMembers(then) {
-  openDialog({
+  openSpreading({
     title: "Move members",
     intro: el(
       "p",
@@ -21,20 +21,10 @@ export function moveMembers(then) {
       "Spreads the members of quorum queues and streams over the nodes, one after the other. " +
         "Each move copies all that its queue keeps, and no queue has fewer members meanwhile.",
     ),
-    action: "Go",
-    keep: true,
-    fields: [
-      {
-        name: "by",
-        label: "Spread by",
-        kind: "choice",
-        options: [
-          ["queues", "number of members"],
-          ["bytes", "bytes that they keep"],
-          ["entries", "entries per second in their logs"],
-        ],
-      },
-      { name: "dry", label: "Only show what would move", kind: "check", value: true },
+    kinds: [
+      ["queues", "number of members"],
+      ["bytes", "bytes that they keep"],
+      ["entries", "entries per second in their logs"],
     ],
     run: async ({ by, dry }) => {
       const told = await post(MEMBER_MOVES, { by, dry_run: dry });
@@ -47,9 +37,8 @@ export function moveMembers(then) {
 
 function inWords(moves) {
   if (moves.length === 0) return "No member would move.";
-  const some = moves.slice(0, MOVES_SHOWN).map((one) => `${one.queue} in ${one.vhost}, ${way(one)}`);
-  const more = moves.length > MOVES_SHOWN ? ` and ${count(moves.length - MOVES_SHOWN)} more` : "";
-  return `${plural(moves.length, "member")} would move: ${some.join("; ")}${more}.`;
+  const some = someOf(moves, (one) => `${one.queue} in ${one.vhost}, ${way(one)}`);
+  return `${plural(moves.length, "member")} would move: ${some}.`;
 }
 
 const way = (one) => (one.target ? `${one.source} to ${one.target}` : `one too many on ${one.source}`);

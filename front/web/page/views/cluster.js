@@ -5,9 +5,10 @@ import { el, svg } from "../core/dom.js";
 import { ago, bytes, count, duration, names } from "../core/format.js";
 import { may } from "../core/login.js";
 import { link } from "../core/routes.js";
-import { confirm, openDialog } from "../parts/dialog.js";
+import { confirm } from "../parts/dialog.js";
 import { MEMBER_MOVES, memberMovesPanels, moveMembers } from "../parts/member-moves.js";
 import { badge, button, emptyState, facts, heading, meter, needs, nodeLink, panel, stat, stateBadge } from "../parts/pieces.js";
+import { openSpreading, someOf } from "../parts/spreading.js";
 
 export const cluster = {
   title: () => "Cluster map",
@@ -210,10 +211,8 @@ function revive(name, then) {
   });
 }
 
-const MOVES_SHOWN = 5;
-
 function rebalance(then) {
-  openDialog({
+  openSpreading({
     title: "Rebalance leaders",
     intro: el(
       "p",
@@ -221,20 +220,10 @@ function rebalance(then) {
       "Spreads the leaders of quorum queues and streams evenly over the nodes. " +
         "Clients of a queue pause briefly while its leader moves.",
     ),
-    action: "Go",
-    keep: true,
-    fields: [
-      {
-        name: "by",
-        label: "Spread by",
-        kind: "choice",
-        options: [
-          ["queues", "number of queues"],
-          ["bytes", "bytes that queues keep"],
-          ["entries", "entries per second in their logs"],
-        ],
-      },
-      { name: "dry", label: "Only show what would move", kind: "check", value: true },
+    kinds: [
+      ["queues", "number of queues"],
+      ["bytes", "bytes that queues keep"],
+      ["entries", "entries per second in their logs"],
     ],
     run: async ({ by, dry }) => {
       const moves = await post("rebalance/queues", { by, dry_run: dry });
@@ -247,9 +236,8 @@ function rebalance(then) {
 
 function movesInWords(moves) {
   if (moves.length === 0) return "No leader would move.";
-  const some = moves.slice(0, MOVES_SHOWN).map((one) => `${one.queue} in ${one.vhost} ${one.done || one.error}`);
-  const more = moves.length > MOVES_SHOWN ? ` and ${count(moves.length - MOVES_SHOWN)} more` : "";
-  return `${count(moves.length)} leaders would move: ${some.join("; ")}${more}.`;
+  const some = someOf(moves, (one) => `${one.queue} in ${one.vhost} ${one.done || one.error}`);
+  return `${count(moves.length)} leaders would move: ${some}.`;
 }
 
 function forget(name, then) {
