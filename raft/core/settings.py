@@ -15,7 +15,8 @@ class Settings:
     """A member without a leader that it trusts waits a random time between these two before it campaigns."""
     election_max_s: float = 0.3
     eagerness: float = 1.0
-    """Divides that wait: a member with 4 campaigns long before one with 1, so a preferred member usually leads."""
+    """Divides that wait: a member with 4 campaigns long before one with 1, so a preferred member usually leads. At most one
+    of a group has more than 1: it waits the shortest time, and in a new group none."""
     election_backoff_max: int = 4
     """A member that keeps failing doubles its wait this many times at most."""
 

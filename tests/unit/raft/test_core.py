@@ -160,14 +160,28 @@ def test_a_member_of_no_group_never_stands() -> None:
     assert core.ready(1000.0) is None
 
 
-def test_an_eager_member_stands_sooner() -> None:
-    waits = []
-    for eagerness in (1.0, 4.0):
-        core = Core(ME, MemoryStore(THREE), Settings(eagerness=eagerness), lambda: 0.5, 0.0)
-        core.trust(2, 0.0)
+def eager_core(store: MemoryStore) -> Core:
+    core = Core(ME, store, Settings(eagerness=4.0), lambda: 0.5, 0.0)
+    core.trust(2, 0.0)
+    return core
+
+
+def test_an_eager_member_waits_the_shortest_time_of_all() -> None:
+    store = MemoryStore(THREE)
+    store.write(None, [Entry(1, 1, EntryKind.COMMAND, b"x")])
+    assert eager_core(store).deadline == pytest.approx(Settings().election_min_s / 4)
+    other, _ = core_of(THREE)
+    assert other.deadline == pytest.approx((Settings().election_min_s + Settings().election_max_s) / 2)
+
+
+def test_an_eager_member_of_a_new_group_stands_at_once_and_after_that_seldomer() -> None:
+    core, now, waits = eager_core(MemoryStore(THREE)), 0.0, []
+    for _ in range(3):
         assert core.deadline is not None
-        waits.append(core.deadline)
-    assert waits[0] == pytest.approx(4 * waits[1])
+        waits.append(core.deadline - now)
+        now = core.deadline
+        core.tick(now)
+    assert waits == pytest.approx([0.0, 2 * Settings().election_min_s / 4, 4 * Settings().election_min_s / 4])
 
 
 def test_a_candidate_that_keeps_failing_asks_less_and_less_often() -> None:
