@@ -91,14 +91,15 @@ class Departures(Generic[Q]):
         return self._incarnation_of(self._ports.node) == self._ports.incarnation
 
     def _to_be_asked(self, queue: Q) -> NodeId:
-        """The leader's node; where that is not known, one after the other of those that may know. 0: nobody can be asked."""
+        """The leader's node as the member here knows it, then one after the other of those that may know: nobody tells a
+        member that was removed who leads after that. 0: nobody can be asked."""
         here, driver, calls = self._ports.node, queue.route.driver, self._ports.calls
-        nodes = {*queue.member_nodes()}
+        nodes, believed = {*queue.member_nodes()}, 0
         if driver is not None:
-            nodes.update(map(node_of, members_of(driver.core.status().membership)))
-            if driver.leader_node not in (0, here) and calls.connected(driver.leader_node):
-                return driver.leader_node
-        others = sorted(node for node in nodes if node != here and calls.connected(node))
+            believed = driver.leader_node
+            nodes.update([believed, *map(node_of, members_of(driver.core.status().membership))])
+        others = [node for node in nodes if node not in (0, here) and calls.connected(node)]
+        others.sort(key=lambda node: (node != believed, node))
         return others[self._asked[queue] % len(others)] if others else 0
 
     def _answered(self, queue: Q, figures: Mapping[str, Any] | None) -> None:
