@@ -14,7 +14,7 @@ BUILD_TOOLS := pip setuptools wheel 'Cython>=3.1'
 EXTRAS := test,bench
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup lock run cluster format unit unit-times test test-containers analytics test-spark test-spark-containers test-page test-rabbitmqadmin check fuzz instants mutants sim sim-long chaos crash crash-delayed crash-shovels crash-federation migration bench bench-check proto docs clean
+.PHONY: setup lock run cluster format unit unit-times test test-containers analytics test-spark test-spark-containers test-page test-rabbitmqadmin check fuzz seeds instants mutants sim sim-long chaos crash crash-delayed crash-shovels crash-federation migration bench bench-check proto docs clean
 
 setup: $(STAMP)
 
@@ -107,6 +107,11 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# What tests/unit draws from seeds, with others than those that are always the same.
+FRESH := 100
+seeds: setup
+	$(BIN)/python -m pytest tests/unit -q --fresh-seeds $(FRESH) --numprocesses $(TEST_JOBS) --dist worksteal
 
 # Mutated frames of AMQP and of the stream protocol, and requests over HTTP, others each time: tests/fuzz/.
 fuzz: setup

@@ -1,9 +1,11 @@
-"""What all tests share: how examples are drawn, and the switch that records scenarios anew."""
+"""What all tests share: how examples and seeds are drawn, and the switch that records scenarios anew."""
 
 from __future__ import annotations
 
 import pytest
 from hypothesis import settings
+
+from tests import fresh_seeds
 
 # The same examples with each run, and no example has to be fast: a machine that is busy elsewhere finds no fault.
 settings.register_profile("leveret", deadline=None, derandomize=True)
@@ -17,6 +19,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--instants", type=int, default=40, help="of how many past seconds tests/unit/analytics/test_queue_at.py asks"
     )
+    fresh_seeds.add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    fresh_seeds.choose_first(config)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if metafunc.config.option.fresh_seeds:
+        fresh_seeds.give_fresh_seeds(metafunc.definition, metafunc.config)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.option.fresh_seeds:
+        items[:] = [item for item in items if fresh_seeds.draws_seeds(item)]
 
 
 @pytest.fixture

@@ -75,9 +75,11 @@ class NamedClient:
         self.published = 0
         self.stored = 0
         self.known = 0  # as it was answered last
+        self.cut_off = False  # its node has died: it publishes nothing more before it has moved
         self.move(node)
 
     def move(self, node: NodeId) -> None:
+        self.cut_off = False
         self.node = node
         self.publisher = NamedPublisher(self.clients, node, self.record, self.name)
         self.publisher.answered = partial(self._answered, self.publisher)  # type: ignore[method-assign]

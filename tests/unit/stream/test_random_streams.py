@@ -162,12 +162,12 @@ class Run:
                 self.change_members()
             case "named":
                 client = random.choice(self.named)
-                if random.random() < 0.3 or client.node == self.down:
+                if random.random() < 0.3 or client.cut_off:
                     client.move(self.a_node())
                 client.publish(random.randint(1, 4))
             case "store":
                 client = random.choice(self.named)
-                if client.node != self.down:
+                if not client.cut_off:
                     client.store()
                 client.ask(self.a_node())
             case _:
@@ -251,6 +251,8 @@ class Run:
             reader.left = reader.left or reader.node == node
         for client in self.chunk_readers:
             client.left = client.left or client.node == node
+        for named in self.named:
+            named.cut_off = named.cut_off or named.node == node
 
     def finish(self) -> None:
         self.heal()
