@@ -237,7 +237,7 @@ def test_where_the_leader_cannot_be_reached_the_others_are_asked_in_turn() -> No
 
 
 def test_a_leader_of_old_that_lives_is_not_asked_for_ever() -> None:
-    """Nobody tells a member that was removed who leads after that: it stayed for ever, and what its clients published waited."""
+    """Nobody tells a member that was removed who leads now: it stayed for ever, and what its clients published waited."""
     node = Node3()
     node.departures.tick()
     node.answers[0].resolve(figures(role="follower"))
