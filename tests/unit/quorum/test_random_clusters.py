@@ -111,7 +111,11 @@ class Run:
             if got is not None and node.alive:
                 self.taken.append(messages(got.content, got.piece.position, 1)[0][1])
 
-        node.queue(self.record).get(True, self.clients.now).then(taken, fail)
+        def failed(error: BrokerError) -> None:
+            if node.alive:
+                raise error
+
+        node.queue(self.record).get(True, self.clients.now).then(taken, failed)
 
     def change_members(self) -> None:
         node = self.cluster.nodes[self.a_node()]
@@ -182,10 +186,6 @@ class Run:
         assert confirmed <= set(left) | settled, f"lost: {sorted(confirmed - set(left) - settled)}"
         assert set(left) <= published
         assert not (set(left) & set(self.acknowledged)) - kept_by_dead, "settled, and there again"
-
-
-def fail(error: BrokerError) -> None:
-    raise error
 
 
 def number_of(body: bytes) -> int:
