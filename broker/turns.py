@@ -104,6 +104,13 @@ class Turns:
         self.now = now = self.wall_ms()
         return now
 
+    def end_behind_input(self) -> None:
+        """End this turn when the loop has looked at its sockets once more: what is on its way to them belongs to it."""
+        self._soon(self._end_next_round)
+
+    def _end_next_round(self) -> None:
+        self._soon(self.end_requested)
+
     def end_requested(self) -> None:
         """Now, if one was asked for and has not come yet."""
         if self._is_near:

@@ -32,6 +32,10 @@ STRANGERS_INPUT_BYTES = 65_536  # before the login
 # socket is as large as it can handle in its share of a turn (front/sockets/input_share.py), judged by its last read.
 INPUT_BYTES_MIN = 2_048
 INPUT_BYTES_FIRST = 32_768
+# A client that sends a window of messages at once is read as far as the system has copied them, on loopback 64 KiB. After a read
+# of this much that was not limited the rest is waited for, for one round of the loop: what one turn cuts in two is published,
+# confirmed and sent again as two for ever, with a commit for each.
+WINDOW_BYTES = 32_768
 
 
 class SocketServer(Protocol):
@@ -62,7 +66,7 @@ class ClientSocket(asyncio.BufferedProtocol, Guest):
 
     __slots__ = (
         "_core", "_deadline", "_input_bytes", "_logged_in", "_name", "_offered", "_output", "_pending_proxy", "_reading",
-        "_rests", "_server", "_transport",
+        "_rest_awaited", "_rests", "_server", "_transport",
         "source",
     )  # fmt: skip
 
@@ -77,6 +81,7 @@ class ClientSocket(asyncio.BufferedProtocol, Guest):
         self._deadline = 0.0  # of the handshake, whatever it begins with; 0 is none
         self._input_bytes = self._offered = INPUT_BYTES_FIRST
         self._logged_in = False
+        self._rest_awaited = False  # the last read has left its turn open
         self._reading = True
         self._rests = False  # not read from until the next round of the loop: other sockets come first
 
@@ -124,11 +129,16 @@ class ClientSocket(asyncio.BufferedProtocol, Guest):
             except Exception:
                 self._crashed()
         took_s = server.monotonic() - began
+        reads_on = False  # in this round of the loop
         if took_s >= BUSY_S or nbytes >= self._offered:
             reads_on = self._adapt_input(nbytes, took_s)
             if nbytes >= self._offered and self._logged_in and not reads_on:
                 self._rest()
-        server.turns.end(now)
+        self._rest_awaited = reads_on or (WINDOW_BYTES <= nbytes < self._offered and not self._rest_awaited)
+        if self._rest_awaited:
+            server.turns.end_behind_input()
+        else:
+            server.turns.end(now)
         core = self._core
         if core is not None and (core.pressure.reads is not self._reading or self._rests or server.publishers_held):
             self.update_reading()
@@ -144,9 +154,8 @@ class ClientSocket(asyncio.BufferedProtocol, Guest):
     def _adapt_input(self, nbytes: int, took_s: float) -> bool:
         """Decide how much to read next, after what this took. Say whether the rest is to be read in this turn too.
 
-        libuv would read up to 32 times in a turn. It may after a read that was limited too much: a window of messages that one
-        turn cuts in two is published, confirmed and delivered as two for ever. Each read is twice as large as the one before,
-        so all of them take as long as one that used up its share.
+        libuv would read up to 32 times in a turn. It may after a read that was limited too much (see WINDOW_BYTES). Each read
+        is twice as large as the one before, so all of them take as long as one that used up its share.
         """
         share = self._server.input_share
         share.worked(took_s)

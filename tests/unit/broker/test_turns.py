@@ -141,6 +141,28 @@ def test_an_end_that_nobody_has_asked_for_is_none() -> None:
     assert loop.round() == []
 
 
+def test_a_turn_that_waits_for_more_input_ends_when_the_loop_has_polled_once_more() -> None:
+    loop = Loop()
+    loop.turns.begin()
+    loop.turns.wake(loop.queue("q"))
+    loop.turns.end_behind_input()
+    assert loop.round() == [], "this round began before the sockets were looked at"
+    assert loop.round() == ["pump q"]
+    assert not loop.soon
+
+
+def test_a_turn_that_waits_for_more_input_ends_with_that() -> None:
+    loop = Loop()
+    loop.turns.begin()
+    loop.turns.wake(loop.queue("q"))
+    loop.turns.end_behind_input()
+    loop.round()
+    loop.turns.begin()
+    loop.turns.end()
+    assert loop.take() == ["pump q"]
+    assert loop.round() == []
+
+
 def test_what_a_batch_of_input_causes_is_done_at_its_end_and_not_again() -> None:
     loop = Loop()
     loop.turns.begin()

@@ -10,7 +10,14 @@ from typing import Any
 
 import pytest
 
-from front.sockets.client_socket import INPUT_BYTES, INPUT_BYTES_MIN, STRANGERS_INPUT_BYTES, ClientSocket, printable
+from front.sockets.client_socket import (
+    INPUT_BYTES,
+    INPUT_BYTES_MIN,
+    STRANGERS_INPUT_BYTES,
+    WINDOW_BYTES,
+    ClientSocket,
+    printable,
+)
 from front.sockets.input_share import BUSY_S, INPUT_S_MAX, INPUT_S_MIN, INPUT_TURN_S, InputShare
 from front.sockets.socket_peer import peer_of
 from wire.proxy_protocol import Proxied
@@ -130,13 +137,15 @@ def test_a_read_that_was_limited_too_much_goes_on_in_the_same_turn_until_its_sha
     assert not one._adapt_input(len(one.get_buffer(-1)), 0.0), "it cannot be larger"
 
 
-def test_after_a_full_read_a_socket_rests_until_the_next_turn() -> None:
-    """Others would wait for 32 reads otherwise: so many libuv makes in one turn while they come back full."""
-    done: list[str] = []
+def reading_socket(done: list[str]) -> ClientSocket:
+    """It notes what it has done with what it read."""
     transport = SimpleNamespace(
         is_closing=lambda: False,
         pause_reading=lambda: done.append("pause"),
         resume_reading=lambda: done.append("resume"),
+    )
+    turns = SimpleNamespace(
+        begin=lambda: 0, end=lambda now: done.append("turn"), end_behind_input=lambda: done.append("turn follows")
     )
     server: Any = SimpleNamespace(
         input=memoryview(bytearray(INPUT_BYTES)),
@@ -144,26 +153,54 @@ def test_after_a_full_read_a_socket_rests_until_the_next_turn() -> None:
         publishers_held=False,
         monotonic=time.monotonic,
         wall_ms=lambda: 0,
-        turns=SimpleNamespace(begin=lambda: 0, end=lambda now: done.append("turn")),
+        turns=turns,
     )
+    one = ClientSocket(server, proxy_protocol=False, source="192.0.2.1")
+    one._logged_in = True
+    one._transport = transport  # type: ignore[assignment]
+    one._core = SimpleNamespace(  # type: ignore[assignment]
+        pressure=SimpleNamespace(reads=True), publishes=False, receive_data=lambda data, now: done.append("data")
+    )
+    return one
 
-    async def read() -> None:
-        one = ClientSocket(server, proxy_protocol=False, source="192.0.2.1")
-        one._logged_in = True
-        one._transport = transport  # type: ignore[assignment]
-        one._core = SimpleNamespace(  # type: ignore[assignment]
-            pressure=SimpleNamespace(reads=True), publishes=False, receive_data=lambda data, now: done.append("data")
-        )
-        one.buffer_updated(100)
+
+def read(one: ClientSocket, nbytes: int | None = None) -> None:
+    """So much, or as much as it has room for."""
+    room = len(one.get_buffer(-1))
+    one.buffer_updated(room if nbytes is None else nbytes)
+
+
+def test_after_a_full_read_a_socket_rests_until_the_next_turn() -> None:
+    """Others would wait for 32 reads otherwise: so many libuv makes in one turn while they come back full."""
+    done: list[str] = []
+
+    async def reads() -> None:
+        one = reading_socket(done)
+        read(one, 100)
         assert done == ["data", "turn"], "there is no more"
         done.clear()
-        one.buffer_updated(len(one.get_buffer(-1)))
-        assert done == ["data", "turn"], "it was limited too much: the rest is read at once"
+        read(one)
+        assert done == ["data", "turn follows"], "it was limited too much: the rest is read at once"
         one._input_bytes = INPUT_BYTES
         done.clear()
-        one.buffer_updated(len(one.get_buffer(-1)))
+        read(one)
         assert done == ["data", "turn", "pause"]
         await asyncio.sleep(0)
         assert done == ["data", "turn", "pause", "resume"]
 
-    asyncio.run(read())
+    asyncio.run(reads())
+
+
+def test_a_turn_waits_once_for_the_rest_of_what_a_client_sends_at_once() -> None:
+    """A window of 1,000 messages was read as the system copied them, 390 and 610, and confirmed and sent so from then on."""
+    done: list[str] = []
+    one = reading_socket(done)
+    one._input_bytes = INPUT_BYTES
+    read(one, WINDOW_BYTES)
+    read(one, WINDOW_BYTES)
+    assert done == ["data", "turn follows", "data", "turn"], "what keeps coming is not waited for"
+    read(one, WINDOW_BYTES)
+    read(one, WINDOW_BYTES - 1)
+    assert done[4:] == ["data", "turn follows", "data", "turn"]
+    read(one, WINDOW_BYTES - 1)
+    assert done[8:] == ["data", "turn"], "little is worth no waiting"
