@@ -33,8 +33,8 @@ STRANGERS_INPUT_BYTES = 65_536  # before the login
 INPUT_BYTES_MIN = 2_048
 INPUT_BYTES_FIRST = 32_768
 # A client that sends a window of messages at once is read as far as the system has copied them, 64 KiB on loopback. After a
-# read of this much that was not limited the rest is waited for, for one round of the loop: what one turn cuts in two is published,
-# confirmed and sent again as two for ever, with a commit for each.
+# read of this much that was not limited the rest is waited for, for one round of the loop: what one turn cuts in two is
+# published, confirmed and sent again as two for ever, with a commit for each.
 WINDOW_BYTES = 32_768
 
 
