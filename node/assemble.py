@@ -53,11 +53,13 @@ from node.membership.decommissioning import queues_at_home
 from node.membership.first_boot import NoPlace, check_name, configured_places, take_place
 from node.membership.greetings import removed_text
 from node.membership.news import ToldListener
+from node.membership.node_names import name_of_node
 from node.own_links import CHECKS, OwnLinks, own_links
 from node.peers.calls import PeerCalls
 from node.peers.handshake import PeerIdentity
 from node.peers.side import PeerSide
 from node.peers.ways import PeerWays
+from node.replicas.far_queues import FarQueues
 from node.replicas.members import QueueMembers
 from node.watching.alarms import AlarmPorts, Watcher, disk_limit_bytes
 from node.watching.descriptors import ceilings, descriptor_limit, log_ceilings
@@ -155,6 +157,10 @@ class Node:
         links = own_links(config, broker, metadata, cluster, lambda: self.listeners, self._clock, self._random)
         publishing.append(links)
         operations.parameters.checks |= CHECKS
+        name_of = partial(name_of_node, metadata.catalog)
+        far = FarQueues(kernel.replicated, calls, cluster.reaches, name_of)
+        far.serve()
+        operations.resources.look_elsewhere = far.look
         exports = self._log_exports(kernel)
         metrics = self._metrics(identity, peers, calls, links, exports)
 

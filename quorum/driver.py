@@ -30,12 +30,13 @@ from quorum.leading import Leading
 from quorum.letters import QUORUM_TOPIC, Delivery, LetterKind
 from quorum.member import QueueMember
 from quorum.queue import QuorumQueue
+from quorum.queue_figures import report, with_report
 from quorum.subscription import WaitingDelivery
 from quorum.waiting import waiting_in
 from raft.core.messages import NodeId
 from replicated.entry_cache import EntryCache
 from replicated.kind_parts import HostingNode, KindParts
-from replicated.letters import AnswerStatus, refusal
+from replicated.letters import AnswerStatus, MemberReport, refusal
 from replicated.local_members import QUEUE_GROUPS
 from replicated.peer_letters import KindOfLetters
 from replicated.ports import Payload
@@ -168,6 +169,12 @@ class QuorumQueues:
     def led(self) -> Collection[QuorumQueue]:
         """Those that this node leads."""
         return self._busy.led
+
+    def report(self, queue: QuorumQueue) -> MemberReport | None:
+        return report(queue)
+
+    def reported(self, queue: QuorumQueue, told: MemberReport) -> None:
+        queue.news = with_report(queue.news, told)
 
     # now and then
 

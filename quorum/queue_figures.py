@@ -15,10 +15,14 @@ from quorum.member import QueueMember
 from quorum.session import QueueSession
 from raft.core.messages import NodeId
 from replicated.leader_route import LeaderRoute
+from replicated.letters import MemberReport
 
 
 class ShownQueue(Protocol):
     """What is shown of a queue."""
+
+    @property
+    def group(self) -> int: ...
 
     @property
     def ready_count(self) -> int: ...
@@ -61,7 +65,8 @@ def fill_in_counts(figures: QueueStatistics, queue: ShownQueue) -> QueueStatisti
 def fill_in_sizes(figures: QueueStatistics, queue: ShownQueue) -> QueueStatistics:
     figures.consumers = queue.consumer_count
     figures.ready = figures.persistent = queue.ready_count
-    figures.state = "running" if queue.route.leader() else "minority" if queue.quarantined is None else "quarantined"
+    is_quarantined = queue.quarantined is not None and not queue.route.leader()
+    figures.state = "quarantined" if is_quarantined else queue.route.shown_state()
     if queue.member is not None:
         machine = queue.member.machine.figures()
         figures.ready_bytes = machine.ready_bytes
@@ -80,7 +85,7 @@ def fill_in_sizes(figures: QueueStatistics, queue: ShownQueue) -> QueueStatistic
 
 
 def details(queue: ShownQueue) -> dict[str, Any]:
-    found: dict[str, Any] = {"leader": queue.route.leader(), "members": queue.member_nodes()}
+    found: dict[str, Any] = {"leader": queue.route.shown_leader(), "members": queue.member_nodes()}
     if queue.member is None:
         return found
     state = queue.member.machine.state
@@ -91,6 +96,31 @@ def details(queue: ShownQueue) -> dict[str, Any]:
         "dead_bytes": state.dead.size,
         "delivery_limit": state.rules.delivery_limit,
     }
+
+
+def report(queue: ShownQueue) -> MemberReport | None:
+    """For a node without a member; None: nor has this one."""
+    if queue.member is None:
+        return None
+    machine = queue.member.machine
+    figures = machine.figures()
+    return MemberReport(
+        queue.group,
+        queue.route.leader(),
+        machine.state.applied,
+        figures.ready,
+        figures.ready_bytes,
+        figures.unacknowledged,
+        figures.unacknowledged_bytes,
+        figures.consumers,
+    )
+
+
+def with_report(news: QueueNews, told: MemberReport) -> QueueNews:
+    """What was known before stays, where a leader has told what is newer."""
+    if told.applied < news.applied:
+        return news
+    return QueueNews(*told[2:], news.exclusive, news.single_active, news.active)
 
 
 def _active_tag(queue: ShownQueue) -> str | None:

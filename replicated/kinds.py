@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from broker.records import QueueRecord
 from replicated.administration import Administration
+from replicated.letters import MemberReport
 from replicated.local_members import QUEUE_GROUPS
 from replicated.queue import ReplicatedQueue
 
@@ -27,6 +28,12 @@ class ReplicatedKind(Protocol):
 
     @property
     def administration(self) -> Administration[Any]: ...
+
+    def report(self, queue: Any) -> MemberReport | None:
+        """How the queue is, for nodes without a member. None: nor has this one."""
+
+    def reported(self, queue: Any, told: MemberReport) -> None:
+        """What another node has said of a queue that has no member here."""
 
 
 class ReplicatedKinds:
@@ -51,6 +58,14 @@ class ReplicatedKinds:
         """None: it is not open on this node, or of another kind."""
         kind = self._kinds.get(record.kind)
         return kind.queues.get(QUEUE_GROUPS + record.id) if kind is not None else None
+
+    def report(self, group: int) -> MemberReport | None:
+        """How the queue of this group is; None: it has no member here."""
+        found = ((kind, kind.queues[group]) for kind in self._kinds.values() if group in kind.queues)
+        return next((kind.report(queue) for kind, queue in found), None)
+
+    def reported(self, queue: ReplicatedQueue, told: MemberReport) -> None:
+        self._kinds[queue.record.kind].reported(queue, told)
 
     def administration_of(self, queue: ReplicatedQueue) -> Administration[Any]:
         return self._kinds[queue.record.kind].administration

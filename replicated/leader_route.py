@@ -2,13 +2,16 @@
 
 This node's own member says who leads, as soon as it knows. A node without a member asks the nodes that have one, in turn, and
 follows what they answer. Nothing is kept here: what was not answered is for the queue to propose again.
+
+Who is shown as the leader on a node without a member is who the members' nodes named when they were asked for it
+(node/replicas/far_queues.py), whether clients of this node use the queue or not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from raft.core.errors import RaftError, TooLarge
 from raft.core.messages import NodeId
@@ -36,6 +39,14 @@ class Entries(Protocol):
         """The leader's node takes the ops for harmful."""
 
 
+class LeaderSight(NamedTuple):
+    """What members' nodes said when a node without a member asked them how the queue is."""
+
+    at_s: float  # by the event loop's clock
+    answered: bool  # by one of them at least
+    leader: NodeId  # 0: those that have answered know of none
+
+
 class LeaderRoute:
     """See the module."""
 
@@ -49,6 +60,7 @@ class LeaderRoute:
         self._topic = ports.topic
         self._members = members
         self._entries = entries
+        self.sight: LeaderSight | None = None  # for a node without a member; None: it has not looked
         self._believed: NodeId = 0  # to lead; for a node without a member
         self._tried = 0  # members' nodes, one after the other
         self._asked: NodeId = 0  # the node that was asked last, if not this one
@@ -69,6 +81,20 @@ class LeaderRoute:
         if node == self._groups.node:
             return node if self.leads else 0
         return node if node and self._calls.connected(node) else 0
+
+    def shown_leader(self) -> NodeId:
+        """For those who look on; 0: none, or that is unknown."""
+        return self.leader() if self.driver is not None or self.sight is None else self.sight.leader
+
+    def shown_state(self) -> str:
+        """`down`: no node of a member has answered. `unknown`: nobody has looked."""
+        if self.shown_leader():
+            return "running"
+        if self.driver is not None:
+            return "minority"
+        if self.sight is None:
+            return "unknown"
+        return "minority" if self.sight.answered else "down"
 
     def look_for(self) -> NodeId:
         """As `leader`; if that is unknown, a node that may lead."""

@@ -1,4 +1,4 @@
-"""Letters between nodes about one replicated queue, over node/peers/calls.py. Little endian:
+"""Letters between nodes about replicated queues, over node/peers/calls.py. Little endian:
 
     offset  size  field
          0     1  kind
@@ -26,6 +26,12 @@ An answer: status u8 | leader node u32: the one that leads, as far as is known, 
        2  AGAIN       too much waits there, or it is unknown whether it was done
        3  NO_GROUP    this node knows no such queue (yet, or any more)
        4  REFUSED     why, as text. Nothing was done: what was said would have done harm to every member of the group
+
+About many queues of all kinds there is an ask in a topic of its own, without a kind (node/replicas/far_queues.py): for each
+queue its group u64. Its answer: bytes of a row u16 | for each of these queues that has a member on the asked node, a row:
+
+    group u64 | leader node u32, 0: it knows of none | applied u64 | ready u64 | its bytes u64 | unacknowledged u64 |
+    its bytes u64 | consumers u32 | in later versions perhaps more, which is passed over
 """
 
 from __future__ import annotations
@@ -34,9 +40,10 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from struct import Struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from raft.core.errors import BadBytes
+from raft.core.messages import NodeId
 
 
 class GroupLetter(IntEnum):
@@ -70,6 +77,9 @@ _ADMIN = Struct("<BI")
 _COMPARED = Struct("<BII")
 _MARK = Struct("<QQ")
 _GIVE_UP = Struct("<QQQQQ")
+_GROUP = Struct("<Q")
+_REPORT_BYTES = Struct("<H")
+_REPORT = Struct("<QIQQQQQI")
 
 REFUSAL_BYTES_MAX = 1_000  # of the text: it is for a line of the log
 
@@ -217,3 +227,61 @@ def decode_admin_answer(answer: bytes) -> tuple[AnswerStatus, int, str]:
         return AnswerStatus(status), leader, answer[STATUS.size :].decode()
     except (struct.error, ValueError) as error:
         raise BadLetter(f"an answer to ADMIN of {len(answer)} bytes: {error}") from error
+
+
+class MemberReport(NamedTuple):
+    """How the queue of this group is, as its member on one node has it."""
+
+    group: int
+    leader: NodeId  # 0: it knows of none
+    applied: int = 0  # index of the entry after which this was so
+    ready: int = 0
+    ready_bytes: int = 0
+    unacknowledged: int = 0
+    unacknowledged_bytes: int = 0
+    consumers: int = 0
+
+
+def ask_reports(groups: Iterable[int]) -> bytes:
+    return b"".join(map(_GROUP.pack, groups))
+
+
+def groups_asked_for(letter: bytes) -> list[int]:
+    """The groups. Raises BadLetter."""
+    try:
+        return [group for (group,) in _GROUP.iter_unpack(letter)]
+    except struct.error as error:
+        raise BadLetter(f"{len(letter)} bytes that name groups: {error}") from error
+
+
+def told_reports(reports: Iterable[MemberReport]) -> bytes:
+    return _REPORT_BYTES.pack(_REPORT.size) + b"".join([_REPORT.pack(*one) for one in reports])
+
+
+def decode_reports(letter: bytes) -> list[MemberReport]:
+    """Raises BadLetter."""
+    try:
+        (size,) = _REPORT_BYTES.unpack_from(letter)
+        starts = range(_REPORT_BYTES.size, len(letter), max(size, _REPORT.size))
+        return [MemberReport._make(_REPORT.unpack_from(letter, at)) for at in starts]
+    except struct.error as error:
+        raise BadLetter(f"reports in {len(letter)} bytes: {error}") from error
+
+
+def report_of_figures(group: int, figures: Mapping[str, Any]) -> MemberReport | None:
+    """As nodes of versions without these letters tell of one queue (replicated/administration.py). None: it has no member
+    there."""
+    if "raft" not in figures:
+        return None
+    machine = figures.get("machine", {})
+    in_stream = machine.get("committed_offset", -1) + 1 - machine.get("first_offset", 0)
+    return MemberReport(
+        group,
+        figures.get("leader_node", 0),
+        machine.get("applied", 0),
+        machine.get("ready", max(0, in_stream)),
+        machine.get("ready_bytes", machine.get("bytes", 0)),
+        machine.get("unacknowledged", 0),
+        machine.get("unacknowledged_bytes", 0),
+        machine.get("consumers", 0),
+    )

@@ -17,7 +17,7 @@ from broker.queues.queue_type import Queue, QueueHost
 from broker.records import QueueRecord
 from raft.core.messages import NodeId
 from replicated.kind_parts import HostingNode, KindParts
-from replicated.letters import AnswerStatus, refusal
+from replicated.letters import AnswerStatus, MemberReport, refusal
 from replicated.local_members import QUEUE_GROUPS
 from replicated.peer_letters import KindOfLetters, OnAnswer
 from replicated.ports import Payload
@@ -36,6 +36,7 @@ from stream.leader_questions import answer_letter
 from stream.publishing.node_publishing import WithoutLeader
 from stream.publishing.publish_entries import check_said, done
 from stream.queue import StreamQueue
+from stream.queue_figures import report
 from stream.reading.browsing import browse_member
 from stream.reading.letters import StreamLetter, browsed, decode_browse, decode_place, place_answer
 from stream.reading.readers import ReadingClient
@@ -159,6 +160,12 @@ class StreamQueues:
     def led(self) -> Collection[StreamQueue]:
         """Those that this node leads."""
         return self._busy.led
+
+    def report(self, queue: StreamQueue) -> MemberReport | None:
+        return report(queue)
+
+    def reported(self, queue: StreamQueue, told: MemberReport) -> None:
+        queue.reported(told)
 
     # Now and then.
 

@@ -41,6 +41,7 @@ from raft.core.errors import Damaged
 from raft.core.messages import NodeId, node_of
 from replicated.busy_queues import BusyQueues
 from replicated.leader_route import LeaderRoute
+from replicated.letters import MemberReport
 from replicated.member import MemberLife
 from replicated.ports import MemberDriver, QueuePorts
 from replicated.remote_serving import RemoteServing
@@ -144,7 +145,7 @@ class StreamQueue:
         self.serving = ChunkServing(self, ports)
         self._far_log = FarLog(self, ports, self._news)
         self._far = read(self, self._far_log)
-        self._far_count = FarCount(ports.monotonic)
+        self.far_count = FarCount()
         self._statistics = QueueStatistics()
 
     # Where it is.
@@ -199,7 +200,7 @@ class StreamQueue:
 
     @property
     def ready_count(self) -> int:
-        return self.member.machine.state.message_count if self.member is not None else self._far_count.messages
+        return self.member.machine.state.message_count if self.member is not None else self.far_count.messages
 
     @property
     def consumer_count(self) -> int:
@@ -339,7 +340,11 @@ class StreamQueue:
         """A stream does not expire. Where nobody can be asked how much it has, what was known here last has to do."""
         if self.member is not None or self.deleted or not self.route.look_for():
             return None
-        return self._far_count.ask(partial(self._find_now, now))
+        return self.far_count.ask(partial(self._find_now, now))
+
+    def reported(self, told: MemberReport) -> None:
+        """By the node of a member, where this one has none."""
+        self.far_count.messages, self.far_count.bytes = told.ready, told.ready_bytes
 
     def _find_now(self, now: int, spec: OffsetSpec) -> Pending[FoundPlace | None]:
         return self._find(object(), spec, now)
@@ -380,11 +385,7 @@ class StreamQueue:
         return found
 
     def sizes(self) -> QueueStatistics:
-        found = self.counts()
-        if self.member is None and not self.deleted:
-            self._far_count.keep(partial(self._find_now, self._ports.wall_ms()))
-        is_led = self._far_count.is_answered if self.member is None else bool(self.route.leader())
-        return fill_in_sizes(found, self, is_led=is_led)
+        return fill_in_sizes(self.counts(), self)
 
     @property
     def end(self) -> StreamEnd:

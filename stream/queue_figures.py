@@ -6,9 +6,12 @@ from typing import Any, NamedTuple, Protocol
 
 from broker.queues.queue_type import QueueStatistics
 from broker.queues.stream_contract import StreamFigures, StreamTracking
+from replicated.leader_route import LeaderRoute
+from replicated.letters import MemberReport
 from replicated.member import MemberLife
 from stream.group.leading import StreamLeading
 from stream.group.member import StreamMember
+from stream.reading.far_count import FarCount
 from stream.reading.readers import StreamEnd, StreamReaders
 
 READERS_TOLD_MAX = 1_000  # of those on this node, to other nodes: some 100 KB
@@ -31,6 +34,13 @@ class ShownStream(Protocol):
     leading: StreamLeading | None
     quarantined: str | None
     readers: StreamReaders
+    far_count: FarCount
+
+    @property
+    def group(self) -> int: ...
+
+    @property
+    def route(self) -> LeaderRoute: ...
 
     @property
     def ready_count(self) -> int: ...
@@ -39,14 +49,23 @@ class ShownStream(Protocol):
     def end(self) -> StreamEnd: ...
 
 
-def fill_in_sizes(found: QueueStatistics, stream: ShownStream, *, is_led: bool) -> QueueStatistics:
+def fill_in_sizes(found: QueueStatistics, stream: ShownStream) -> QueueStatistics:
+    member = stream.member
     found.consumers = len(stream.readers)
-    found.state = "running" if is_led else "minority"
-    if stream.member is not None:
-        found.ready_bytes = stream.member.machine.state.size
-        found.persistent, found.persistent_bytes = found.ready, found.ready_bytes
-        found.disk_reads = stream.member.reading.reads
+    found.state = stream.route.shown_state()
+    found.ready_bytes = stream.far_count.bytes if member is None else member.machine.state.size
+    found.persistent, found.persistent_bytes = found.ready, found.ready_bytes
+    if member is not None:
+        found.disk_reads = member.reading.reads
     return found
+
+
+def report(stream: ShownStream) -> MemberReport | None:
+    """For a node without a member; None: nor has this one. Readers are of their nodes."""
+    if stream.member is None:
+        return None
+    state = stream.member.machine.state
+    return MemberReport(stream.group, stream.route.leader(), state.applied, state.message_count, state.size)
 
 
 def details(stream: ShownStream) -> dict[str, Any]:

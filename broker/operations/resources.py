@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,8 @@ class Resources:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._catalog = broker.catalog
+        # Has queues show how they are of which this node has no part, and returns the nodes that were asked in vain.
+        self.look_elsewhere: Callable[[Iterable[QueueRecord]], Awaitable[Sequence[str]]] | None = None
 
     @property
     def version(self) -> int:

@@ -11,6 +11,7 @@ from broker.records import PermissionRecord, PolicyRecord, TopicPermissionRecord
 from front.cluster_federation import ClusterFederation
 from front.cluster_shovels import ClusterShovels
 from front.definitions import check_definitions, export_definitions, import_definitions
+from front.far_looks import look_at
 from front.grpc import convert, describe
 from front.grpc.call import DEFAULT_VHOST, Context, Front, answers_errors, vhost_asked_for
 from front.grpc.caller import caller, operator
@@ -82,7 +83,8 @@ class AdminService(
 
     @answers_errors
     async def GetNodeStatus(self, request: pb.GetNodeStatusRequest, context: Context) -> pb.GetNodeStatusResponse:
-        node = self._operations.this_node
+        node, resources = self._operations.this_node, self._operations.resources
+        await look_at(resources, resources.queue_records(operator(), None))
         totals = QueueTotals()
         async for figures in made_in_slices(node.figures_of_queues(operator())):
             totals.add(figures)
@@ -110,7 +112,9 @@ class AdminService(
     @answers_errors
     async def GetQueueStatus(self, request: pb.GetQueueStatusRequest, context: Context) -> pb.GetQueueStatusResponse:
         vhost = request.vhost or DEFAULT_VHOST
-        view = self._operations.resources.queue(operator(), vhost, request.name)
+        resources = self._operations.resources
+        await look_at(resources, [resources.queue(operator(), vhost, request.name).record])
+        view = resources.queue(operator(), vhost, request.name)
         figures = view.figures
         assert figures is not None, f"{view.record.label} is looked at without its figures"
         group = await self.members.group(vhost, request.name) if self.members is not None else None

@@ -7,6 +7,7 @@ from broker.operations.resources import Resources
 from broker.pending import Pending
 from broker.session.delayed_messages import DelayedMessage, Delayer
 from broker.session.session import Session
+from front.far_looks import look_at
 from front.grpc import convert, describe
 from front.grpc.call import Context, Front, answers_errors, vhost_asked_for
 from front.grpc.caller import operator
@@ -108,7 +109,9 @@ class TopologyService(topology_pb2_grpc.TopologyServicer):
 
     @answers_errors
     async def ListQueues(self, request: pb.ListQueuesRequest, context: Context) -> pb.ListQueuesResponse:
-        found = self._resources.queues(operator(), vhost_asked_for(request))
+        who, vhost = operator(), vhost_asked_for(request)
+        await look_at(self._resources, self._resources.queue_records(who, vhost))
+        found = self._resources.queues(who, vhost)
         return pb.ListQueuesResponse(queues=[describe.queue(one) async for one in made_in_slices(found)])
 
     # ------------------------------------------------------------------ bindings

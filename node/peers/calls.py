@@ -56,6 +56,7 @@ STREAM = 6
 GROUPS = 7  # of single active consumers
 WEB = 8  # what is shown over HTTP
 LIVES = 9  # of messages, as logs tell them
+QUEUES = 10  # replicated ones, as members' nodes tell of them
 
 LETTER_BYTES = 1 << 20  # a fuller one is closed, and another begun
 PART_BYTES = 1 << 20

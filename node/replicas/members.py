@@ -76,7 +76,7 @@ class QueueMembers:
         found = self._kinds.find(record)
         if found is None:
             return None
-        nodes, leader = list(found.member_nodes()), found.route.leader()
+        nodes, leader = list(found.member_nodes()), found.route.shown_leader()
         return QueueNodes(
             self._name_of(leader) if leader else "",
             [self._name_of(node) for node in nodes],

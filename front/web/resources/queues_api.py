@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from broker.operations.operator import Operator
 from broker.operations.resources import QueueView
 from broker.queues.queue_type import QueueStatistics
 from broker.records import QueueRecord
+from front.far_looks import look_at
 from front.node_ports import QueueMembersPort
 from front.slices import made_in_slices
 from front.web.everywhere import Everywhere, Json
@@ -131,10 +132,13 @@ class QueuesApi:
     async def _value(self, who: Operator, vhost: str | None, column: str) -> Callable[[QueueRecord], Any] | None:
         """Of a classic queue its home knows; of a replicated one each node what its clients have done."""
         if column == "node":
+            await look_at(self._resources, self._resources.queue_records(who, vhost))
             return self._home
         here = value_of(column, self._front)
         if here is None or is_in_catalog(column):
             return here
+        if not is_traffic(column):
+            await look_at(self._resources, self._resources.queue_records(who, vhost))
         known = here
         told: dict[int, Any] = {}
         for node, rows in (await self._everywhere.find_each(MANY_VALUES, who, vhost, column)).items():
@@ -181,13 +185,13 @@ class QueuesApi:
 
     async def _get(self, request: Request, vhost: str, queue: str) -> Response:
         who = operator(request)
-        view = self._resources.queue(who, vhost, queue)
+        record = self._resources.queue(who, vhost, queue).record
         asked = ranges_asked_for(request)
-        told = await self._told(who, [view.record], asked, one=True)
+        told = await self._told(who, [record], asked, one=True)
         consumers = await self._everywhere.find(CONSUMERS, who, vhost, queue)
-        shown = self._told_or_shown(view.record, told, asked, one=True)
+        shown = self._told_or_shown(record, told, asked, one=True)
         flows = await self._flows.of_queue(who, vhost, queue)
-        return json_response({**shown, "consumer_details": consumers.rows, **flows, **self._conversion(view.record)})
+        return json_response({**shown, "consumer_details": consumers.rows, **flows, **self._conversion(record)})
 
     def _conversion(self, record: QueueRecord) -> Json:
         found = self._front.operations.conversions.under_way(record)
@@ -206,7 +210,7 @@ class QueuesApi:
         return self._shown(view, figures)
 
     async def _told(
-        self, who: Operator, records: Iterable[QueueRecord], asked: Ranges | None = None, *, one: bool = False
+        self, who: Operator, records: Sequence[QueueRecord], asked: Ranges | None = None, *, one: bool = False
     ) -> Told:
         """Of a home that does not answer there is what is known here."""
         of_nodes: dict[tuple[str | None, str], list[tuple[str, str]]] = {}
@@ -220,8 +224,10 @@ class QueuesApi:
             self._everywhere.find_elsewhere(what, who, names, asked, one, node=node)
             for (node, what), names in questions
         ]
+        looked = look_at(self._resources, (record for record in records if record.kind != "classic"))
+        _, found = await asyncio.gather(looked, asyncio.gather(*answers))
         told = Told()
-        for ((_, what), _), rows in zip(questions, await asyncio.gather(*answers), strict=True):
+        for ((_, what), _), rows in zip(questions, found, strict=True):
             told.add(what, rows)
         return told
 

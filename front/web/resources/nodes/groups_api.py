@@ -10,6 +10,7 @@ from typing import Any
 from broker.errors import NotSupported
 from broker.operations.operator import ADMINISTRATOR, Operator
 from broker.records import QueueRecord
+from front.far_looks import look_at
 from front.node_ports import ClusterPort, QueueMembersPort, QueueNodes
 from front.slices import made_in_slices
 from front.web.everywhere import Everywhere, Json
@@ -102,7 +103,9 @@ class GroupsApi:
 
     async def _get_all(self, request: Request) -> Response:
         """Those without a leader first, then those with members away."""
-        return await listed(request, self._groups(operator(request)), GROUPS)
+        who = operator(request)
+        await look_at(self._resources, self._resources.queue_records(who, None))
+        return await listed(request, self._groups(who), GROUPS)
 
     def _groups(self, who: Operator) -> Iterator[_Group]:
         for record in self._resources.queue_records(who, None):
@@ -139,6 +142,7 @@ class GroupsApi:
         """As this node sees it, with how many queues live on each node."""
         status, who = self._known_cluster().status(), operator(request)
         loads = {node.name: NodeLoad() for node in status.nodes}
+        await look_at(self._resources, self._resources.queue_records(who, None))
         async for record in made_in_slices(self._resources.queue_records(who, None)):
             places = None if self._members is None else self._members.places(record)
             _count(loads, record, places)

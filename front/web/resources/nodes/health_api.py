@@ -11,6 +11,9 @@ from typing import Any
 
 from broker.catalog.patterns import check_pattern, matches
 from broker.operations.node_facts import AlarmFacts
+from broker.operations.resources import QueueView
+from broker.records import QueueRecord
+from front.far_looks import look_at
 from front.node_ports import ClusterPort
 from front.slices import made_in_slices
 from front.web.handlers import WebFront, operator
@@ -139,16 +142,21 @@ class HealthApi:
     async def _check_leaders(self, request: Request, vhost: str | None = None, pattern: str = "") -> Response:
         if pattern:
             check_pattern("pattern", pattern, PATTERN_LENGTH_MAX)
-        without = []
-        async for view in made_in_slices(self._resources.queues(operator(request), vhost)):
-            record = view.record
-            is_meant = record.kind == "quorum" and (not pattern or matches(pattern, record.name))
-            if is_meant and (view.figures is None or view.figures.state == "minority"):
-                shown = {"readable_name": record.label, "name": record.name, "virtual_host": record.vhost}
-                without.append({**shown, "type": record.kind})
-        if without:
-            return failed("Some quorum queues have no leaders", queues=without)
-        return json_response(OK)
+        who = operator(request)
+        meant = [
+            record
+            async for record in made_in_slices(self._resources.queue_records(who, vhost))
+            if record.kind == "quorum" and (not pattern or matches(pattern, record.name))
+        ]
+        silent = await look_at(self._resources, meant)
+        views = (self._resources.view(record) for record in meant if self._resources.is_declared(record))
+        without = [_readable(view.record) async for view in made_in_slices(views) if _has_no_leader(view)]
+        if not without:
+            return json_response(OK)
+        if silent:
+            unheard = f"of some no node with a member answers this one: {', '.join(silent)}"
+            return failed(f"Some quorum queues have no leaders; {unheard}", queues=without, unreachable_nodes=silent)
+        return failed("Some quorum queues have no leaders", queues=without)
 
     # what is asked every second
 
@@ -166,6 +174,20 @@ class HealthApi:
     async def _check_size(self, request: Request) -> Response:
         """Nobody says how large a cluster is to become."""
         return json_response(OK)
+
+
+def _has_no_leader(view: QueueView) -> bool:
+    """One that is being opened has none, and one that no node tells of may have none: nobody can use it from here."""
+    return view.figures is None or view.figures.state in ("minority", "down")
+
+
+def _readable(record: QueueRecord) -> dict[str, str]:
+    return {
+        "readable_name": record.label,
+        "name": record.name,
+        "virtual_host": record.vhost,
+        "type": record.kind,
+    }
 
 
 def _alarms(by_node: dict[str, Any]) -> Response:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from importlib.resources import files
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import MagicMock
+
+import pytest
 
 from broker.operations.operator import Operator
 from broker.queues.queue_type import QueueStatistics
@@ -136,8 +139,32 @@ def test_policies_are_told_by_the_catalog_and_none_comes_first() -> None:
     assert is_in_catalog("policy") and is_in_catalog("operator_policy")
 
 
+def resources(*records: QueueRecord) -> Any:
+    """What is declared, and which of it was looked at elsewhere."""
+    looked_at: list[QueueRecord] = []
+
+    async def look(some: Iterable[QueueRecord]) -> list[str]:
+        looked_at.extend(some)
+        return []
+
+    return SimpleNamespace(queue_records=lambda *_: iter(records), look_elsewhere=look, looked_at=looked_at)
+
+
+@pytest.mark.parametrize(
+    ("column", "looks"),
+    [("messages", True), ("state", True), ("node", True), ("name", False), ("message_stats.publish", False)],
+)
+def test_queues_of_other_nodes_are_looked_at_before_they_are_sorted_by_how_they_are(column: str, looks: bool) -> None:
+    api = object.__new__(QueuesApi)
+    api._front, api._everywhere, api._members = cast(Any, MagicMock()), Everywhere(None), None
+    api._resources = resources(record("q"))
+    asyncio.run(api._value(ANNE, None, column))
+    assert api._resources.looked_at == [record("q")] * looks
+
+
 def test_a_queue_is_on_the_node_that_leads_it_or_else_at_its_home() -> None:
     api = object.__new__(QueuesApi)
+    api._resources = resources()
     api._members = SimpleNamespace(places=lambda record: SimpleNamespace(leader="b"))  # type: ignore[assignment]
     value = asyncio.run(api._value(ANNE, None, "node"))
     assert value is not None
@@ -150,6 +177,7 @@ def test_no_column_that_the_page_sorts_by_takes_all_that_is_shown_of_a_queue() -
     api = object.__new__(QueuesApi)
     api._front = cast(Any, MagicMock())
     api._everywhere = Everywhere(None)
+    api._resources = resources()
     columns = re.findall(r'\bsort: "([^"]+)"', files("front.web.page").joinpath("views/queues.js").read_text())
     assert "policy" in columns and "node" in columns
     assert [one for one in columns if asyncio.run(api._value(ANNE, None, one)) is None] == []
@@ -169,6 +197,7 @@ def test_figures_of_nodes_of_an_older_version_are_asked_for_one_by_one() -> None
     api = object.__new__(QueuesApi)
     api._front = SimpleNamespace(broker=SimpleNamespace(find_queue=lambda *_: None))  # type: ignore[assignment]
     api._everywhere = Everywhere(OldAndNew())
+    api._resources = resources()
     value = asyncio.run(api._value(ANNE, None, "messages"))
     assert value is not None
     assert [value(replace(record("q"), id=number)) for number in (1, 2, 3, 4)] == [5, 7, 6, 0]
