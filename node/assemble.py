@@ -23,6 +23,7 @@ from front.cluster_federation import ClusterFederation
 from front.cluster_shovels import ClusterShovels
 from front.grpc.admin_service import AdminPorts
 from front.grpc.log_service import LogSource
+from front.member_moves import MemberMoves
 from front.sockets.client_server import ClientServer
 from front.sockets.input_share import InputShare
 from front.web.api import WebPorts
@@ -174,7 +175,8 @@ class Node:
         )
         replay_log = begin_replay_log(config.node.data_dir, self._undo)
         federation = ClusterFederation(config.node_name, metadata.catalog, everywhere, links.federation)
-        admin_ports = AdminPorts(operations, cluster, members, exports, shovels, federation, lives, replay_log)
+        moves = MemberMoves(config.node_name, everywhere, self._clock.wall_ms)
+        admin_ports = AdminPorts(operations, cluster, members, moves, exports, shovels, federation, lives, replay_log)
         grpc = await self._servers.listen_grpc(broker, admin_ports)
         self._undo.callback(exports.stop)
         web = WebPorts(
@@ -186,6 +188,7 @@ class Node:
             everywhere,
             shovels,
             federation,
+            moves,
             cluster,
             members,
             cross_origin=CrossOrigin(config.management.cors_allow_origins, config.management.cors_max_age_s),

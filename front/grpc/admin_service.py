@@ -25,6 +25,7 @@ from front.grpc.redrive_service import RedriveMethods
 from front.grpc.replay_service import ReplayMethods
 from front.grpc.shovels_service import ShovelMethods
 from front.grpc.stubs import stub_of
+from front.member_moves import MemberMoves
 from front.message_lives import MessageLives
 from front.node_ports import ClusterPort, MessageLivesPort, QueueMembersPort, ReplayLogPort
 from front.replaying import Replaying
@@ -40,6 +41,7 @@ class AdminPorts:
     operations: Operations
     cluster: ClusterPort | None  # None: this node cannot be in one
     members: QueueMembersPort | None  # None: there are no quorum queues
+    moves: MemberMoves
     log: LogPort | None = None  # None: nothing of it is given away
     shovels: ClusterShovels | None = None
     federation: ClusterFederation | None = None
@@ -65,6 +67,7 @@ class AdminService(
         self.front = front
         self.cluster = ports.cluster
         self.members = ports.members
+        self.moves = ports.moves
         self.log = ports.log
         self.shovels = ports.shovels
         self.federation = ports.federation

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from broker.errors import InvalidRequest, NotSupported
+from broker.errors import InvalidRequest, NotSupported, PreconditionFailed
 from broker.operations.operator import ADMINISTRATOR
 from front.grpc.call import DEFAULT_VHOST, Context, Front, answers_errors
 from front.grpc.caller import operator
 from front.grpc.stubs import stub_of
-from front.node_ports import ChangeView, Chosen, GroupView, MemberView, QueueMembersPort
+from front.member_moves import MemberMoves
+from front.node_ports import ChangeView, Chosen, GroupView, MemberMoveView, MemberView, QueueMembersPort
 from leveret.v1 import admin_pb2 as pb
 
 
@@ -20,6 +21,7 @@ class MembersMethods:
 
     front: Front
     members: QueueMembersPort | None
+    moves: MemberMoves
 
     def _members(self, what: str) -> QueueMembersPort:
         who = operator()
@@ -74,11 +76,20 @@ class MembersMethods:
     @answers_errors
     async def MoveQueueMembers(self, request: pb.MoveQueueMembersRequest, context: Context) -> None:
         """Whoever leaves the call ends it behind no more than the step that is under way."""
-        members = self._members("MoveQueueMembers")
-        moves = members.move_members(_of_kind(request), request.by or "queues", dry_run=request.dry_run)
-        async with aclosing(moves):
-            async for move in moves:
-                await context.write(stub_of(pb.QueueMemberMove, move))
+        members, chosen, by = self._members("MoveQueueMembers"), _of_kind(request), request.by or "queues"
+        if request.dry_run:
+            await _write(members.move_members(chosen, by, dry_run=True), context)
+            return
+        run = await self.moves.begin(operator(), by)
+        await _write(run.follow(members.move_members(chosen, by)), context)
+        if run.state == "ended":
+            raise PreconditionFailed("somebody has ended the moves: what was moved stays moved, and the rest is left")
+
+
+async def _write(moves: AsyncGenerator[MemberMoveView, None], context: Context) -> None:
+    async with aclosing(moves):
+        async for move in moves:
+            await context.write(stub_of(pb.QueueMemberMove, move))
 
 
 def group_stub(view: GroupView | None) -> pb.QueueGroup | None:

@@ -19,6 +19,7 @@ from broker.records import UserRecord
 from front.answers import answered
 from front.cluster_federation import ClusterFederation
 from front.cluster_shovels import ClusterShovels
+from front.member_moves import MemberMoves
 from front.message_lives import MessageLives
 from front.node_ports import ClusterPort, LogTailPort, MessageLivesPort, MetricsPort, QueueMembersPort, ReplayLogPort
 from front.replaying import Replaying
@@ -92,6 +93,7 @@ class WebPorts:
     everywhere: Everywhere
     shovels: ClusterShovels
     federation: ClusterFederation
+    moves: MemberMoves
     cluster: ClusterPort | None = None  # None: this node cannot be in one
     members: QueueMembersPort | None = None  # None: there are no quorum queues
     cross_origin: CrossOrigin = NO_CROSS_ORIGIN
@@ -177,7 +179,7 @@ class Api:
             StreamsApi(front),
             ExchangesApi(front, self.everywhere, flows),
             ReplicasApi(front, ports.members),
-            MovesApi(front, self.everywhere, ports.members),
+            MovesApi(front, self.everywhere, ports.moves, ports.members),
             QueuesApi(front, self.everywhere, flows, ports.members),
             BindingsApi(front),
             MessagesApi(front),

@@ -743,7 +743,8 @@ class AdminServicer:
         raise NotImplementedError('Method not implemented!')
 
     def MoveQueueMembers(self, request, context):
-        """administrator. Members move one after the other, and end with the call; a dry run tells all moves and makes none
+        """administrator. Members move one after the other, and end with the call; a dry run tells all moves and makes none. One run at
+        a time is made in a cluster: FAILED_PRECONDITION names the node that is at another one, or says that somebody has ended this
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -35,6 +35,7 @@ from front.cluster_federation import ClusterFederation
 from front.cluster_shovels import ClusterShovels
 from front.grpc.admin_service import AdminPorts
 from front.grpc.server import GrpcLimits, Server, Tls, serve
+from front.member_moves import MemberMoves
 from front.node_ports import (
     ChangeView,
     Chosen,
@@ -502,6 +503,7 @@ class FakeMembers:
         self.asked: list[str] = []
         self.group_of: GroupView | None = None
         self.moves: list[MemberMoveView] = []
+        self.goes_on: asyncio.Event | None = None  # behind each move it waits for this
 
     async def group(self, vhost: str, queue: str) -> GroupView | None:
         return self.group_of
@@ -540,6 +542,8 @@ class FakeMembers:
         self.asked.append(f"move {chosen.queue_pattern} {chosen.kind} by {by}{' dry' if dry_run else ''}")
         for view in self.moves:
             yield view
+            if self.goes_on is not None:
+                await self.goes_on.wait()
 
 
 class FakeNode:
@@ -585,6 +589,7 @@ class Running:
     target: str
     cluster: FakeCluster
     members: FakeMembers
+    moves: MemberMoves
 
 
 class FakeShovels:
@@ -667,8 +672,8 @@ def admin_ports(broker: Any) -> AdminPorts:
     everywhere = Everywhere(None)
     shovels = ClusterShovels("n1", broker.catalog, operations.parameters, everywhere, own)
     federation = ClusterFederation("n1", broker.catalog, everywhere, FakeFederation())
-    members, lives = FakeMembers(), FakeLives()
-    return AdminPorts(operations, FakeCluster(), members, shovels=shovels, federation=federation, lives=lives)
+    members, lives, moves = FakeMembers(), FakeLives(), MemberMoves("n1", everywhere, lambda: 0)
+    return AdminPorts(operations, FakeCluster(), members, moves, shovels=shovels, federation=federation, lives=lives)
 
 
 @asynccontextmanager
@@ -680,7 +685,7 @@ async def running(tls: Tls | None = None, limits: GrpcLimits | None = None) -> A
     try:
         cluster: Any = admin.cluster
         members: Any = admin.members
-        yield Running(broker, server, f"127.0.0.1:{server.port}", cluster, members)
+        yield Running(broker, server, f"127.0.0.1:{server.port}", cluster, members, admin.moves)
     finally:
         await server.stop(grace_s=0)
 

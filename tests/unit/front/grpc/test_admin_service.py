@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from dataclasses import replace
@@ -11,12 +12,16 @@ import pytest
 
 import leveret
 from broker.catalog.commands.catalog_commands import PutPermission, PutUser
+from broker.operations.operator import Operator
 from broker.records import PermissionRecord, UserRecord
 from front.node_ports import MemberMoveView
 from leveret import errors, records
 from leveret.life_records import LifePlace
 from leveret.v1 import admin_pb2
-from tests.unit.front.grpc.fakes import Running, bounded, running
+from tests.unit.front.grpc.fakes import Running, bounded, running, until
+
+ROOT = Operator("root", ("administrator",))
+MOVE = MemberMoveView("/", "q", "n1", "n3", 1, 5, 2, 1, 2)
 
 TAGS = ("", "management", "policymaker", "monitoring", "administrator")
 EVERYBODY, MANAGEMENT, POLICYMAKER, ADMINISTRATOR = (
@@ -315,6 +320,50 @@ def test_members_move_step_by_step_and_a_dry_run_is_one() -> None:
             with pytest.raises(errors.AccessRefused):
                 assert [one async for one in other.admin.move_queue_members(dry_run=True)]
         assert server.members.asked == ["move   by bytes", "move  stream by queues dry"]
+
+    with_server(work)
+
+
+def test_members_are_not_moved_while_another_run_is_under_way_and_who_looks_on_is_told() -> None:
+    async def work(server: Running, node: leveret.Node) -> None:
+        server.members.moves = [MOVE, MOVE]
+        server.members.goes_on = asyncio.Event()
+        run = node.admin.move_queue_members()
+        await anext(run)
+        (row,) = server.moves.told_here(ROOT)
+        assert (row["state"], row["user"], row["total"]) == ("moving", "guest", 2)
+        with pytest.raises(errors.PreconditionFailed, match="node 'n1' is moving members"):
+            assert [one async for one in node.admin.move_queue_members()]
+        server.members.goes_on.set()
+        assert len([one async for one in run]) == 1
+        await until(lambda: server.moves.told_here(ROOT)[0]["state"] == "done")
+
+    with_server(work)
+
+
+def test_who_moves_members_is_told_when_somebody_else_ends_that() -> None:
+    async def work(server: Running, node: leveret.Node) -> None:
+        server.members.moves = [MOVE, replace(MOVE, number=2, state="copying")]
+        server.members.goes_on = asyncio.Event()
+        run = node.admin.move_queue_members()
+        await anext(run)
+        assert server.moves.ended_here(ROOT)
+        server.members.goes_on.set()
+        with pytest.raises(errors.PreconditionFailed, match="somebody has ended the moves"):
+            assert [one async for one in run]
+        assert server.moves.told_here(ROOT)[0]["state"] == "ended" and not server.moves.ended_here(ROOT)
+
+    with_server(work)
+
+
+def test_who_leaves_the_call_ends_the_run() -> None:
+    async def work(server: Running, node: leveret.Node) -> None:
+        server.members.moves = [MOVE, MOVE]
+        server.members.goes_on = asyncio.Event()
+        run = node.admin.move_queue_members()
+        await anext(run)
+        await run.aclose()
+        await until(lambda: server.moves.told_here(ROOT)[0]["state"] == "ended")
 
     with_server(work)
 

@@ -37,6 +37,7 @@ from broker.queues.stream_contract import StreamTracking
 from broker.records import BindingRecord, ExchangeRecord, PermissionRecord, PolicyRecord, QueueRecord, UserRecord
 from front.cluster_federation import ClusterFederation
 from front.cluster_shovels import ClusterShovels
+from front.member_moves import MemberMoves
 from front.slices import SLICE_S
 from front.web.api import Api, WebPorts
 from front.web.everywhere import Everywhere
@@ -258,7 +259,10 @@ class World:
         everywhere = Everywhere(None)
         shovels = ClusterShovels("n1", node_broker.catalog, operations.parameters, everywhere, None)
         federation = ClusterFederation("n1", node_broker.catalog, everywhere, None)
-        ports = WebPorts(operations, Figured(), lambda: NOW, metrics_login, versions, everywhere, shovels, federation)
+        moves = MemberMoves("n1", everywhere, lambda: NOW)
+        ports = WebPorts(
+            operations, Figured(), lambda: NOW, metrics_login, versions, everywhere, shovels, federation, moves
+        )
         self.api = Api(node_broker, ports)
 
     def request(

@@ -6,12 +6,14 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from broker.errors import BrokerError, ResourceExhausted
+from broker.errors import BrokerError, PreconditionFailed, ResourceExhausted
+from broker.operations.operator import Operator
 from broker.records import UserRecord
+from front.member_moves import MemberMoves, Spreading
 from front.node_ports import Chosen, MemberMoveView
 from front.web.everywhere import Everywhere
 from front.web.handlers import WebFront
@@ -65,7 +67,9 @@ class Node:
         self.router = WebRouter()
         others: Any = SimpleNamespace(ask=self._ask)
         front: Any = WebFront(World().broker, operations, lambda: NOW)
-        MovesApi(front, Everywhere(others), self.members).add_routes(self.router)  # type: ignore[arg-type]
+        everywhere = Everywhere(others)
+        self.moves = MemberMoves("n1", everywhere, lambda: NOW)
+        MovesApi(front, everywhere, self.moves, self.members).add_routes(self.router)  # type: ignore[arg-type]
 
     async def _ask(self, question: bytes, node: str | None = None) -> dict[str, bytes | None]:
         return {name: answer for name, answer in self.others.items() if node in (None, name)}
@@ -120,19 +124,64 @@ def test_there_is_one_run_at_a_time_in_the_cluster_and_it_ends_behind_the_move_u
     async def story(node: Node) -> None:
         await node("POST", {})
         await node.run()
-        with pytest.raises(HttpError, match="node 'n1' is moving members"):
+        with pytest.raises(PreconditionFailed, match="node 'n1' is moving members"):
             await node("POST", {})
         assert (await node("DELETE", path=f"{PATH}/n1"))[1]["is_to_end"]
         node.members.let.release()
         row = await node.run()
         assert (row["state"], row["moved"], [one["state"] for one in row["moves"]]) == ("ended", 1, ["moved"])
         node.others = {"n2": json.dumps({"node": "n2", "state": "moving", "began_at": 1}).encode(), "n3": None}
-        with pytest.raises(HttpError, match="node 'n2' is moving members"):
+        with pytest.raises(PreconditionFailed, match="node 'n2' is moving members"):
             await node("POST", {})
         with pytest.raises(HttpError, match="node 'n1' is not moving members"):
             await node("DELETE", path=f"{PATH}/n1")
 
     in_loop(story)
+
+
+def test_what_is_begun_twice_at_once_is_begun_once() -> None:
+    async def story(node: Node) -> None:
+        begun = await asyncio.gather(*(node("POST", {}) for _ in range(5)), return_exceptions=True)
+        assert [one[0] for one in begun if isinstance(one, tuple)] == [202]
+        refused = [one for one in begun if isinstance(one, PreconditionFailed)]
+        assert len(refused) == 4 and all("node 'n1' is moving members" in one.text for one in refused)
+        await node.run()
+        assert len(node.members.asked) == 1
+
+    in_loop(story)
+
+
+class Two:
+    """Nodes that ask each other."""
+
+    def __init__(self) -> None:
+        self.everywhere = {name: Everywhere(cast(Any, _Other(self, name))) for name in ("n1", "n2")}
+        self.moves = [MemberMoves(name, everywhere, lambda: NOW) for name, everywhere in self.everywhere.items()]
+
+
+class _Other:
+    def __init__(self, two: Two, name: str) -> None:
+        self._two = two
+        self._name = name
+
+    async def ask(self, question: bytes, node: str | None = None) -> dict[str, bytes | None]:
+        (other,) = self._two.everywhere.keys() - {self._name}
+        await asyncio.sleep(0)  # it is on its way
+        return {other: b",".join([row async for row in self._two.everywhere[other].answer(question)])}
+
+
+def test_of_runs_begun_at_the_same_moment_on_two_nodes_no_two_go_on() -> None:
+    async def story() -> None:
+        two, who = Two(), Operator("guest", ("administrator",))
+        begun = await asyncio.gather(*(moves.begin(who, "queues") for moves in two.moves), return_exceptions=True)
+        assert [type(one) for one in begun] == [PreconditionFailed, Spreading], (
+            "the first to hear of the other gives way"
+        )
+        assert [len(moves.told_here(who)) for moves in two.moves] == [0, 1]
+        with pytest.raises(PreconditionFailed, match="node 'n2' is moving members"):
+            await two.moves[0].begin(who, "queues")
+
+    asyncio.run(story())
 
 
 @pytest.mark.parametrize(
