@@ -283,6 +283,12 @@ class NodeQueues:
                 changes = result is not None
                 if changes:
                     self._converted(*result)
+            case commands.DeclareExchange() | commands.Bind():
+                changes = result is command.record  # else there was one like it, which is the answer
+            case commands.DeleteExchange():
+                changes = result is not None
+            case commands.Unbind():
+                changes = result
             case commands.NodeStarted() | commands.NodeLost() | commands.RemoveNode() | commands.DeleteVhost():
                 self._deleted(result)
             case commands.PutPolicy():

@@ -389,6 +389,7 @@ class Kernel:
             on_damaged=self._repair_member,
             on_repaired=log_repaired,
             on_lost=self._queue_cut,
+            on_leads=self.broker.events.leader,
             on_quarantined=told.quarantined,
             on_diverged=told.diverged,
             on_refused=told.refused,

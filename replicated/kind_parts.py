@@ -90,7 +90,7 @@ class KindParts(Generic[Q]):
             catalog=node.catalog,
             new_replica=node.new_replica,
             reports=node.reports,
-            on_leading=self.busy.leading_changed,
+            on_leading=self._leading_changed,
             on_unnamed=lambda queue: self.departures.begin(queue),
         )
         self.administration = Administration[Q](ports, node.catalog.name_of, self.members.promise)
@@ -126,6 +126,11 @@ class KindParts(Generic[Q]):
         self.departures.tick()
         self.members.begin_what_was_put_off()
         self.busy.check(now)
+
+    def _leading_changed(self, queue: Q) -> None:
+        self.busy.leading_changed(queue)
+        if queue.route.leads and not queue.deleted:
+            self._node.reports.on_leads(queue.record)
 
     def _settings_of(self, queue: Q) -> Settings:
         """Where the queue was declared its member usually leads: its first clients are there."""

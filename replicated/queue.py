@@ -108,5 +108,7 @@ class QueueReports:
     on_diverged: Callable[[ReplicatedQueue, Odd], None] = lambda queue, odd: None
     on_refused: Callable[[ReplicatedQueue, str], None] = lambda queue, why: None
     """Something was not proposed, as it would do harm to every member."""
+    on_leads: Callable[[QueueRecord], None] = lambda record: None
+    """This node leads the queue from now on."""
     on_not_delivered: Callable[[ReplicatedQueue, str], None] = lambda queue, why: None
     """Messages of a stream were not given to a reader."""

@@ -423,8 +423,9 @@ class Catalog(CatalogClaims, CatalogConversions, CatalogNodes, CatalogVhosts, Ca
 
     def _bind(self, command: commands.Bind) -> BindingRecord:
         self.check_binding(command.record, command.owner)
-        self.namespace(command.record.vhost).add_binding(command.record)
-        return command.record
+        namespace = self.namespace(command.record.vhost)
+        namespace.add_binding(command.record)
+        return namespace.bindings[identity_of(command.record)]
 
     def _unbind(self, command: commands.Unbind) -> bool:
         return self.namespace(command.record.vhost).remove_binding(command.record)

@@ -42,6 +42,24 @@ def test_an_event_of_the_catalog_is_told_once_and_one_of_a_client_by_its_node(cl
     until(lambda: bool(rows(cluster, 3, "events", kind="connection.closed")))
 
 
+def test_who_leads_a_queue_is_told_by_its_node_and_a_binding_by_the_one_that_is_asked(cluster: RunningCluster) -> None:
+    connection = connected(cluster, 1)
+    channel = connection.channel()
+    channel.queue_declare("led", durable=True, arguments={"x-queue-type": "quorum"})
+    channel.queue_bind("led", "amq.topic", "a.b")
+    until(lambda: [one["name"] for one in rows(cluster, 3, "events", kind="binding.created")].count("led") == 1)
+
+    def leaders() -> list[str]:
+        told = rows(cluster, 2, "events", kind="queue.leader.elected")
+        return [one["node"] for one in reversed(told) if one["name"] == "led"]
+
+    until(lambda: len(leaders()) == 1)
+    other = next(f"n{number}" for number in (1, 2, 3) if f"n{number}" not in leaders())
+    assert ask(cluster, 1, "PUT", "leveret/queues/%2F/led/group/leader", {"node": other})[0] == 204
+    until(lambda: leaders()[1:] == [other])
+    connection.close()
+
+
 def test_a_cursor_shows_what_is_new_and_no_more(cluster: RunningCluster) -> None:
     cursor = get(cluster, 1, "leveret/events")["cursor"]
     connection = connected(cluster, 1)

@@ -146,7 +146,8 @@ class ConvertQueue:
 
 @dataclass(slots=True, frozen=True)
 class Bind:
-    """`owner` is the connection that asks: an exclusive queue is bound by its own connection only."""
+    """`owner` is the connection that asks: an exclusive queue is bound by its own connection only. Answers the record as it is
+    now."""
 
     record: BindingRecord
     owner: str | None = None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from broker.activity.node_events import EVENTS_MAX
+from broker.activity.node_events import BURST_MAX, BURST_MS, EVENTS_MAX, LEADER, NodeEvents
 from broker.activity.ring import NumberedRing
+from broker.catalog.commands import catalog_commands as commands
 from broker.login.audit import LINES_KEPT, Audit
 from broker.pending import ignore
+from broker.records import BindingRecord, QueueRecord
 from tests.unit.broker.broker_world import World
 
 
@@ -56,3 +58,56 @@ def test_the_last_changes_are_kept_for_those_who_look_on() -> None:
     lines = list(audit.lines.after(0))
     assert len(lines) == LINES_KEPT
     assert (lines[0][1].what, lines[0][1].outcome) == (f"redrive {LINES_KEPT + 4}", "done")
+
+
+def told(world: World, *kinds: str) -> list[tuple[str, str, str]]:
+    """Kind, name and detail, the oldest first."""
+    events = reversed([one for _, one in world.broker.events.after(0)])
+    return [(one.kind, one.name, one.detail) for one in events if one.kind.startswith(kinds)]
+
+
+def test_exchanges_and_bindings_that_come_and_go_are_events_and_what_changes_nothing_is_none() -> None:
+    world = World()
+    client = world.client()
+    for _ in range(2):
+        client.declare("q")
+        client.declare_exchange("x", "topic")
+        client.bind("q", "x", "a.#")
+    for _ in range(2):
+        world.submit(commands.Unbind(BindingRecord("/", "x", "q", "queue", "a.#")))
+    world.submit(commands.DeleteExchange("/", "x"))
+    world.submit(commands.DeleteExchange("/", "x"))
+    bound = "queue bound to exchange 'x' with key 'a.#'"
+    assert told(world, "exchange.", "binding.") == [
+        ("exchange.created", "x", ""),
+        ("binding.created", "q", bound),
+        ("binding.deleted", "q", bound),
+        ("exchange.deleted", "x", ""),
+    ]
+
+
+def test_of_ten_thousand_bindings_declared_at_once_the_first_are_told_and_how_many_more_there_were() -> None:
+    """They would push out all that happened before."""
+    world = World()
+    client = world.client()
+    client.declare("q")
+    for number in range(10_000):
+        client.bind("q", "amq.topic", f"k{number}")
+    assert len(told(world, "binding.")) == BURST_MAX
+    assert told(world, "queue.") == [("queue.created", "q", "")]
+    world.now += BURST_MS
+    assert told(world, "binding.")[BURST_MAX:] == [("binding.created", "", f"and {10_000 - BURST_MAX} more")]
+    client.bind("q", "amq.topic", "later")
+    assert told(world, "binding.")[-1][1:] == ("q", "queue bound to exchange 'amq.topic' with key 'later'")
+
+
+def test_a_burst_ends_though_the_clock_was_set_back() -> None:
+    now = 1_000_000
+    events = NodeEvents(lambda: now)
+    record = QueueRecord("/", "q", "quorum", True, False, False, {}, 1, "n1")
+    for _ in range(BURST_MAX + 1):
+        events.leader(record)
+    now -= 500_000
+    events.leader(record)
+    found = [(one.kind, one.name, one.detail, one.local) for _, one in events.after(0)]
+    assert found[:2] == [(LEADER, "q", "", True), (LEADER, "", "and 1 more", True)] and len(found) == BURST_MAX + 2

@@ -9,7 +9,7 @@ import { table } from "../parts/table.js";
 
 const KEPT_MAX = 1000; // lines of one tab, the oldest go
 const LEVELS = ["debug", "info", "warning", "error"];
-const KINDS = ["queue", "connection", "alarm", "policy", "user", "permission", "vhost", "node", "exchange", "parameter"];
+const KINDS = ["queue", "binding", "connection", "alarm", "policy", "user", "permission", "vhost", "node", "exchange", "parameter"];
 const OUTCOMES = { done: "good", refused: "bad", unknown: "warn" };
 
 export const activity = {
@@ -94,11 +94,12 @@ const EVENT_COLUMNS = [
 function colourOf(kind) {
   if (kind === "alarm.set" || kind === "node.lost") return "bad";
   if (/\.(deleted|removed|cleared|closed)$/.test(kind)) return "warn";
-  return /\.(created|added|started)$/.test(kind) ? "good" : "info";
+  return /\.(created|added|started|elected)$/.test(kind) ? "good" : "info";
 }
 
 function subject(one) {
-  return one.kind === "queue.created" ? queueLink(one.vhost, one.name) : one.name || "–";
+  const isThere = one.kind === "queue.created" || one.kind === "queue.leader.elected";
+  return isThere && one.name !== "" ? queueLink(one.vhost, one.name) : one.name || "–";
 }
 
 const LOG_COLUMNS = [
