@@ -13,6 +13,7 @@ What is proposed here and lost is proposed again by whoever leads then: the mach
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 from broker.queues.queue_type import Queue, QueueHost
@@ -103,11 +104,11 @@ class Leading:
         self._cancel_deadline: Callable[[], None] | None = None
         self._under_way: set[type] = set()  # of what was proposed here and is not answered: once is enough
         self._used_at = ports.wall_ms()
-        self._worker = DeadLetterWorker(queue, queue.group, member, ports, host, self.propose)
+        self._worker = DeadLetterWorker(queue, queue.group, member, ports, host, partial(_propose, queue))
         self._orphanage = Orphanage(queue, host, catalog.holding_needed)
         self._unused_since: int | None = None  # as the machine counts; it should be deleted, unless it was used since
         self._deletion_pause = Interval(EXPIRES_RETRY_MS)
-        self.group = LeaderDuties(queue, ports, catalog, verdicts, lambda version: self.propose_once(Upgrade(version)))
+        self.group = LeaderDuties(queue, ports, catalog, verdicts, partial(_upgrade, queue))
         self.ended = False
 
     def begin(self) -> None:
@@ -123,6 +124,7 @@ class Leading:
         self._member.due_elsewhere = None
         if self._cancel_deadline is not None:
             self._cancel_deadline()
+            self._cancel_deadline = None
         self._worker.end()
         for node in self._attendants:
             self._ports.calls.tell(node, self._ports.topic, head(GroupLetter.RELEASED, self._queue.group))
@@ -131,12 +133,7 @@ class Leading:
 
     def propose(self, ops: Sequence[Op], on_done: Callable[[bool], None] | None = None) -> None:
         """`on_done` is told whether they were applied; False says nothing."""
-
-        def told(results: Sequence[Result] | None, error: RaftError | None) -> None:
-            if on_done is not None:
-                on_done(results is not None)
-
-        self._queue.route.propose_here([commands.encode(op) for op in ops], told)
+        _propose(self._queue, ops, on_done)
 
     def propose_once(self, op: Op) -> None:
         what = type(op)
@@ -365,3 +362,20 @@ class Leading:
     def _look_at_use(self, now: int) -> None:
         if not self.ended and not self._queue.consumer_count:
             self._unused(now)
+
+
+# What parts of a Leading call is given the queue, and not the Leading: it would end as a cycle, and with it the member.
+
+
+def _propose(queue: LedQueue, ops: Sequence[Op], on_done: Callable[[bool], None] | None = None) -> None:
+    def told(results: Sequence[Result] | None, error: RaftError | None) -> None:
+        if on_done is not None:
+            on_done(results is not None)
+
+    queue.route.propose_here([commands.encode(op) for op in ops], told)
+
+
+def _upgrade(queue: LedQueue, version: int) -> None:
+    leading = queue.leading
+    if isinstance(leading, Leading):
+        leading.propose_once(Upgrade(version))

@@ -51,10 +51,7 @@ class StreamLeading:
         self._tail: StreamTail | None = None
         self._cutting = False
         self._forgetting = Interval(FORGET_MS)
-        self.group = LeaderDuties(queue, ports, catalog, verdicts, self._no_later_version)
-
-    def _no_later_version(self, version: int) -> None:
-        raise AssertionError(f"machine version {version} of a stream is announced, and this code knows only the first")
+        self.group = LeaderDuties(queue, ports, catalog, verdicts, _no_later_version)
 
     def begin(self) -> None:
         self.group.begin()
@@ -128,3 +125,7 @@ class StreamLeading:
 
     def link_went(self, node: NodeId) -> None:
         self.group.link_went(node)
+
+
+def _no_later_version(version: int) -> None:
+    raise AssertionError(f"machine version {version} of a stream is announced, and this code knows only the first")
