@@ -43,6 +43,7 @@ BUSY_QUEUES = 500  # that hold messages, so that there is something to sort by
 PAGE = "queues?page=1&page_size=100"
 QUEUES_VIEW = ROOT / "front/web/page/views/queues.js"
 WATCHED = "tests.bench.watched_node"
+BEGUN_AT = time.perf_counter()
 
 
 def sorted_pages() -> dict[str, str]:
@@ -108,6 +109,11 @@ def declare(node: RunningNode, count: int, kind: str) -> None:
     ]
     client.publish(units, 5 * len(units), 1_000)
     client.abort()
+
+
+def say(what: str) -> None:
+    """Beside the figures: what takes a while before the first of them."""
+    print(f"{time.perf_counter() - BEGUN_AT:6.1f} s  {what}", file=sys.stderr, flush=True)
 
 
 def asker(node: RunningNode) -> Callable[[str], None]:
@@ -197,8 +203,11 @@ def main() -> int:
         tempfile.TemporaryDirectory(prefix="leveret-lists-") as scratch,
         (three_nodes if options.away else one_node)(Path(scratch)) as place,
     ):
+        say(f"{len(place.nodes)} nodes are ready; {options.queues} queues are declared")
         declare(place.nodes[0], options.queues, options.away or "classic")
+        say("declared; until the memory of all nodes has settled")
         show_idle(place, options.queues)
+        say("lists are asked for")
         beside = SteadyPublisher((*place.asked.amqp, "/"))
         beside.start()
         try:
