@@ -45,7 +45,8 @@ class Resources:
         self._broker = broker
         self._catalog = broker.catalog
         # Has queues show how they are of which this node has no part, and returns the nodes that were asked in vain.
-        self.look_elsewhere: Callable[[Iterable[QueueRecord]], Awaitable[Sequence[str]]] | None = None
+        # None: all.
+        self.look_elsewhere: Callable[[Iterable[QueueRecord] | None], Awaitable[Sequence[str]]] | None = None
 
     @property
     def version(self) -> int:

@@ -86,10 +86,11 @@ class AdminService(
 
     @answers_errors
     async def GetNodeStatus(self, request: pb.GetNodeStatusRequest, context: Context) -> pb.GetNodeStatusResponse:
-        node, resources = self._operations.this_node, self._operations.resources
-        await look_at(resources, resources.queue_records(operator(), None))
+        node = self._operations.this_node
+        found = node.figures_of_queues(operator())
+        await look_at(self._operations.resources, None)
         totals = QueueTotals()
-        async for figures in made_in_slices(node.figures_of_queues(operator())):
+        async for figures in made_in_slices(found):
             totals.add(figures)
         status = node.status(operator())
         return stub_of(

@@ -79,10 +79,12 @@ class FarQueues:
         if answer is not None:
             answer(letters.told_reports(report for report in reports if report is not None))
 
-    async def look(self, records: Iterable[QueueRecord]) -> Sequence[str]:
-        """Afterwards these queues show how they are. Returns the names of the nodes of members where none has answered."""
+    async def look(self, records: Iterable[QueueRecord] | None) -> Sequence[str]:
+        """Afterwards these queues, None: all, show how they are. Returns the names of the nodes of members where none has
+        answered."""
         searches: list[_Search] = []
-        await step_by_step(self._begin(records, searches, _loop_s()))
+        queues = list(self._kinds) if records is None else map(self._kinds.find, records)
+        await step_by_step(self._begin(queues, searches, _loop_s()))
         looking = [one for one in searches if one.nodes]
         while looking:
             await self._ask_next(looking)
@@ -91,9 +93,8 @@ class FarQueues:
         unheard = (node for one in searches if one.best is None for node in one.queue.member_nodes())
         return sorted(map(self._name_of, set(unheard)))
 
-    def _begin(self, records: Iterable[QueueRecord], searches: list[_Search], now: float) -> Iterator[None]:
-        for record in records:
-            queue = self._kinds.find(record)
+    def _begin(self, queues: Iterable[ReplicatedQueue | None], searches: list[_Search], now: float) -> Iterator[None]:
+        for queue in queues:
             if queue is not None and queue.member is None:
                 sight = queue.route.sight
                 if sight is None or not sight.answered or now >= sight.at_s + FRESH_S:

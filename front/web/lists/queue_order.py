@@ -90,6 +90,11 @@ def is_traffic(column: str) -> bool:
     return column.startswith(_STATS)
 
 
+def is_rate(column: str) -> bool:
+    """Of samples, which each node has of its own queues."""
+    return column.endswith(_DETAILS)
+
+
 def is_in_catalog(column: str) -> bool:
     """No other node has more to say."""
     return column in DECLARED or column in _POLICIES

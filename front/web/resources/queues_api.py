@@ -19,7 +19,7 @@ from front.web.http import bodies
 from front.web.http.refusals import bad_request
 from front.web.http.request import Request, Response, json_response
 from front.web.lists.listing import ListOf, listed
-from front.web.lists.queue_order import OrderedQueues, is_in_catalog, is_traffic, queue_order, value_of
+from front.web.lists.queue_order import OrderedQueues, is_in_catalog, is_rate, is_traffic, queue_order, value_of
 from front.web.message_flows import MessageFlows
 from front.web.resources.clients_api import CONSUMERS
 from front.web.router import WebRouter
@@ -130,15 +130,18 @@ class QueuesApi:
         return await listed(request, await self._ordered.records(self._resources, who, vhost), kind)
 
     async def _value(self, who: Operator, vhost: str | None, column: str) -> Callable[[QueueRecord], Any] | None:
-        """Of a classic queue its home knows; of a replicated one each node what its clients have done."""
+        """Rates and what clients have done a classic queue's home knows, and of a replicated one each node what its own have.
+        How many messages a classic queue has, and the like, its home has told every node a moment ago: that will do."""
         if column == "node":
-            await look_at(self._resources, self._resources.queue_records(who, vhost))
+            await look_at(self._resources, None)
             return self._home
         here = value_of(column, self._front)
         if here is None or is_in_catalog(column):
             return here
         if not is_traffic(column):
-            await look_at(self._resources, self._resources.queue_records(who, vhost))
+            await look_at(self._resources, None)
+            if not is_rate(column):
+                return here
         known = here
         told: dict[int, Any] = {}
         for node, rows in (await self._everywhere.find_each(MANY_VALUES, who, vhost, column)).items():

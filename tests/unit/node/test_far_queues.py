@@ -90,7 +90,8 @@ class World:
         return Pending.of(json.loads(json.dumps(kind.administration.status(kind.queues[queue.group]))))
 
     async def look_from(self, node: NodeId = FAR, *records: QueueRecord) -> list[str]:
-        return list(await self.looks[node].look(records or self.records))
+        """At all of them, where none is given."""
+        return list(await self.looks[node].look(records or None))
 
     def look(self) -> list[str]:
         return asyncio.run(self.look_from())

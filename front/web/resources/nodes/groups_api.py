@@ -103,9 +103,8 @@ class GroupsApi:
 
     async def _get_all(self, request: Request) -> Response:
         """Those without a leader first, then those with members away."""
-        who = operator(request)
-        await look_at(self._resources, self._resources.queue_records(who, None))
-        return await listed(request, self._groups(who), GROUPS)
+        await look_at(self._resources, None)
+        return await listed(request, self._groups(operator(request)), GROUPS)
 
     def _groups(self, who: Operator) -> Iterator[_Group]:
         for record in self._resources.queue_records(who, None):
@@ -142,7 +141,7 @@ class GroupsApi:
         """As this node sees it, with how many queues live on each node."""
         status, who = self._known_cluster().status(), operator(request)
         loads = {node.name: NodeLoad() for node in status.nodes}
-        await look_at(self._resources, self._resources.queue_records(who, None))
+        await look_at(self._resources, None)
         async for record in made_in_slices(self._resources.queue_records(who, None)):
             places = None if self._members is None else self._members.places(record)
             _count(loads, record, places)

@@ -143,8 +143,8 @@ def resources(*records: QueueRecord) -> Any:
     """What is declared, and which of it was looked at elsewhere."""
     looked_at: list[QueueRecord] = []
 
-    async def look(some: Iterable[QueueRecord]) -> list[str]:
-        looked_at.extend(some)
+    async def look(some: Iterable[QueueRecord] | None) -> list[str]:
+        looked_at.extend(records if some is None else some)
         return []
 
     return SimpleNamespace(queue_records=lambda *_: iter(records), look_elsewhere=look, looked_at=looked_at)
@@ -198,9 +198,29 @@ def test_figures_of_nodes_of_an_older_version_are_asked_for_one_by_one() -> None
     api._front = SimpleNamespace(broker=SimpleNamespace(find_queue=lambda *_: None))  # type: ignore[assignment]
     api._everywhere = Everywhere(OldAndNew())
     api._resources = resources()
-    value = asyncio.run(api._value(ANNE, None, "messages"))
+    value = asyncio.run(api._value(ANNE, None, "message_stats.publish"))
     assert value is not None
     assert [value(replace(record("q"), id=number)) for number in (1, 2, 3, 4)] == [5, 7, 6, 0]
+
+
+class Silent:
+    async def ask(self, question: bytes, node: str | None = None) -> dict[str, bytes | None]:
+        raise AssertionError("homes tell how their queues are by themselves")
+
+
+def test_rates_of_a_classic_queue_are_asked_of_its_home() -> None:
+    api = object.__new__(QueuesApi)
+    api._front, api._everywhere, api._resources = cast(Any, MagicMock()), Everywhere(OldAndNew()), resources()
+    value = asyncio.run(api._value(ANNE, None, "messages_details.rate"))
+    assert value is not None and [value(replace(record("q"), id=number)) for number in (1, 2)] == [5, 7]
+
+
+@pytest.mark.parametrize("column", ["messages", "messages_ready", "memory", "state", "consumers"])
+def test_no_other_node_is_asked_for_ten_thousand_queues_to_sort_them_by_what_it_has_told(column: str) -> None:
+    """It took 130 ms for 10,000, and most of it there."""
+    api = object.__new__(QueuesApi)
+    api._front, api._everywhere, api._resources = cast(Any, MagicMock()), Everywhere(Silent()), resources()
+    assert asyncio.run(api._value(ANNE, None, column)) is not None
 
 
 def of_node_n1(records: list[QueueRecord], ready: int = 0) -> QueuesApi:
