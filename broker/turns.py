@@ -66,6 +66,7 @@ class Turns:
         self._confirming: dict[ConfirmingPublisher, None] = {}
         self._writing: dict[ClientOutput, None] = {}
         self._is_near = False  # this turn is not over yet, or one was asked for
+        self._comes = False  # what is being done ends its turn itself, if it causes any
 
     # ------------------------------------------------------------------------- what is to be done at the end
 
@@ -96,7 +97,8 @@ class Turns:
         """End a turn soon: something happened that no client's input will."""
         if not self._is_near:  # those above ask first, and need no call in most cases
             self._is_near = True
-            self._soon(self.end_requested)
+            if not self._comes:
+                self._soon(self.end_requested)
 
     def begin(self) -> int:
         """A batch of input is taken up: the caller ends the turn. Returns what time it is for all of it."""
@@ -110,6 +112,19 @@ class Turns:
 
     def _end_next_round(self) -> None:
         self._soon(self.end_requested)
+
+    def around(self, work: Callable[[], None]) -> None:
+        """Do what may cause something: then the turn ends right behind it, and the loop need not be asked for that."""
+        self._comes = True
+        try:
+            work()
+        except BaseException:
+            self._comes = False
+            if self._is_near:
+                self._soon(self.end_requested)
+            raise
+        self._comes = False
+        self.end_requested()
 
     def end_requested(self) -> None:
         """Now, if one was asked for and has not come yet."""

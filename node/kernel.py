@@ -241,7 +241,7 @@ class Kernel:
             metadata.insist,
         )
         self.conversions = Conversions(place.name, broker, self.classic, *parts)
-        self.groups.behind_round = turns.end_requested  # what it has confirmed leaves at once
+        self.groups.around_round = turns.around  # what it has confirmed leaves at once
         broker.recover(wall_ms())
         self.conversions.begin()
         self.classic.opened(wall_ms())

@@ -21,8 +21,10 @@ class StopOnFault:
         pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> bool:
-        if error is None:
-            return False
+        return error is not None and self.ends(error)
+
+    def ends(self, error: BaseException) -> bool:
+        """The node's part, unless the error is a peer's fault. Whether it is dealt with by that; else it is to be raised on."""
         if isinstance(error, StorageError):
             self._fail(str(error))
             return True

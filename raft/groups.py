@@ -36,7 +36,7 @@ from raft.machine import Machine
 from raft.requests import OnRead, OnResults
 from raft.stopped_members import StoppedMembers, answer_for_another, old_disk
 from raft.store.member_store import Durability, GroupStore
-from raft.transport import Net, Sign, decode, encode_batches, encode_sign
+from raft.transport import Net, Sign, decode, encode_sign, letters_of, nothing_to_say
 from storage.disk import Buffer
 from storage.errors import StorageError
 
@@ -57,8 +57,8 @@ class Groups:
     `on_damaged` is told when a member cannot read what it had stored; the member takes part no more then. Who is told has the
     store repair it and adds the new member, and `on_repaired` is told when that votes again. `on_halted` is told when the
     machine of a member cannot go on, unless that is found in `add`: see Driver.halted there. `incarnation` is this process's
-    alone, and above the node's earlier ones. `on_leading` is told when a leadership comes or goes. `behind_round`, if
-    set, is called behind each round of the loop: what was told in it need not wait until the loop has looked for more to read.
+    alone, and above the node's earlier ones. `on_leading` is told when a leadership comes or goes. `around_round` is
+    given each round to run: what was told in it need not wait until the loop has looked for more to read.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Groups:
         self.node = node
         self.failed: str | None = None
         self.forgetful_members = 0  # that lost without noticing what they had acknowledged, and became others
-        self.behind_round: Callable[[], None] | None = None
+        self.around_round: Callable[[Callable[[], None]], None] = lambda run: run()
         self._loop = loop
         self._clock = clock
         self._net = net
@@ -96,7 +96,7 @@ class Groups:
         self._round: list[Driver] = []  # who has a turn in this round
         self._round_asked = False
         self._in_round = False
-        self._outgoing: dict[NodeId, dict[GroupId, list[Message]]] = {}
+        self._outgoing = nothing_to_say()
         # By what they wait for; then by ticket, ascending.
         self._unfsynced: dict[Durability, dict[int, list[tuple[Driver, Ready]]]] = {}
         self._pace = SnapshotPace(snapshot_bytes_per_s)
@@ -242,12 +242,12 @@ class Groups:
             return
         now = self._clock.monotonic()
         content = decode(letter)
-        if isinstance(content, Sign):
+        if type(content) is Sign:
             self._detector.heard_sign(node, content, now)
             self._after_detector()
             return
         self._detector.heard(node, now)
-        with self._stop_on_fault:
+        try:
             for group, messages in content:
                 driver = self._drivers.get(group)
                 for message in messages:
@@ -264,6 +264,9 @@ class Groups:
                         driver = None
                 if driver is not None:
                     self._go_on(driver)
+        except Exception as error:  # without `with` here and in `_durable`: each message passes both
+            if not self._stop_on_fault.ends(error):
+                raise
 
     # What drivers ask (raft/driver.py, Host).
 
@@ -274,15 +277,7 @@ class Groups:
             self._ask_for_round()
 
     def send(self, group: GroupId, message: Message) -> None:
-        node = node_of(message.to)
-        groups = self._outgoing.get(node)
-        if groups is None:
-            groups = self._outgoing[node] = {}
-        messages = groups.get(group)
-        if messages is None:
-            groups[group] = [message]
-        else:
-            messages.append(message)
+        self._outgoing[node_of(message.to)][group].append(message)
 
     def when_durable(self, ticket: int, driver: Driver, ready: Ready) -> None:
         if ticket <= driver.durability.durable:
@@ -302,9 +297,7 @@ class Groups:
             self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
-        self._run_round()
-        if self.behind_round is not None:
-            self.behind_round()
+        self.around_round(self._run_round)
 
     def _run_round(self) -> None:
         self._round_asked = False
@@ -316,7 +309,7 @@ class Groups:
             self._ask_for_round()
         self._in_round = True
         try:
-            self._serve([driver for driver in due if not driver.gone], now)
+            self._serve(due, now)
         except StorageError as error:
             self.fail(str(error))
         except Exception as error:
@@ -330,6 +323,8 @@ class Groups:
     def _serve(self, drivers: Sequence[Driver], now: float) -> None:
         work: list[tuple[Driver, Ready]] = []
         for driver in drivers:
+            if driver.gone:
+                continue
             driver.waking, driver.in_turn = False, True
             try:
                 ready = driver.begin(now)
@@ -340,15 +335,17 @@ class Groups:
                     work.append((driver, ready))
         if self._outgoing:
             self._send_letters()
+        others_follow = bool(self._round)  # and are to share the commit
+        for durability in self._unfsynced:
+            durability.hold_commit()
         for driver, ready in work:
             driver.persist(ready)
-        if not self._round:  # else others have a turn soon, and are to share the commit
-            for durability in self._unfsynced:
-                durability.commit_at_once()
-                if self.failed is not None:
-                    return
-            if self._outgoing:  # what `_durable` has added
-                self._send_letters()
+        for durability in self._unfsynced:
+            (durability.commit_soon if others_follow else durability.commit_at_once)()
+            if self.failed is not None:
+                return
+        if self._outgoing:  # what `_durable` has added
+            self._send_letters()
         for driver, ready in work:
             if not driver.gone:
                 try:
@@ -381,21 +378,24 @@ class Groups:
         if not unfsynced or self._closed or self.failed is not None:
             return
         now = self._clock.monotonic()
-        with self._stop_on_fault:
+        try:
             for due in [one for one in unfsynced if one <= ticket]:
                 for driver, ready in unfsynced.pop(due):
                     if not driver.gone:
                         driver.persisted(ready, now)
                         if not driver.in_turn:
                             self._go_on(driver)
+        except Exception as error:
+            if not self._stop_on_fault.ends(error):
+                raise
         if not self._in_round:
             self._send_letters()
             self._run_round()
 
     def _send_letters(self) -> None:
-        outgoing, self._outgoing = self._outgoing, {}
+        outgoing, self._outgoing = self._outgoing, nothing_to_say()
         for node, groups in outgoing.items():
-            for letter in encode_batches(groups.items()):
+            for letter in letters_of(groups):
                 self._net.send(node, letter)
 
     def _give_up(self, driver: Driver, error: Damaged) -> None:

@@ -17,10 +17,12 @@ and a queue that is full, may lose any of them. Raft asks again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from struct import Struct
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, final
 
 from raft.core import codec
 from raft.core.errors import BadBytes
@@ -70,6 +72,7 @@ class Ears(Protocol):
     def disconnected(self, node: NodeId) -> None: ...
 
 
+@final
 @dataclass(slots=True)
 class Sign:
     """A ping or a pong; immutable."""
@@ -82,6 +85,21 @@ class Sign:
 
 def encode_sign(sign: Sign) -> bytes:
     return _SIGN.pack(PONG if sign.is_pong else PING, sign.incarnation, sign.number, sign.to_incarnation)
+
+
+def nothing_to_say() -> defaultdict[NodeId, defaultdict[int, list[Message]]]:
+    """What gathers for letters: by node and group."""
+    return defaultdict(partial(defaultdict, list))
+
+
+def letters_of(groups: Mapping[int, list[Message]]) -> Iterable[Letter]:
+    """What is to be said to one node, by group. A command alone has nodes say a single message, which is written in one go."""
+    if len(groups) == 1:
+        ((group, messages),) = groups.items()
+        lone = codec.encode_lone(group, messages[0]) if len(messages) == 1 else None
+        if lone is not None:
+            return (b"".join((_BATCHES_HEAD, *lone)),)
+    return encode_batches(groups.items())
 
 
 def encode_batches(groups: Iterable[tuple[int, list[Message]]]) -> Iterator[Letter]:
@@ -99,7 +117,7 @@ def encode_batches(groups: Iterable[tuple[int, list[Message]]]) -> Iterator[Lett
         yield b"".join(parts) if size <= JOINED_BYTES_MAX else parts
 
 
-def decode(letter: Buffer) -> Sign | Iterator[tuple[int, list[Message]]]:
+def decode(letter: Buffer) -> Sign | Iterable[tuple[int, list[Message]]]:
     """A sign, or the messages by group. Raises BadBytes, for messages while they are taken."""
     kind = letter[0] if letter else 0
     if kind == BATCHES:

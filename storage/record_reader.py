@@ -48,10 +48,15 @@ def record_at(file: Bytes, name: str, position: int, end: int) -> tuple[Record, 
     length = HEADER_BYTES + (payload_length(header) if len(header) == HEADER_BYTES else 0)
     if position + length > end:
         raise Corrupt(name, position, max(0, end - position), f"a record of {length} bytes does not fit here")
+    return whole_record(file, name, position, length)
+
+
+def whole_record(file: Bytes, name: str, position: int, length: int) -> tuple[Record, bytes]:
+    """As `record_at`, of a record whose length is known. Raises Corrupt."""
     data = file.read_at(position, length)
     records, stop, _ = scan(data, 0, len(data), PAYLOAD_BYTES_MAX)
     if len(records) != 1 or stop != length:
-        raise Corrupt(name, position, length, "the checksum of a record differs")
+        raise Corrupt(name, position, length, "the checksum of a record differs, or no whole record lies here")
     return records[0], data
 
 

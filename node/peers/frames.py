@@ -137,9 +137,28 @@ class FrameReader:
             grown[: self._end] = self._buffer[: self._end]
             self._buffer = grown
 
-    def payloads(self, count: int) -> Iterator[Buffer]:
+    def payloads(self, count: int) -> Iterable[Buffer]:
         """Those that so many more bytes complete. Raises BadBytes; nothing can be read any more then. Large checked ones are
         views, for as long as nothing else is asked of this reader."""
+        lone = self._lone(count)
+        return (lone,) if lone is not None else self._payloads(count)
+
+    def _lone(self, count: int) -> bytes | None:
+        """The payload, if what was read is one sound, small frame and nothing else, as where little is said."""
+        size = count - CHECKED.size
+        if self._end or not 0 < size < VIEWED_BYTES_MIN or not self.checked or self._long is not None:
+            return None
+        buffer = self._buffer
+        said, checksum, of_head = CHECKED.unpack_from(buffer)
+        if said != size or size > self.frame_bytes_max or crc32c(buffer[: _HEAD.size]) != of_head:
+            return None
+        payload = bytes(buffer[CHECKED.size : count])
+        if crc32c(payload) != checksum:
+            return None
+        self._filled = count == len(buffer)
+        return payload
+
+    def _payloads(self, count: int) -> Iterator[Buffer]:
         if self._long is not None:
             yield from self._rest_of_long(count)
             return
@@ -221,6 +240,11 @@ def framed(payloads: Iterable[Letter], *, checked: bool = False) -> list[Buffer]
         else:
             pieces += (SIZE.pack(len(payload)), payload)
     return pieces
+
+
+def checked_frame(payload: bytes) -> bytes:
+    """A small one, whole."""
+    return _checked_head(len(payload), crc32c(payload)) + payload
 
 
 def _framed_pieces(letter: list[Buffer], checked: bool) -> list[Buffer]:

@@ -93,7 +93,8 @@ class PeerLink:
 
     def send(self, letter: Letter) -> None:
         line = self._line
-        if line is None or line.letters.bytes + letter_bytes(letter) > self._limits.queue_bytes_max:
+        size = len(letter) if type(letter) is bytes else letter_bytes(letter)  # no further call for most
+        if line is None or line.letters.bytes + size > self._limits.queue_bytes_max:
             self.dropped += 1
         else:
             line.send(line.letters, letter)
@@ -224,7 +225,7 @@ class _Line:
     def send(self, queue: _LetterQueue, letter: Letter) -> None:
         socket = self.socket
         if socket.writable and not self.letters.letters and not self.calls.letters:
-            socket.send((letter,))  # as nearly always: nothing waits
+            socket.send_letter(letter)  # as nearly always: nothing waits
             if queue is self.calls:
                 self._on_drained()
             return

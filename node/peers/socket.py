@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 from front.sockets.gate import Guest
 from node.addresses import BadAddress, endpoint, host_and_port
-from node.peers.frames import HELLO_BYTES_MAX, FrameReader, framed
+from node.peers.frames import HELLO_BYTES_MAX, FrameReader, checked_frame, framed
 from raft.transport import JOINED_BYTES_MAX, Letter
 from storage.disk import Buffer
 
@@ -77,6 +77,13 @@ class PeerSocket(asyncio.BufferedProtocol, Guest):
             transport.write(b"".join(pieces))
         else:
             transport.writelines(pieces)
+
+    def send_letter(self, letter: Letter) -> None:
+        """As `send`, nothing else being said."""
+        if type(letter) is not bytes or len(letter) > JOINED_BYTES_MAX or not self._checked:
+            self.send((letter,))
+        elif self._transport is not None and not self._transport.is_closing():
+            self._transport.write(checked_frame(letter))
 
     def close(self) -> None:
         """As soon as what was sent has left, or the other side does not take it."""

@@ -27,7 +27,7 @@ Whatever the bytes are, decoding returns messages or raises BadBytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from struct import Struct
 
 from raft.core import packs
@@ -72,8 +72,10 @@ _META = Struct("<QII")
 _OLD = Struct("<Q")
 _MATCH_CHECK = Struct("<QI")
 
-_LONE = Struct(_BATCH.format + _HEAD.format[1:])  # a batch of one message, up to where that is of its kind
-_LONE_ENTRY = Struct(_APPEND.format + _PACK.format[1:] + "II")  # an Append with one entry, up to its data
+# Whole batches of one message: an AppendReply, and an Append with one entry, up to its data.
+_LONE_REPLY = Struct(_BATCH.format + _HEAD.format[1:] + _APPEND_REPLY.format[1:])
+_LONE_APPEND = Struct(_BATCH.format + _HEAD.format[1:] + _APPEND.format[1:] + _PACK.format[1:] + "II")
+_LONE_DATA_BYTES_MAX = packs.PACK_BYTES_MAX - packs.ONE_HEAD_BYTES
 _APPEND_KIND, _APPEND_REPLY_KIND = 3, 4
 
 _ENTRY_KINDS = frozenset(EntryKind)
@@ -106,12 +108,38 @@ def decode_batch(data: Buffer) -> tuple[int, list[Message]]:
     return batches[0]
 
 
-def decode_batches(data: Buffer, at: int = 0) -> Iterator[tuple[int, list[Message]]]:
+def encode_lone(group: int, message: Message) -> tuple[bytes, ...] | None:
+    """The batch of one message that `_lone` reads, as few parts as it has; None: the message is another one."""
+    if type(message) is AppendReply:
+        return (
+            _LONE_REPLY.pack(
+                VERSION, _LONE_REPLY.size - _VERSION_AND_LENGTH, group, 1, _APPEND_REPLY_KIND,
+                message.to, message.sender, message.term, message.accepted, message.index, message.commit,
+                message.rejected, message.hint_term, message.read_round,
+            ),
+        )  # fmt: skip
+    if type(message) is not Append or len(message.entries) != 1:
+        return None
+    (entry,) = message.entries
+    size = len(entry.data)
+    if size > _LONE_DATA_BYTES_MAX:
+        return None
+    assert entry.index == message.prev_index + 1, f"entry {entry.index} behind {message.prev_index}"
+    head = _LONE_APPEND.pack(
+        VERSION, _LONE_APPEND.size - _VERSION_AND_LENGTH + size, group, 1, _APPEND_KIND,
+        message.to, message.sender, message.term, message.prev_index, message.prev_term, message.commit,
+        message.read_round, 1, entry.term, entry.kind, packs.ONE_HEAD_BYTES + size, 1, size,
+    )  # fmt: skip
+    return head, entry.data
+
+
+def decode_batches(data: Buffer, at: int = 0) -> Iterable[tuple[int, list[Message]]]:
     """Batches that follow one another, from there on. Raises BadBytes at the first that is none; those before it were given."""
     lone = _lone(data, at)
-    if lone is not None:
-        yield lone
-        return
+    return (lone,) if lone is not None else _batches(data, at)
+
+
+def _batches(data: Buffer, at: int) -> Iterator[tuple[int, list[Message]]]:
     while at < len(data):
         reader = ByteReader(data, at)
         version, length, group, count = reader.fields(_BATCH)
@@ -131,46 +159,43 @@ def decode_batches(data: Buffer, at: int = 0) -> Iterator[tuple[int, list[Messag
 def _lone(data: Buffer, at: int) -> tuple[int, list[Message]] | None:
     """The only batch from there on, if all that it holds is an AppendReply or an Append with one small entry. That is what a
     command alone has nodes say, and reading it by fields takes three times as many steps. None: it may be anything else."""
-    if len(data) - at < _LONE.size:
-        return None
-    version, length, group, count, kind, to, sender, term = _LONE.unpack_from(data, at)
-    if version != VERSION or count != 1 or at + _VERSION_AND_LENGTH + length != len(data):
-        return None
-    at += _LONE.size
-    message: Message | None = None
-    if kind == _APPEND_REPLY_KIND:
-        message = _lone_reply(data, at, to, sender, term)
-    elif kind == _APPEND_KIND:
-        message = _lone_append(data, at, to, sender, term)
-    return (group, [message]) if message is not None else None
+    size = len(data) - at
+    if size == _LONE_REPLY.size:
+        return _lone_reply(data, at)
+    if 0 <= size - _LONE_APPEND.size <= _LONE_DATA_BYTES_MAX:
+        return _lone_append(data, at, size - _LONE_APPEND.size)
+    return None
 
 
-def _lone_reply(data: Buffer, at: int, to: int, sender: int, term: int) -> AppendReply | None:
-    if len(data) - at != _APPEND_REPLY.size:
-        return None
-    accepted, index, commit, rejected, hint_term, read_round = _APPEND_REPLY.unpack_from(data, at)
-    if accepted > 1:
-        return None
-    return AppendReply(to, sender, term, accepted == 1, index, commit, rejected, hint_term, read_round)
-
-
-def _lone_append(data: Buffer, at: int, to: int, sender: int, term: int) -> Append | None:
-    start = at + _LONE_ENTRY.size
-    size = len(data) - start
-    if not 0 <= size <= packs.PACK_BYTES_MAX - packs.ONE_HEAD_BYTES:
-        return None
+def _lone_reply(data: Buffer, at: int) -> tuple[int, list[Message]] | None:
     (
-        prev_index, prev_term, commit, read_round, pack_count, entry_term, kind, pack_size, entry_count, entry_size
-    ) = _LONE_ENTRY.unpack_from(data, at)  # fmt: skip
-    if pack_count != 1 or entry_count != 1 or entry_size != size or pack_size != packs.ONE_HEAD_BYTES + size:
+        version, length, group, count, kind, to, sender, term, accepted, index, commit, rejected, hint_term, read_round
+    ) = _LONE_REPLY.unpack_from(data, at)  # fmt: skip
+    if version != VERSION or length != _LONE_REPLY.size - _VERSION_AND_LENGTH or count != 1:
+        return None
+    if kind != _APPEND_REPLY_KIND or accepted > 1:
+        return None
+    return group, [AppendReply(to, sender, term, accepted == 1, index, commit, rejected, hint_term, read_round)]
+
+
+def _lone_append(data: Buffer, at: int, size: int) -> tuple[int, list[Message]] | None:
+    (
+        version, length, group, count, message_kind, to, sender, term, prev_index, prev_term, commit, read_round,
+        pack_count, entry_term, kind, pack_size, entry_count, entry_size,
+    ) = _LONE_APPEND.unpack_from(data, at)  # fmt: skip
+    if version != VERSION or length != _LONE_APPEND.size - _VERSION_AND_LENGTH + size or count != 1:
+        return None
+    if message_kind != _APPEND_KIND or pack_count != 1 or entry_count != 1:
+        return None
+    if entry_size != size or pack_size != packs.ONE_HEAD_BYTES + size:
         return None
     index = prev_index + 1
     if kind not in _ENTRY_KINDS or index >= 1 << 64:
         return None
-    content = bytes(data[start:])
+    content = bytes(data[at + _LONE_APPEND.size :])
     entries = EntryRun((Entry(index, entry_term, kind, content),))
     entries.packs = (packs.of_one(index, entry_term, kind, content),)
-    return Append(to, sender, term, prev_index, prev_term, commit, entries, read_round)
+    return group, [Append(to, sender, term, prev_index, prev_term, commit, entries, read_round)]
 
 
 def encode_meta(meta: SnapshotMeta) -> bytes:

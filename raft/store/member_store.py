@@ -23,9 +23,15 @@ class Durability(Protocol):
 
     def when_durable(self, subscriber: Callable[[int], None]) -> None: ...
 
+    def hold_commit(self) -> None:
+        """Of what is appended from now on, until one of the next two is called in this turn of the loop."""
+
     def commit_at_once(self) -> None:
         """Commit what was appended now, not at the end of this turn of the loop, if the loop can do it by itself. Who waits
         is told before this returns."""
+
+    def commit_soon(self) -> None:
+        """At the end of this turn of the loop."""
 
 
 class GroupStore(LogStore, Protocol):

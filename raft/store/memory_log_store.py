@@ -28,8 +28,14 @@ class _Nowhere:
     def when_durable(self, subscriber: Callable[[int], None]) -> None:
         """Nobody has to wait."""
 
+    def hold_commit(self) -> None:
+        """There is none."""
+
     def commit_at_once(self) -> None:
         """There is nothing to be committed."""
+
+    def commit_soon(self) -> None:
+        """Nor then."""
 
 
 NOWHERE = _Nowhere()

@@ -61,10 +61,10 @@ from contextlib import suppress
 from typing import Any
 
 from storage.disk import Buffer, Disk, File
-from storage.errors import Corrupt, DiskFailed, DiskFull, NoDescriptors, StorageError
+from storage.errors import DiskFailed, DiskFull, NoDescriptors, StorageError
 from storage.names import log_file
-from storage.record import HEADER_BYTES, PAYLOAD_BYTES_MAX, scan
-from storage.record_reader import must_be_of
+from storage.record import HEADER_BYTES
+from storage.record_reader import must_be_of, whole_record
 from storage.wal.commit_thread import CommitThread, WatchingLoop
 from storage.wal.facts import LogFacts
 from storage.wal.files import LogKeeper, WalFiles
@@ -112,11 +112,11 @@ class LogWriter:
         self._preparing = 0  # highest file whose preparation was asked for
         self._scheduled = False  # a commit starts at the end of this round of the loop, or behind the one in flight
         self._wanted = False  # somebody waits for what gathers now
+        self._held = False  # see `hold_commit`
         self._postponed: Commit | None = None  # in flight, and could not be begun yet
         self._rolled_subscribers: list[Callable[[int], None]] = []
-        self._commit_count = 0
+        self._commit_count = self._written_bytes = 0
         self._file_commits = 0  # in the file that is written
-        self._written_bytes = 0
         self._thread: LogThread | None = None
         self._commit_thread: CommitThread | None = None
         if commit_inline_bytes_max is not None:
@@ -135,7 +135,8 @@ class LogWriter:
         location = self._core.append(kind, writer, index, parts, flags, term)
         if not self._wanted:
             self._wanted = True
-            self.schedule_commit()
+            if not self._held:
+                self.schedule_commit()
         if location.size >= LARGE_RECORD_BYTES and self._may_follow():
             self._loop.call_soon(self._start_commit)
         return location
@@ -203,12 +204,10 @@ class LogWriter:
         if pending is not None:
             return pending
         number, offset, size = location
-        data = self._files.open(number).read_at(offset - HEADER_BYTES, HEADER_BYTES + size)
-        records, stop, _ = scan(data, 0, len(data), PAYLOAD_BYTES_MAX)
-        if len(records) != 1 or stop != HEADER_BYTES + size:
-            raise Corrupt(log_file(number), offset - HEADER_BYTES, HEADER_BYTES + size, "no whole record lies here")
+        file, name, start = self._files.open(number), log_file(number), offset - HEADER_BYTES
+        record, data = whole_record(file, name, start, HEADER_BYTES + size)
         if of is not None:
-            must_be_of(records[0], *of, log_file(number), offset - HEADER_BYTES)
+            must_be_of(record, *of, name, start)
         return memoryview(data)[HEADER_BYTES:]
 
     def file_of(self, location: Location) -> File | None:
@@ -270,11 +269,23 @@ class LogWriter:
             if not self._core.commits.in_flight:
                 self._loop.call_soon(self._start_commit)
 
+    def hold_commit(self) -> None:
+        """Until one of the next two is called, in this turn: the loop need not be asked for another round."""
+        self._held = True
+
     def commit_at_once(self) -> None:
-        """As `schedule_commit` has asked for, but now, if the loop is to write it itself."""
-        commits = self._core.commits
-        if self._scheduled and not commits.in_flight and commits.failed is None and self._writes_inline():
+        """What somebody waits for is committed now, if the loop is to write it itself."""
+        self._held, commits = False, self._core.commits
+        if self._wanted and not commits.in_flight and commits.failed is None and self._writes_inline():
             self._dispatch(self._seal(), inline=True)
+        else:
+            self.commit_soon()
+
+    def commit_soon(self) -> None:
+        """What somebody waits for is committed at the end of this round of the loop."""
+        self._held = False
+        if self._wanted:
+            self.schedule_commit()
 
     def commit_now(self) -> None:
         """Return when everything that was appended is durable. Blocks. Raises DiskFailed when it cannot be."""
@@ -307,14 +318,10 @@ class LogWriter:
     def statistics(self) -> dict[str, Any]:
         """What metrics and the web page show of the log."""
         return {
-            "commits": self._commit_count,
-            "bytes": self._written_bytes,
-            "waiting_bytes": self._core.waiting_bytes,
-            "files": len(self.files()),
-            "durable": self.durable,
-            "failed": self.failed,
+            "commits": self._commit_count, "bytes": self._written_bytes, "waiting_bytes": self._core.waiting_bytes,
+            "files": len(self.files()), "durable": self.durable, "failed": self.failed,
             "short_of_room": self.short_of_room,
-        }
+        }  # fmt: skip
 
     # one commit's life
 
@@ -332,13 +339,9 @@ class LogWriter:
         """Whether what gathers is to be sealed behind the commit that the commit thread writes. In another file the head would
         say that this one is all durable."""
         core, thread = self._core, self._commit_thread
-        return (
-            core.gathering_bytes >= FOLLOWING_BYTES_MIN
-            and len(core.commits.in_flight) == 1
-            and core.writing_file == core.file_number
-            and thread is not None
-            and thread.is_writing
-        )
+        if thread is None or not thread.is_writing or core.writing_file != core.file_number:
+            return False
+        return core.gathering_bytes >= FOLLOWING_BYTES_MIN and len(core.commits.in_flight) == 1
 
     def _writes_inline(self) -> bool:
         """Whether the loop is to write what gathers."""

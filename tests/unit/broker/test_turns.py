@@ -335,3 +335,40 @@ def test_a_turn_in_which_nobody_was_woken_gives_the_next_one_a_budget_of_its_own
         now = turns.begin()
         assert (work.in_turn(), work.in_turn()) == (True, False)
         turns.end(now)
+
+
+def test_a_turn_around_some_work_ends_right_behind_it_without_a_round_of_the_loop() -> None:
+    loop = Loop()
+    queue, session = loop.queue("q"), loop.session("s")
+
+    def work() -> None:
+        loop.turns.wake(queue)
+        loop.turns.confirm(session)
+        loop.done.append("worked")
+
+    loop.turns.around(work)
+    assert loop.take() == ["worked", "pump q", "confirm s"]
+    assert loop.soon == []
+    loop.turns.wake(queue)
+    assert loop.round() == ["pump q"], "whatever comes later asks for a round again"
+
+
+def test_work_that_causes_nothing_ends_no_turn() -> None:
+    loop = Loop()
+    loop.turns.now = 1
+    loop.turns.around(lambda: None)
+    assert (loop.turns.now, loop.soon) == (1, [])
+
+
+def test_what_was_caused_by_work_that_failed_has_its_turn_in_the_next_round() -> None:
+    loop = Loop()
+    queue = loop.queue("q")
+
+    def work() -> None:
+        loop.turns.wake(queue)
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        loop.turns.around(work)
+    assert loop.take() == []
+    assert loop.round() == ["pump q"]

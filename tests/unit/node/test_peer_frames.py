@@ -22,6 +22,7 @@ from node.peers.frames import (
     Hello,
     Refused,
     WrongChecksum,
+    checked_frame,
     decode_hello,
     encode_hello,
     encode_refusal,
@@ -91,6 +92,11 @@ def test_payloads_longer_than_the_buffer_come_out_whole_between_short_ones(cut: 
 def test_a_letter_in_pieces_is_framed_as_if_it_were_whole(letters: list[list[Buffer]], checked: bool) -> None:
     whole = [b"".join(letter) for letter in letters]
     assert b"".join(framed(letters, checked=checked)) == b"".join(framed(whole, checked=checked))
+
+
+@pytest.mark.parametrize("payload", [b"", b"one letter", bytes(VIEWED_BYTES_MIN)])
+def test_a_letter_alone_is_framed_as_among_others(payload: bytes) -> None:
+    assert checked_frame(payload) == b"".join(framed([payload], checked=True))
 
 
 @pytest.mark.parametrize("size", [VIEWED_BYTES_MIN - 1, VIEWED_BYTES_MIN, READ_BYTES + 1])

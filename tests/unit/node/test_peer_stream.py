@@ -278,6 +278,7 @@ def test_a_letter_that_was_changed_on_its_way_is_not_heard_and_the_link_begins_a
         return pieces
 
     monkeypatch.setattr(peer_socket, "framed", framed)
+    monkeypatch.setattr(peer_socket, "checked_frame", lambda letter: b"".join(framed([letter], checked=True)))
 
     async def scenario() -> None:
         async with pair() as (called, caller, _):

@@ -242,6 +242,12 @@ class OwnFiles:
             carried, self._pending = self._pending, {}
             self._loop.call_later(FSYNC_S, self._fsynced, self._last_ticket, carried)
 
+    def hold_commit(self) -> None:
+        """Each change is committed in a round of its own, anyway."""
+
+    def commit_soon(self) -> None:
+        """`changed` has asked for that."""
+
     def _fsynced(self, ticket: int, carried: dict[int, Image | None]) -> None:
         if self._closed:
             return

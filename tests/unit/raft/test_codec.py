@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raft.core import packs
-from raft.core.codec import VERSION, decode_batch, decode_batches, encode_batch
+from raft.core.codec import VERSION, decode_batch, decode_batches, encode_batch, encode_lone
 from raft.core.errors import BadBytes
 from raft.core.messages import (
     Append,
@@ -161,7 +161,7 @@ def test_changed_bytes_are_messages_or_one_error(messages: list[Message], random
 def first_of(data: bytes) -> tuple[int, list[Message]] | None:
     """None: it cannot be read."""
     try:
-        return next(decode_batches(data))
+        return next(iter(decode_batches(data)))
     except BadBytes:
         return None
 
@@ -190,6 +190,22 @@ def test_a_batch_alone_is_read_as_before_another(message: Message) -> None:
     data, behind = encode_batch(7, [message]), encode_batch(8, [TransferNow(1, 2, 3)])
     for changed in (data, *in_other_words(data)):
         assert first_of(changed) == first_of(changed + behind), changed.hex()
+
+
+@pytest.mark.parametrize("message", ALONE)
+def test_a_message_alone_has_the_bytes_that_a_batch_of_it_has(message: Message) -> None:
+    lone = encode_lone(7, message)
+    is_written_so = type(message) is AppendReply or (type(message) is Append and len(message.entries) == 1)
+    assert (lone is not None) == is_written_so
+    if lone is not None:
+        assert b"".join(lone) == encode_batch(7, [message])
+
+
+def test_a_large_entry_alone_is_left_to_the_steps_that_do_not_copy_it() -> None:
+    entry = Entry(5, 3, EntryKind.COMMAND, bytes(packs.PACK_BYTES_MAX - packs.ONE_HEAD_BYTES))
+    assert encode_lone(7, Append(1, 2, 3, 4, 3, 4, (entry,))) is not None
+    entry.data += b"1"
+    assert encode_lone(7, Append(1, 2, 3, 4, 3, 4, (entry,))) is None
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from unittest.mock import patch
 
 import pytest
@@ -82,11 +82,19 @@ def test_a_follower_answers_in_the_turn_in_which_it_reads_and_before_it_applies(
     assert order == [f"answers, durable up to {before + 1}", f"applies [{before}]"]
 
 
+def noting(order: list[str]) -> Callable[[Callable[[], None]], None]:
+    def around(run: Callable[[], None]) -> None:
+        run()
+        order.append("behind")
+
+    return around
+
+
 def test_whoever_listens_is_called_behind_the_round_in_which_others_were_told() -> None:
     world = World()
     leader = world.leader()
     order: list[str] = []
-    leader.groups.behind_round = lambda: order.append("behind")
+    leader.groups.around_round = noting(order)
     leader.groups.propose(1, [put(b"a", b"1")], lambda results, error: order.append("told"))
     world.run(3 * DELAY_S)
     assert order[-2:] == ["told", "behind"]
@@ -97,7 +105,7 @@ def test_a_group_of_one_member_is_answered_in_the_round_that_took_the_proposal_a
     leader = world.leader()
     world.run(0.1)
     order: list[str] = []
-    leader.groups.behind_round = lambda: order.append("behind")
+    leader.groups.around_round = noting(order)
     leader.groups.propose(1, [put(b"a", b"1")], lambda results, error: order.append("told"))
     world.run(0.1)
     assert order == ["told", "behind"]
@@ -109,7 +117,7 @@ def test_what_is_proposed_by_who_was_answered_has_a_round_of_its_own() -> None:
     leader = world.leader()
     world.run(0.1)
     order: list[str] = []
-    leader.groups.behind_round = lambda: order.append("behind")
+    leader.groups.around_round = noting(order)
 
     def told(results: Sequence[object] | None, error: RaftError | None) -> None:
         order.append("told")

@@ -323,6 +323,33 @@ def test_a_small_commit_may_be_had_at_once_and_is_not_repeated_at_the_end_of_the
     assert told == [ticket]
 
 
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_commit_that_is_held_waits_for_who_holds_it_and_takes_all_along(at_once: bool) -> None:
+    log = open_log()
+    ticket = log.writer.gathering
+    log.writer.hold_commit()
+    log.append(1, b"x")
+    log.append(2, b"y")
+    log.loop.run_soon()
+    assert log.writer.durable < ticket
+    (log.writer.commit_at_once if at_once else log.writer.commit_soon)()
+    assert (log.writer.durable == ticket) is at_once
+    log.loop.run_soon()
+    assert log.writer.durable == ticket
+    log.append(3, b"z")
+    log.loop.run_soon()
+    assert log.writer.durable == ticket + 1, "it is held once"
+
+
+def test_a_commit_that_was_scheduled_before_it_is_held_is_made() -> None:
+    log = open_log()
+    ticket = log.writer.gathering
+    log.append(1, b"x")
+    log.writer.hold_commit()
+    log.loop.run_soon()
+    assert log.writer.durable == ticket
+
+
 class SlowDisk(SimDisk):
     """Each fsync takes `takes_s` of a clock that stands still otherwise."""
 
