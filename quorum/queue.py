@@ -460,7 +460,7 @@ class QuorumQueue(Owner):
                 self._effects.append(effect)
 
     def moved(self) -> None:
-        if self.member is not None:
+        if self.member is not None and not self.consumers.windows.change:
             self.consumers.windows.moved(self.member.machine.version)
         if self.leading is not None:
             self.leading.look_at_deadline()

@@ -13,7 +13,7 @@ of deliveries.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from broker.actors import LogActor
@@ -261,8 +261,8 @@ class QueueSession(Pipeline):
         self._gathering_runs -= runs
         return Portion(ops, askers, size, sequence_end, publishes=runs > 0)
 
-    def _is_gap(self, result: Any) -> bool:
-        return type(result) is Gap
+    def _has_gap(self, results: Sequence[Any]) -> bool:
+        return Gap in map(type, results)
 
     def _forget(self) -> list[Asker]:
         waiting = [op.asker for op in self._gathering]

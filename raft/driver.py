@@ -48,6 +48,8 @@ ROOM_SHARE_OF_HELD = 4  # and one in so many of the bytes that it has to stand f
 # How much longer the log may grow at least than the rules say while a follower receives a snapshot.
 SNAPSHOT_HELD_BACK_TIMES = 8
 
+_COMMAND = int(EntryKind.COMMAND)  # a look at a member of an enumeration costs as much as a call
+
 GroupId = int
 
 
@@ -321,7 +323,7 @@ class Driver:
         first, last = entries[0].index, entries[-1].index
         assert first == self.applied + 1, f"entry {first} is to be applied behind {self.applied}"
         assert self.installing is None, f"entry {first} is to be applied while a snapshot is installed"
-        commands = [entry for entry in entries if entry.kind == EntryKind.COMMAND]
+        commands = [entry for entry in entries if entry.kind == _COMMAND]
         try:
             results = self.machine.apply(commands) if commands else ()
         except (Damaged, StorageError):
@@ -338,7 +340,8 @@ class Driver:
             self._asked.tell(entries, results)
         if self._readers.confirmed:
             self._readers.answer(self.applied)
-        self._growth.entry_bytes += sum([len(entry.data) for entry in commands])
+        for entry in commands:
+            self._growth.entry_bytes += len(entry.data)
         if self._snapshot_is_due:
             self.take_snapshot()
 
@@ -348,7 +351,9 @@ class Driver:
     def _snapshot_is_due(self) -> bool:
         growth, rules = self._growth, self._rules
         entries, size = self.applied - growth.snapshot_index, growth.entry_bytes
-        if entries < rules.entries_max and size < rules.bytes_max and not self._much_is_dead:
+        # Nearly always nobody need count what is held, for that could not be dead.
+        little_is_dead = size + growth.held_before < rules.bytes_max
+        if entries < rules.entries_max and size < rules.bytes_max and (little_is_dead or not self._much_is_dead):
             return False
         received = self.core.snapshot_received_bytes()
         return received is None or self._sends_back(entries, size, received)
@@ -357,11 +362,8 @@ class Driver:
     def _much_is_dead(self) -> bool:
         """As much as it may grow by, and more than is alive: so the states that are written while a long queue is consumed are
         no more than what is freed."""
-        growth, bytes_max = self._growth, self._rules.bytes_max
-        if growth.dead_bytes(0) < bytes_max:  # nearly always, and then nobody need count what is held
-            return False
         held = self.machine.held_bytes
-        return growth.dead_bytes(held) >= max(bytes_max, held)
+        return self._growth.dead_bytes(held) >= max(self._rules.bytes_max, held)
 
     def _sends_back(self, entries: int, size: int, received: int) -> bool:
         """A newer snapshot sends whoever receives the last one back to its begin, and whoever catches up from it, for its log

@@ -11,7 +11,7 @@ from __future__ import annotations
 class LogGrowth:
     """Since the newest snapshot. `held_bytes` everywhere: what the machine refers to now."""
 
-    __slots__ = ("_held_bytes", "_kept_bytes", "entry_bytes", "snapshot_index")
+    __slots__ = ("_kept_bytes", "entry_bytes", "held_before", "snapshot_index")
 
     def __init__(self, snapshot_index: int, held_bytes: int) -> None:
         self.begin(snapshot_index, held_bytes, kept_bytes=0)
@@ -20,7 +20,7 @@ class LogGrowth:
         """There is a snapshot, and below it so much is kept for slow followers at most."""
         self.snapshot_index = snapshot_index
         self.entry_bytes = 0  # of commands since
-        self._held_bytes = held_bytes
+        self.held_before = held_bytes  # by the machine, then
         self._kept_bytes = kept_bytes
 
     def not_freed(self, room_bytes: int) -> None:
@@ -29,7 +29,7 @@ class LogGrowth:
 
     def dead_bytes(self, held_bytes: int) -> int:
         """What nobody refers to any more."""
-        dead = self.entry_bytes + self._held_bytes - held_bytes
+        dead = self.entry_bytes + self.held_before - held_bytes
         return dead if dead > 0 else 0
 
     def room_bytes(self, held_bytes: int) -> int:

@@ -24,6 +24,9 @@ OnRead = Callable[[RaftError | None], None]
 """Called with None as soon as the machine may be asked: it has applied everything committed before the read began."""
 
 
+_COMMAND = int(EntryKind.COMMAND)
+
+
 class AwaitedEntries:
     """Entries that somebody on this node waits for."""
 
@@ -45,10 +48,16 @@ class Proposers(deque[AwaitedEntries]):
     def tell(self, entries: Sequence[Entry], results: Sequence[Any]) -> None:
         """These are applied. An entry of another term is another leader's: this leadership is over, and `lose` answers
         everybody from there on, later in the same turn."""
+        asked = self[0]
+        if (
+            asked.first == asked.last == entries[-1].index and asked.term == entries[-1].term
+        ):  # as where one waits alone
+            self.popleft().on_results([results[-1] if entries[-1].kind == _COMMAND else None], None)
+            return
         answers = iter(results)
         told: list[AwaitedEntries] = []
         for entry in entries:
-            result = next(answers) if entry.kind == EntryKind.COMMAND else None
+            result = next(answers) if entry.kind == _COMMAND else None
             asked = self[0]
             if entry.index < asked.first:
                 continue

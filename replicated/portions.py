@@ -98,8 +98,8 @@ class Pipeline:
         """All that gathers; returns who waits for it."""
         raise NotImplementedError
 
-    def _is_gap(self, result: Any) -> bool:
-        """Whether it says that what came before is missing."""
+    def _has_gap(self, results: Sequence[Any]) -> bool:
+        """Whether one of them says that what came before is missing."""
         raise NotImplementedError
 
     # To the leader.
@@ -121,7 +121,7 @@ class Pipeline:
         """The portion was applied."""
         if attempt != self.attempt:
             return
-        if len(results) != len(portion.askers) or any(map(self._is_gap, results)):
+        if len(results) != len(portion.askers) or self._has_gap(results):
             self.failed(attempt)  # what came before it is missing; or it was made by nobody who knows what was asked
             return
         portion.results = results

@@ -44,6 +44,9 @@ def disk_error(error: OSError, what: str, name: str) -> StorageError:
 
 def write_parts(descriptor: int, offset: int, parts: Sequence[Buffer]) -> None:
     """Write all of them one behind the other. Raises OSError; a part of the bytes may have been written then."""
+    if len(parts) <= PARTS_PER_CALL_MAX:
+        _write_group(descriptor, offset, parts)
+        return
     for first in range(0, len(parts), PARTS_PER_CALL_MAX):
         offset += _write_group(descriptor, offset, parts[first : first + PARTS_PER_CALL_MAX])
 

@@ -30,11 +30,11 @@ def feed_all(s: State, lead: Leadership, now: float) -> None:
 def _feed(s: State, lead: Leadership, one: Progress, news_due: bool, now: float) -> None:
     settings, log = s.settings, s.log
     while one.next <= log.last and one.may_send(settings.window_bytes_max, settings.window_messages_max):
-        if one.next < log.first_index():
-            one.send_snapshot(s.store.snapshot())
-            break
         bytes_max = settings.append_bytes_max
         if one.next <= log.durable:
+            if one.next < log.first_index():
+                one.send_snapshot(s.store.snapshot())
+                break
             if len(one.in_flight) >= settings.catch_up_messages_max:
                 break
             bytes_max = min(bytes_max, settings.catch_up_bytes_max)

@@ -37,7 +37,8 @@ def propose(s: State, lead: Leadership, commands: Sequence[bytes]) -> range:
     """Raises Busy, TooLarge. The commands are in the log, and sent with the next Ready."""
     if lead.transfer is not None or lead.leaving:
         raise Busy("the leadership is being handed over; propose again in a moment")
-    size = sum(map(len, commands)) + ENTRY_OVERHEAD_BYTES * len(commands)
+    size, added = sum(map(len, commands)), len(commands)
+    size += ENTRY_OVERHEAD_BYTES * added
     entry_bytes_max = s.settings.entry_bytes_max
     if size > entry_bytes_max and (largest := max(map(len, commands))) > entry_bytes_max:
         raise TooLarge(f"a command of {largest} bytes; at most {entry_bytes_max} fit into an entry")
@@ -49,14 +50,14 @@ def propose(s: State, lead: Leadership, commands: Sequence[bytes]) -> range:
     if commands:
         s.log.append([Entry(index, term, 0, data) for index, data in enumerate(commands, first)])
         lead.took(s.log.last, size)
-    return range(first, first + len(commands))
+    return range(first, first + added)
 
 
 def count(s: State, lead: Leadership, now: float) -> None:
     """Commit what a majority of voters has durable: its own log counts up to its own durable index, and it does without
     if others were faster. Entries of earlier terms are never committed by counting, only with one of this term behind them."""
     progress, me, durable = lead.progress, s.me, s.log.durable
-    voters = s.membership.voters
+    voters = s.members.current.voters
     index = reached_by_majority([durable if one == me else progress[one].match for one in voters])
     if index <= s.commit or index < lead.first_index:
         return
@@ -65,7 +66,7 @@ def count(s: State, lead: Leadership, now: float) -> None:
     if lead.progress:
         _have_news(s, lead, now)
     succession.go_on(s, lead, now)
-    if s.leadership is lead:
+    if s.leadership is lead and (lead.reads.wanted or lead.reads.waiting):
         confirm_round(s, lead)  # who had not said it back may have been removed
         ask_round(s, lead)
 
@@ -112,7 +113,7 @@ def step_append_reply(s: State, lead: Leadership, reply: AppendReply, now: float
     if reply.read_round > one.round:
         one.round = min(reply.read_round, lead.reads.round)
     if reply.commit > one.commit:
-        one.commit = min(reply.commit, s.commit)
+        one.commit = reply.commit if reply.commit < s.commit else s.commit
     advanced = False
     if reply.accepted:
         advanced = one.accepted(reply.index)

@@ -22,7 +22,9 @@ ENTRY_OVERHEAD_BYTES = 24  # what an entry costs on its way beside its data; a g
 class Log:
     """Positions: handed, durable and commit of the member are at most `last`; entries up to `durable` are the store's."""
 
-    __slots__ = ("_claims", "_ends", "_newest", "_store", "_tail", "durable", "handed", "last", "last_term")
+    __slots__ = (
+        "_claims", "_durable_term", "_ends", "_newest", "_store", "_tail", "durable", "handed", "last", "last_term",
+    )  # fmt: skip
 
     durable: int
     handed: int  # entries up to here were handed out to be persisted; durable <= handed <= last
@@ -36,7 +38,7 @@ class Log:
 
     def _stand_on_store(self) -> None:
         self.durable = self.handed = self.last = self._store.last_index()
-        self.last_term = self._store.term(self.last)
+        self.last_term = self._durable_term = self._store.term(self.last)
         self._tail: list[Entry] = []
         self._ends = [0]  # _ends[i]: bytes of the first i entries of the tail
         self._newest: EntryRun | None = None  # ends with the last entry: what was asked for last, or came
@@ -49,6 +51,8 @@ class Log:
         assert 0 <= index <= self.last, f"term of entry {index} asked for, the log ends at {self.last}"
         if index == self.last:
             return self.last_term
+        if index == self.durable:  # which a leader asks for each follower
+            return self._durable_term
         if index > self.durable:
             return self._tail[index - self.durable - 1].term
         return self._store.term(index)
@@ -75,7 +79,7 @@ class Log:
         """Entries above `last` are gone, whatever a write on its way says."""
         assert 0 <= last < self.last, f"truncated to {last}, the log ends at {self.last}"
         if last < self.durable:
-            self.durable = last
+            self.durable, self._durable_term = last, self._store.term(last)
             self._tail.clear()
         else:
             del self._tail[last - self.durable :]
@@ -83,7 +87,7 @@ class Log:
         for claim in self._claims:
             claim[1] = min(claim[1], last)
         self.handed = min(self.handed, last)
-        self.last_term = self._tail[-1].term if self._tail else self._store.term(last)
+        self.last_term = self._tail[-1].term if self._tail else self._durable_term
         self.last = last
         self._newest = None
 
@@ -111,15 +115,17 @@ class Log:
             if claimed > durable:
                 durable = claimed
         assert durable <= self.handed, f"{durable} became durable, but only {self.handed} was handed out"
-        self._drop(durable - self.durable)
-        self.durable = durable
+        if durable > self.durable:
+            self._durable_term = self._tail[durable - self.durable - 1].term
+            self._drop(durable - self.durable)
+            self.durable = durable
 
     def _drop(self, count: int) -> None:
         if count == len(self._tail):
             self._tail = []
             self._ends = [0]
             self._newest = None
-        elif count:
+        else:
             del self._tail[:count]
             del self._ends[:count]
 
@@ -128,18 +134,14 @@ class Log:
         size. Those that the store has come alone."""
         assert low <= self.last, f"entries from {low} asked for, the log ends at {self.last}"
         if low > self.durable:
-            return self._entries_of_tail(low, bytes_max)
+            ends, start = self._ends, low - self.durable - 1
+            if ends[-1] - ends[start] <= bytes_max:
+                return self._from(low), ends[-1] - ends[start]
+            stop = max(start + 1, bisect_right(ends, ends[start] + bytes_max) - 1)
+            return tuple(self._tail[start:stop]), ends[stop] - ends[start]
         stored = self._store.entries(low, self.durable + 1, bytes_max)
         assert stored and stored[0].index == low, f"the store has no entry {low}, durable is {self.durable}"
         return tuple(stored), sum([len(entry.data) for entry in stored]) + ENTRY_OVERHEAD_BYTES * len(stored)
-
-    def _entries_of_tail(self, low: int, bytes_max: int) -> tuple[tuple[Entry, ...], int]:
-        ends = self._ends
-        start = low - self.durable - 1
-        if ends[-1] - ends[start] <= bytes_max:
-            return self._from(low), ends[-1] - ends[start]
-        stop = max(start + 1, bisect_right(ends, ends[start] + bytes_max) - 1)
-        return tuple(self._tail[start:stop]), ends[stop] - ends[start]
 
     def between(self, low: int, high: int, bytes_max: int) -> Sequence[Entry]:
         """Durable entries from `low` to `high`, both included; fewer as above."""

@@ -16,7 +16,7 @@ from raft.core.ready import ReadPoint
 class Reads:
     """The rounds of one leadership. Numbers begin at 1; 0 is no round."""
 
-    __slots__ = ("_asked", "_index", "_waiting", "round", "wanted")
+    __slots__ = ("_asked", "_index", "round", "waiting", "wanted")
 
     round: int  # on its way, or the last one that was
     wanted: int  # the round that followers are to say back; 0: none is on its way
@@ -25,19 +25,19 @@ class Reads:
         self.round = self.wanted = 0
         self._index = 0
         self._asked: list[int] = []  # tokens of the round on its way
-        self._waiting: list[int] = []
+        self.waiting: list[int] = []  # for the next round
 
     def wait(self, token: int) -> None:
-        self._waiting.append(token)
+        self.waiting.append(token)
 
     def begin(self, commit: int) -> bool:
         """Start a round if somebody waits and none is on its way. Whether it was started."""
-        if self._asked or not self._waiting:
+        if self._asked or not self.waiting:
             return False
         self.round += 1
         self.wanted = self.round
         self._index = commit
-        self._asked, self._waiting = self._waiting, []
+        self._asked, self.waiting = self.waiting, []
         return True
 
     def confirmed(self, read_round: int) -> Sequence[ReadPoint]:
@@ -50,6 +50,6 @@ class Reads:
 
     def lost(self) -> Sequence[int]:
         """No leader will answer these here any more."""
-        lost = self._asked + self._waiting
-        self._asked, self._waiting, self.wanted = [], [], 0
+        lost = self._asked + self.waiting
+        self._asked, self.waiting, self.wanted = [], [], 0
         return lost

@@ -124,6 +124,8 @@ class GroupLog:
 
     def problem(self, first: int, term: int) -> str | None:
         """Why entries cannot stand at `first`; None when they can."""
+        if first == self.last + 1 and term == self._terms[-1]:
+            return None  # as nearly always: a snapshot reaches no further than the last, which is of the last term
         if first > self.last + 1:
             return f"entry {first} follows {self.last}: something in between is missing"
         if first <= self.snapshot.meta.index:

@@ -104,6 +104,8 @@ class FileNames:
 
     def group(self, group: int, kind: str, name: str) -> None:
         """A replicated log, of a queue or of what is declared."""
+        if (True, group) in self._named and self._log.gathering_file == self._file:
+            return
         if self._is_new(True, group):
             queue = self._queue_of(group)
             if queue is None or queue.kind == WITHOUT_LOG:

@@ -21,12 +21,14 @@ class GroupCommit:
 
     gathering: int  # the ticket of what is appended now
     durable: int  # highest ticket that is fsynced; durable < gathering
+    is_idle: bool  # nothing is in flight
     failed: str | None  # why nothing is written any more
 
     def __init__(self, first: int) -> None:
         self.gathering = first
         self.durable = first - 1
         self.failed = None
+        self.is_idle = True
         self._subscribers: list[Subscriber] = []
 
     @property
@@ -47,8 +49,11 @@ class GroupCommit:
         """What gathered goes to the disk now; the next ticket gathers from here on."""
         if self.failed is not None:
             self.must_work()
-        assert len(self.in_flight) < IN_FLIGHT_MAX, f"commit {self.gathering} sealed while {self.in_flight} are written"
+        assert self.gathering - self.durable <= IN_FLIGHT_MAX, (
+            f"commit {self.gathering} sealed while {self.in_flight} are written"
+        )
         self.gathering += 1
+        self.is_idle = False
         return self.gathering - 1
 
     def done(self, ticket: int) -> None:
@@ -56,6 +61,7 @@ class GroupCommit:
         assert ticket == self.durable + 1, f"commit {ticket} is done after {self.durable}"
         assert ticket < self.gathering, f"commit {ticket} is done, and was not sealed"
         self.durable = ticket
+        self.is_idle = ticket + 1 == self.gathering
 
     def announce(self) -> None:
         """Tell the subscribers."""

@@ -266,7 +266,7 @@ class LogWriter:
         """Commit at the end of this round of the loop, or as soon as the commit in flight is done."""
         if not self._scheduled:
             self._scheduled = True
-            if not self._core.commits.in_flight:
+            if self._core.commits.is_idle:
                 self._loop.call_soon(self._start_commit)
 
     def hold_commit(self) -> None:
@@ -276,10 +276,10 @@ class LogWriter:
     def commit_at_once(self) -> None:
         """What somebody waits for is committed now, if the loop is to write it itself."""
         self._held, commits = False, self._core.commits
-        if self._wanted and not commits.in_flight and commits.failed is None and self._writes_inline():
+        if self._wanted and commits.is_idle and commits.failed is None and self._writes_inline():
             self._dispatch(self._seal(), inline=True)
-        else:
-            self.commit_soon()
+        elif self._wanted:
+            self.schedule_commit()
 
     def commit_soon(self) -> None:
         """What somebody waits for is committed at the end of this round of the loop."""
@@ -329,7 +329,7 @@ class LogWriter:
         commits = self._core.commits
         if not self._scheduled or commits.failed is not None:
             return
-        if not commits.in_flight:
+        if commits.is_idle:
             inline = self._writes_inline()
             self._dispatch(self._seal(), inline)
         elif self._may_follow():
@@ -484,7 +484,7 @@ class LogWriter:
 
     def _wait_for_commit(self) -> None:
         attempts = 0
-        while self._core.commits.in_flight and self._core.commits.failed is None:
+        while not self._core.commits.is_idle and self._core.commits.failed is None:
             if self._commit_thread is not None and self._commit_thread.is_writing:
                 self._commit_thread.wait()
             elif self._postponed is None:

@@ -101,8 +101,8 @@ class StreamSession(Pipeline):
             return b""
         return make_filter(values, any(part.has_unfiltered for part in parts), self.filter_bytes)
 
-    def _is_gap(self, result: Any) -> bool:
-        return result is Written.OUT_OF_PLACE
+    def _has_gap(self, results: Sequence[Any]) -> bool:
+        return Written.OUT_OF_PLACE in results
 
     def _forget(self) -> list[Asker]:
         waiting: list[Asker] = [[receipt] for _, receipt in self._gathering if receipt is not None]
