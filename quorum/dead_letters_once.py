@@ -38,33 +38,33 @@ class DeadLettersOnce:
 
     def __init__(self, wall_ms: Callable[[], int]) -> None:
         self._wall_ms = wall_ms
-        self._waiting: deque[tuple[BuryingQueue, DeadLetter, Body, int]] = deque()  # with the bytes of its messages
+        self.waiting: deque[tuple[BuryingQueue, DeadLetter, Body, int]] = deque()  # with the bytes of its messages
         self._bytes = 0
         self._under_way = False
 
     @property
     def is_full(self) -> bool:
-        return len(self._waiting) > WAITING_MAX or self._bytes > WAITING_BYTES_MAX
+        return len(self.waiting) > WAITING_MAX or self._bytes > WAITING_BYTES_MAX
 
     @property
     def holds_ticks(self) -> bool:
-        return len(self._waiting) > TICKS_WAITING_MAX or self._bytes > WAITING_BYTES_MAX // 2
+        return len(self.waiting) > TICKS_WAITING_MAX or self._bytes > WAITING_BYTES_MAX // 2
 
     def add(self, queue: BuryingQueue, dead: DeadLetter, body: Body) -> None:
         """In the middle of a round of all groups: nothing is published from here."""
         size = skip(body.content, body.position, dead.piece.length) - body.position
-        self._waiting.append((queue, dead, body, size))
+        self.waiting.append((queue, dead, body, size))
         self._bytes += size
 
     def pass_on(self, host: QueueHost) -> None:
-        if self._waiting and not self._under_way:
+        if self.waiting and not self._under_way:
             self._under_way = True
             host.work.do(self._publish_all(host))
 
     def _publish_all(self, host: QueueHost) -> Iterator[None]:
         try:
-            while self._waiting:
-                queue, dead, body, size = self._waiting.popleft()
+            while self.waiting:
+                queue, dead, body, size = self.waiting.popleft()
                 self._bytes -= size
                 yield from self._publish(host, queue, dead, body)
         finally:

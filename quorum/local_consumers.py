@@ -86,7 +86,7 @@ class LocalConsumers:
         self._host = host
         self._figures = figures
         self._by_consumer: dict[Consumer, Subscription] = {}
-        self._resync = False  # what is out to our consumers is to be looked up in the machine
+        self.must_look_up = False  # what is out to our consumers is to be looked up in the machine
 
     def __bool__(self) -> bool:
         return bool(self.subscriptions or self.departed)
@@ -266,15 +266,15 @@ class LocalConsumers:
 
     def resync(self) -> None:
         """Look up what is out to them with the next pump."""
-        self._resync = True
+        self.must_look_up = True
         self._host.wake(self._queue)
 
     def look_up(self) -> None:
         """The machine knows what our consumers have been given, also by entries that this member never saw."""
         member = self._queue.member
-        if not self._resync:
+        if not self.must_look_up:
             return
-        self._resync = False
+        self.must_look_up = False
         if member is None:
             return
         self.set_active(member.active)

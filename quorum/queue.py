@@ -251,10 +251,12 @@ class QuorumQueue(Owner):
     def pump(self, now: int) -> None:
         if self.deleted:
             return
-        self.consumers.look_up()
+        if self.consumers.must_look_up:
+            self.consumers.look_up()
         while self._effects:
             self._perform(self._effects.popleft(), now)
-        self._dead_letters_once.pass_on(self._host)
+        if self._dead_letters_once.waiting:
+            self._dead_letters_once.pass_on(self._host)
         self.consumers.pump(now)
         self.session.flush()
 

@@ -111,10 +111,11 @@ class _Publishes:
             return 0
         if run.died_in is not None and run.died_in.further:
             parts = [_Part(run, waited_for, nth) for nth in range(run.count)]
-        else:
-            parts = [_Part(run, waited_for)]
-        self.parts += parts
-        return sum([part.size for part in parts])
+            self.parts += parts
+            return sum([part.size for part in parts])
+        part = _Part(run, waited_for)
+        self.parts.append(part)
+        return part.size
 
     def encode(self, key: SessionKey, answered: int) -> list[bytes]:
         exchange, routing_key, expiration_ms, flags, priority = self.alike
@@ -254,8 +255,8 @@ class QueueSession(Pipeline):
             askers.append(op.asker)
             size += op.size
         if parts and self._actor_number is not None:
-            ops.insert(0, _origins(parts, self._actor_number))
-            askers.insert(0, None)
+            ops = [_origins(parts, self._actor_number), *ops]
+            askers = [None, *askers]
         self._cut_to = sequence_end
         self._gathering_bytes -= size
         self._gathering_runs -= runs

@@ -95,8 +95,8 @@ class Consumer:
         """For a queue elsewhere: how many messages may be out to it at most, or on their way. 0 is no limit."""
         if self.no_ack:
             return 0
-        limits = (self.prefetch, self.shared.limit if self.shared is not None else 0)
-        return min(limits) if all(limits) else max(limits)
+        prefetch, shared = self.prefetch, self.shared.limit if self.shared is not None else 0
+        return min(prefetch, shared) if prefetch and shared else prefetch or shared
 
     def deliver(self, piece: Slice, content: bytes) -> None:
         if not self.no_ack:
