@@ -79,19 +79,22 @@ def _send_chunk(s: State, lead: Leadership, one: Progress, now: float) -> None:
         s.messages.append(SnapshotChunk(one.member, s.me, s.term, send.meta, send.sent, b"", last=False))
         expect_answer(s, one, now)
     window = s.settings.snapshot_chunk_bytes * s.settings.snapshot_window_chunks
-    if send.may_send(window) and send.next_at <= now:
-        _read_chunk(s, one, send, now)
-    if send.may_send(window) and (lead.chunk_at is None or send.next_at < lead.chunk_at):
-        lead.chunk_at = send.next_at
+    if send.may_send(window):
+        reserved = send.reserve(s.pace, s.settings.snapshot_chunk_bytes, now)
+        if reserved.at <= now:
+            _read_chunk(s, one, send, reserved.size, now)
+    if send.may_send(window):
+        at = send.reserve(s.pace, s.settings.snapshot_chunk_bytes, now).at
+        lead.chunk_at = at if lead.chunk_at is None else min(lead.chunk_at, at)
 
 
-def _read_chunk(s: State, one: Progress, send: SnapshotSend, now: float) -> None:
-    part = s.store.read_snapshot(send.meta.index, send.sent, s.settings.snapshot_chunk_bytes)
+def _read_chunk(s: State, one: Progress, send: SnapshotSend, size: int, now: float) -> None:
+    part = s.store.read_snapshot(send.meta.index, send.sent, size)
     assert part is not None, f"snapshot {send.meta.index} is the newest, but cannot be read"
     data, last = part
     s.messages.append(SnapshotChunk(one.member, s.me, s.term, send.meta, send.sent, data, last))
     send.was_read(len(data), last)
-    send.next_at = s.pace.sent(len(data), now)
+    s.pace.release(size - len(data))
     expect_answer(s, one, now)
 
 

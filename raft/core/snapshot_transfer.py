@@ -9,15 +9,19 @@ in between; those of another member do not, for its bytes may be other ones even
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from raft.core.messages import MemberId, SnapshotChunk, SnapshotMeta
+
+FIRST_CHUNK_BYTES = 4_096  # the state of a short queue, mostly
 
 
 class SnapshotPace:
-    """How fast a node sends snapshots, those of all its members together: they share the loop, the disk and the network with
-    clients, who are to notice little of it.
+    """Rate limit for all snapshots that a node sends: they share the loop, the disk and the network with clients, who are to
+    notice little of it.
 
-    Each chunk takes its time on a line of time that all share. Being late is made up for by one chunk only, so a loop that
-    is busy with clients sends less.
+    Each chunk reserves its time on one time line, before it is read. A sender that is late catches up by one chunk only, so a
+    loop that is busy with clients sends less.
     """
 
     __slots__ = ("_free_at", "_seconds_per_byte")
@@ -27,11 +31,23 @@ class SnapshotPace:
         self._seconds_per_byte = 1 / bytes_per_s if bytes_per_s else 0.0
         self._free_at = 0.0
 
-    def sent(self, size: int, now: float) -> float:
-        """A chunk was. Returns when who sent it may send the next one."""
+    def reserve(self, size: int, now: float) -> float:
+        """Returns when a chunk of this size may be sent."""
         seconds = size * self._seconds_per_byte
-        self._free_at = max(self._free_at, now - seconds) + seconds
-        return self._free_at
+        at = max(self._free_at, now - seconds)
+        self._free_at = at + seconds
+        return at
+
+    def release(self, size: int) -> None:
+        """A chunk was so much shorter than what it had reserved."""
+        self._free_at -= size * self._seconds_per_byte
+
+
+class Reserved(NamedTuple):
+    """By one chunk, of the node's pace."""
+
+    at: float  # not sent before
+    size: int
 
 
 class SnapshotSend:
@@ -39,9 +55,13 @@ class SnapshotSend:
 
     It begins with a question: where does the follower want to go on? A follower that has part of it, or all, is not sent that
     again. Questions are also how the leader goes on when nothing was heard for a while.
+
+    The length of a snapshot is known only once its end was read. So chunks begin small and double: the many small snapshots
+    that a node sends at once, when another one comes back without its disk, neither leave in one burst nor reserve the time
+    of a large one each.
     """
 
-    __slots__ = ("acknowledged", "asked", "end", "meta", "must_ask", "next_at", "repeated", "sent")
+    __slots__ = ("_chunk_bytes", "acknowledged", "asked", "end", "meta", "must_ask", "repeated", "reserved", "sent")
 
     def __init__(self, meta: SnapshotMeta) -> None:
         self.meta = meta
@@ -50,7 +70,8 @@ class SnapshotSend:
         self.must_ask = True
         self.asked = False  # nothing is sent before the answer
         self.repeated = -1  # the offset that was last gone back to
-        self.next_at = 0.0  # not before that, as the node's pace says
+        self._chunk_bytes = FIRST_CHUNK_BYTES  # of the next one, at most
+        self.reserved: Reserved | None = None  # for the next chunk
 
     def question(self) -> None:
         """Where does it want to go on? Is being asked now."""
@@ -76,9 +97,18 @@ class SnapshotSend:
         """Whether the follower has room for more; when is another question."""
         return not self.asked and self.sent != self.end and self.sent - self.acknowledged < window_bytes
 
+    def reserve(self, pace: SnapshotPace, chunk_bytes_max: int, now: float) -> Reserved:
+        """The place of the next chunk in the node's pace, kept until that was read."""
+        if self.reserved is None:
+            size = min(self._chunk_bytes, chunk_bytes_max)
+            self.reserved = Reserved(pace.reserve(size, now), size)
+            self._chunk_bytes = 2 * size
+        return self.reserved
+
     def was_read(self, size: int, last: bool) -> None:
         """So many bytes from `sent` on, which go to the follower now."""
         self.sent += size
+        self.reserved = None
         if last:
             self.end = self.sent
 

@@ -56,7 +56,15 @@ KILLERS = (
         "core",
         tuple(
             f"tests/unit/raft/test_{name}.py"
-            for name in ("log", "core", "progress", "membership", "reads", "appends_while_installing")
+            for name in (
+                "log",
+                "core",
+                "progress",
+                "membership",
+                "reads",
+                "appends_while_installing",
+                "snapshot_transfer",
+            )
         ),
         blind_to=(*NODE, *STORE, *BROKERS),
     ),
