@@ -75,12 +75,12 @@ def open_kept(disk: Disk, group: int, number: int) -> tuple[str, File]:
 
 
 def entries_in(name: str, file: File, group: int, place: Record, data: bytes, ahead_bytes: int = 0) -> list[Entry]:
-    """The entries that count of the pack that is at this place of a kept file. What lies behind it is to be fetched so far.
-    Raises Corrupt."""
+    """The entries that count of the pack that is at this place of a kept file. What follows is to be fetched: a pack of the same
+    size, and so many bytes. Raises Corrupt."""
     first = place[4]
     offset, size, count = decode_place(name, place, data)
     if ahead_bytes:
-        file.read_ahead(offset + size, ahead_bytes)
+        file.read_ahead(offset + size, size + ahead_bytes)
     record, found = record_at(file, name, offset - HEADER_BYTES, offset + size)
     must_be_of(record, group, first, name, offset - HEADER_BYTES)
     entries = entries_of(name, group, record, found)

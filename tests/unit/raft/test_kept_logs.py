@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -17,7 +18,7 @@ from raft.core.live_entries import NONE_LIVE
 from raft.core.messages import Entry, EntryKind
 from raft.core.packs import PACK_BYTES_MAX
 from raft.store.kept_logs import KeptPack, worth_keeping
-from raft.store.segments import OpenSegments, SegmentBuilder, Wanted, read_segments
+from raft.store.segments import READ_AHEAD_BYTES, OpenSegments, SegmentBuilder, Wanted, read_segments
 from raft.store.store_limits import SegmentBounds, StoreLimits
 from storage import doctor
 from storage.errors import DiskFailed
@@ -380,30 +381,30 @@ def finds_all(run: World, number: int, end: Callable[[], None]) -> None:
 
 
 @pytest.fixture
-def ahead(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Where what is fetched ahead begins."""
-    asked: list[int] = []
-    monkeypatch.setattr(SimFile, "read_ahead", lambda file, offset, size: asked.append(offset))
+def fetched(monkeypatch: pytest.MonkeyPatch) -> list[range]:
+    """Bytes that are fetched ahead."""
+    asked: list[range] = []
+    monkeypatch.setattr(SimFile, "read_ahead", lambda file, offset, size: asked.append(range(offset, offset + size)))
     return asked
 
 
-def test_what_follows_in_a_kept_log_is_fetched_while_packs_are_read_one_behind_the_other(ahead: list[int]) -> None:
+def test_what_follows_in_a_kept_log_is_fetched_while_packs_are_read_one_behind_the_other(fetched: list[range]) -> None:
     run = world()
     publish(run, 40)
     snapshot(run, since=1)
-    ahead.clear()
+    fetched.clear()
     store = run.store.group(LARGE)
     first, *_ = store.log.segments
     for index in (first.last, first.first):
         store.read_entry(index)
-    assert ahead == []
+    assert fetched == []
     for index in range(first.first, first.last + 1):
         store.read_entry(index)
-    assert len(ahead) == first.entries // 2 - 1, "two entries are a pack, and nothing is behind the first"
-    assert ahead == sorted(ahead)
+    assert len(fetched) == first.entries // 2 - 1, "two entries are a pack, and nothing is behind the first"
+    assert [one.start for one in fetched] == sorted([one.start for one in fetched])
 
 
-def test_what_follows_in_a_segment_is_fetched_while_packs_are_read_one_behind_the_other(ahead: list[int]) -> None:
+def test_what_follows_in_a_segment_is_fetched_while_packs_are_read_one_behind_the_other(fetched: list[range]) -> None:
     disk = SimDisk()
     disk.make_dir(RAFT_DIRECTORY)
     builder = SegmentBuilder(disk, LARGE, iter((1,)).__next__, SegmentBounds(100, 1 << 20))
@@ -413,7 +414,39 @@ def test_what_follows_in_a_segment_is_fetched_while_packs_are_read_one_behind_th
     wanted = Wanted(LARGE, 1, 5, NONE_LIVE, (row,), 6)
     for index in (5, 3, 1):
         read_segments(opened, wanted, index, 6)
-    assert ahead == []
+    assert fetched == []
     for index in (2, 3, 5):
         read_segments(opened, wanted, index, 6)
-    assert ahead == [opened.get(LARGE, 1).index.find(3), opened.get(LARGE, 1).index.find(4)]
+    assert [one.start for one in fetched] == [opened.get(LARGE, 1).index.find(3), opened.get(LARGE, 1).index.find(4)]
+
+
+def test_all_of_a_next_pack_is_fetched_that_is_longer_than_what_is_fetched_beyond_it(fetched: list[range]) -> None:
+    """Chunks of a stream are packs of 520 KiB, and 512 were fetched: the loop waited for the last bytes of each."""
+    disk = SimDisk()
+    disk.make_dir(RAFT_DIRECTORY)
+    builder = SegmentBuilder(disk, LARGE, iter((1,)).__next__, SegmentBounds(100, 8 << 20))
+    builder.add(Entry(index, 1, EntryKind.COMMAND, bytes(READ_AHEAD_BYTES + 20_000)) for index in range(1, 6))
+    (row,) = builder.finish()
+    opened = OpenSegments(disk)
+    for index in range(1, 6):
+        read_segments(opened, Wanted(LARGE, 1, 5, NONE_LIVE, (row,), 6), index, 6)
+    index_of = opened.get(LARGE, 1).index.find
+    for ahead, following, end in zip(fetched, range(3, 5), range(4, 6), strict=False):
+        assert ahead.start == index_of(following)
+        assert ahead.stop >= (index_of(end) or 0) + READ_AHEAD_BYTES
+
+
+def test_all_of_a_next_pack_in_a_kept_log_is_fetched_though_little_is_fetched_beyond_it(
+    fetched: list[range], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("raft.store.segments.READ_AHEAD_BYTES", 500)
+    run = world()
+    publish(run, 40)
+    snapshot(run, since=1)
+    fetched.clear()
+    store = run.store.group(LARGE)
+    first, *_ = store.log.segments
+    for index in range(first.first, first.last + 1):
+        store.read_entry(index)
+    for one, following in pairwise(fetched):
+        assert one.stop >= following.start
