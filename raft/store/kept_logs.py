@@ -75,8 +75,8 @@ def open_kept(disk: Disk, group: int, number: int) -> tuple[str, File]:
 
 
 def entries_in(name: str, file: File, group: int, place: Record, data: bytes, ahead_bytes: int = 0) -> list[Entry]:
-    """The entries that count of the pack that is at this place of a kept file. What follows is to be fetched: a pack of the same
-    size, and so many bytes. Raises Corrupt."""
+    """The entries that count of the pack that is at this place of a kept file. With `ahead_bytes` what follows is fetched: as
+    much again, and so many bytes. Raises Corrupt."""
     first = place[4]
     offset, size, count = decode_place(name, place, data)
     if ahead_bytes:
