@@ -42,6 +42,10 @@ class File(Protocol):
     def read_ahead(self, offset: int, size: int) -> None:
         """These bytes are read next, probably: the system may fetch them meanwhile. Does not wait for the disk, fails never."""
 
+    def uncache(self, offset: int, size: int) -> None:
+        """These bytes, which are synced, are not read soon, probably: the system may drop them from memory, rather than what
+        others read. Does not wait for the disk, fails never."""
+
     def send_to(self, socket: int, offset: int, size: int) -> int:
         """Give bytes of the file to a socket that does not block, by its descriptor, without reading them into this process.
         Returns how many it took; 0 where the file ends. Raises OSError as the system does: BlockingIOError when the socket

@@ -100,6 +100,10 @@ class OsFile:
         with suppress(OSError, AttributeError):  # where the system does not know of it
             os.posix_fadvise(self._descriptor, offset, size, os.POSIX_FADV_WILLNEED)
 
+    def uncache(self, offset: int, size: int) -> None:
+        with suppress(OSError, AttributeError):
+            os.posix_fadvise(self._descriptor, offset, size, os.POSIX_FADV_DONTNEED)
+
     def send_to(self, socket: int, offset: int, size: int) -> int:
         try:
             return os.sendfile(socket, self._descriptor, offset, size)

@@ -38,8 +38,10 @@ class SegmentWriter:
     """Appends to a new segment. Buffers until `write`; nothing is durable before `sync` or `seal`, and the segment's name
     not before the caller has synced its directory."""
 
-    def __init__(self, disk: Disk, name: str) -> None:
+    def __init__(self, disk: Disk, name: str, *, read_soon: bool = True) -> None:
+        """Of what is not read soon nothing stays in the system's memory once it is synced."""
         self.name = name
+        self._read_soon = read_soon
         self.index = SegmentIndex()
         self.size = 0  # with what is still buffered
         self._file = disk.create(name)
@@ -62,6 +64,8 @@ class SegmentWriter:
         """Make everything that was appended durable."""
         self.write()
         self._file.sync()
+        if not self._read_soon:
+            self._file.uncache(0, self._written)
 
     def seal(self) -> None:
         """Add index and footer, make the segment durable and close it. It takes no more records."""

@@ -205,8 +205,17 @@ class SegmentBuilder:
     the directory. `files` are those that it has begun and that may be there: where they do not come to count, its caller sees
     to it that they go."""
 
-    def __init__(self, disk: Disk, group: int, next_number: Callable[[], int], bounds: SegmentBounds) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        group: int,
+        next_number: Callable[[], int],
+        bounds: SegmentBounds,
+        *,
+        read_soon: bool = True,
+    ) -> None:
         self.files: list[str] = []
+        self._read_soon = read_soon
         self._rows: list[SegmentRow] = []
         self._is_finished = False
         self._disk = disk
@@ -309,7 +318,7 @@ class SegmentBuilder:
         with suppress(FileNotFoundError):  # of an attempt that a crash ended
             self._disk.delete(name)
         self.files.append(name)
-        return SegmentWriter(self._disk, name)
+        return SegmentWriter(self._disk, name, read_soon=self._read_soon)
 
     def _name(self, writer: SegmentWriter, number: int) -> None:
         name = group_segment(self._group, number)

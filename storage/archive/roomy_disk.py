@@ -23,6 +23,7 @@ class RoomyFile:
         self._give_room = give_room
         self.read_at = file.read_at
         self.read_ahead = file.read_ahead
+        self.uncache = file.uncache
         self.send_to = file.send_to
         self.system_file = file.system_file  # who finds no room with it comes back to `write_at`
         self.sync = file.sync

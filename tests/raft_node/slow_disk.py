@@ -28,6 +28,9 @@ class SlowFile:
     def read_ahead(self, offset: int, size: int) -> None:
         self._file.read_ahead(offset, size)
 
+    def uncache(self, offset: int, size: int) -> None:
+        self._file.uncache(offset, size)
+
     def send_to(self, socket: int, offset: int, size: int) -> int:
         return self._file.send_to(socket, offset, size)
 

@@ -216,6 +216,9 @@ class SimFile:
     def read_ahead(self, offset: int, size: int) -> None:
         """All that is there is in memory."""
 
+    def uncache(self, offset: int, size: int) -> None:
+        """And stays there."""
+
     def send_to(self, socket: int, offset: int, size: int) -> int:
         return os.write(socket, self.read_at(offset, size))
 

@@ -12,7 +12,7 @@ from raft.store import incoming
 from raft.store.incoming import SnapshotAssembly
 from storage.errors import Corrupt
 from storage.names import INCOMING_SUFFIX, RAFT_DIRECTORY, RAFT_GROUPS
-from tests.sim.disk import Call, Fault, SimDisk, fault_on, no_faults
+from tests.sim.disk import Call, Fault, SimDisk, SimFile, fault_on, no_faults
 from tests.unit.raft.store_world import TINY, World
 
 GROUP = 7
@@ -68,6 +68,27 @@ def test_no_more_than_a_part_waits_for_the_end() -> None:
     world.store.group(GROUP).install(meta, told.append)
     world.settle()
     assert told == [b"state" * 100] and not files(world, INCOMING_SUFFIX, ".tmp")
+
+
+def test_what_arrives_leaves_the_memory_of_the_system_when_it_is_synced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """5 GB of a stream pushed out what clients read, and each fresh page of them took its time."""
+    unsynced: list[str] = []
+    left: dict[str, int] = {}
+
+    def uncache(file: SimFile, offset: int, size: int) -> None:
+        assert offset == 0
+        left[file._name] = size
+        if file._inode.durable[:size] != file._inode.current[:size]:
+            unsynced.append(file._name)
+
+    monkeypatch.setattr(SimFile, "uncache", uncache)
+    meta, stream = stream_of(donor())
+    assert left == {}, "what a node writes of its own may be read soon"
+    world = receiver()
+    assert received(world, chunks_of(meta, stream), meta) == [b"state" * 100]
+    segments = {name: len(world.disk.content(name)) for name in files(world, ".seg")}
+    assert segments and {name.removesuffix(".tmp"): size for name, size in left.items()} == segments
+    assert unsynced == []
 
 
 def received(world: World, chunks: Iterator[SnapshotChunk], meta: SnapshotMeta) -> list[bytes | None]:

@@ -66,14 +66,16 @@ def test_a_socket_is_given_what_it_takes_of_a_file_and_the_rest_when_it_takes_mo
     assert received == content[100:] and stops
 
 
-def test_reading_ahead_changes_nothing_and_fails_never(disk: Disk) -> None:
+def test_what_the_system_is_told_of_reads_changes_nothing_and_fails_never(disk: Disk) -> None:
     file = disk.create("f")
     file.write_at(0, [b"content"])
     for offset, size in ((0, 7), (3, 1 << 20), (1 << 40, 1)):
         file.read_ahead(offset, size)
+        file.uncache(offset, size)
     assert (file.size(), file.read_at(0, 10)) == (7, b"content")
     file.close()
     file.read_ahead(0, 7)
+    file.uncache(0, 7)
 
 
 def test_a_file_that_ends_gives_a_socket_nothing(disk: Disk) -> None:
