@@ -38,8 +38,8 @@ class LogStore(Protocol):
         above last_index() is a mistake of ours."""
 
     def entries(self, low: int, high: int, bytes_max: int) -> Sequence[Entry]:
-        """Entries from `low` up to, without, `high`; fewer when they are more than `bytes_max`, but at least one. Raises
-        Compacted when `low` is below first_index(), Damaged when a stored entry is not what was written."""
+        """Entries from `low` up to, without, `high`; fewer when they are more than `bytes_max`, or take long to read, but at
+        least one. Raises Compacted when `low` is below first_index(), Damaged when a stored entry is not what was written."""
 
     def read_snapshot(self, index: int, offset: int, size: int) -> tuple[bytes, bool] | None:
         """Part of the newest snapshot as it is sent, with the live entries that belong to it: up to `size` bytes, fewer only

@@ -27,6 +27,10 @@ from storage.wal.log_core import Location
 Done = Callable[[bool], None]
 Installed = Callable[[bytes | None], None]
 
+# Records, each of which is read by itself and takes 6 µs beside the calls of the system. Where every commit was of one small
+# message, 256 KiB for a member that catches up are 2,000 of them: tens of milliseconds, in one turn of its leader.
+READS_MAX = 64
+
 
 class SharedLog(Protocol):
     """What all groups of a node share."""
@@ -106,7 +110,9 @@ class WalLogStore:
             raise Compacted(low, log.first)
         assert low < high <= log.last + 1, f"entries {low} to {high - 1} of a log from {log.first} to {log.last}"
         found: list[Entry] = []
-        while low < high and (bytes_max > 0 or not found):
+        for _ in range(READS_MAX):
+            if low == high or (bytes_max <= 0 and found):
+                break
             for entry in self._run(low, high):
                 bytes_max -= len(entry.data)
                 if bytes_max < 0 and found:

@@ -38,6 +38,19 @@ def test_entries_are_cut_by_bytes_but_one_is_always_given() -> None:
     assert [entry.index for entry in store.entries(38, 41, 10_000)] == [38, 39, 40]
 
 
+def test_entries_are_cut_by_records_that_have_to_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member was to catch up with what was published one by one: 2,000 records were read in one turn of its leader."""
+    monkeypatch.setattr("raft.store.wal_log_store.READS_MAX", 2)
+    store = world_with(40, World(file_bytes_max=1 << 16).open()).store.group(7)
+    store.forget(40)
+    assert [entry.index for entry in store.entries(3, 41, 100_000)] == [3, 4, 5, 6, 7, 8, 9, 10]
+    assert [entry.index for entry in store.entries(3, 7, 100_000)] == [3, 4, 5, 6]
+    found: list[int] = []
+    while len(found) < 40:
+        found += [entry.index for entry in store.entries(len(found) + 1, 41, 100_000)]
+    assert found == list(range(1, 41))
+
+
 def test_entries_in_front_of_the_log_are_compacted() -> None:
     world = world_with(20)
     world.snapshot(7, 12, [], b"state")
