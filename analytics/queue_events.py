@@ -30,7 +30,7 @@ QUEUE_KINDS = (CLASSIC, QUORUM, STREAM)  # the catalog is a group, too, and has 
 SEGMENTS_BELOW = 1 << 62
 STANDING_PLACE = 0  # of what nodes say of their members: before all entries
 
-CLASSIC_KINDS = frozenset(
+CLASSIC_KINDS = frozenset(  # of records that say what happened, and are counted
     {
         Kind.CLASSIC_PUBLISH, Kind.CLASSIC_SETTLE, Kind.CLASSIC_PURGE, Kind.CLASSIC_QUEUE_DELETED, Kind.CLASSIC_DONE,
         Kind.CLASSIC_BACK,

@@ -12,7 +12,13 @@ from pathlib import Path
 
 from classic.recovery import clean_stop
 from classic.store import manifest
-from classic.store.log_records import decode_deleted, decode_published, decode_reasoned, decode_settled
+from classic.store.log_records import (
+    decode_checkpoint,
+    decode_deleted,
+    decode_published,
+    decode_reasoned,
+    decode_settled,
+)
 from storage import doctor, fact_file, snapshot_file
 from storage.disk import Disk
 from storage.errors import Corrupt
@@ -136,6 +142,10 @@ def describe_done(payload: memoryview) -> doctor.Row:
     return {"queue": queue_id, "actor": actor, "reason": reason, "ranges": ranges}
 
 
+def describe_checkpoint(payload: memoryview) -> doctor.Row:
+    return decode_checkpoint(payload)._asdict()
+
+
 def claims_number(suffix: str) -> doctor.Claims:
     return lambda name: number_of(name, suffix) is not None
 
@@ -151,3 +161,4 @@ doctor.describe(Kind.CLASSIC_PURGE, describe_settled)
 doctor.describe(Kind.CLASSIC_QUEUE_DELETED, lambda payload: {"queue": decode_deleted(payload)})
 doctor.describe(Kind.CLASSIC_DONE, describe_done)
 doctor.describe(Kind.CLASSIC_BACK, describe_done)
+doctor.describe(Kind.CLASSIC_CHECKPOINT, describe_checkpoint)

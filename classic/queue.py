@@ -379,8 +379,6 @@ class ClassicQueue:
     def published(self, run: StoredRun, level: VariableQueue, now: int) -> None:
         """The run is in its level; what consumers have room for is delivered at the end of the turn."""
         self._figures.published += run.count
-        if not run.persistent and self.record.durable:
-            self.transient.add(run.first, run.end)
         if run.expires_at is not None:
             if run.expires_at <= now:
                 self.pump(now, DELIVERIES_AT_ONCE_MAX)  # now or never

@@ -26,6 +26,7 @@ cdef enum:
     CLASSIC_QUEUE_DELETED = 19
     CLASSIC_DONE = 24
     CLASSIC_BACK = 26
+    CLASSIC_CHECKPOINT = 27
     RAFT_ENTRIES = 32
     COUNTS = 51
     STREAM_READERS = 52
@@ -44,6 +45,7 @@ cdef enum:
     ORIGIN_WAITED_FOR = 1
     ORIGIN_DIED = 2
     REASONED_SIZE = 13
+    CHECKPOINT_SIZE = 30
     SPAN_SIZE = 4
     COUNT_ROW_SIZE = 23
     READER_SIZE = 21
@@ -1135,6 +1137,9 @@ cdef class Events:
                     self.classic(&record)
             elif record.kind == CLASSIC_DONE or record.kind == CLASSIC_BACK:
                 if record.size >= REASONED_SIZE:
+                    self.classic(&record)
+            elif record.kind == CLASSIC_CHECKPOINT:
+                if record.size >= CHECKPOINT_SIZE:
                     self.classic(&record)
             elif record.kind == RAFT_ENTRIES and not found.is_named(record.writer) and begin_entries(&ops, &record):
                 self.entries(&record, &ops)

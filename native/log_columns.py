@@ -78,7 +78,7 @@ HEADS_MAX: Final = 255
 
 MARK, ROLL, FIRST_KIND_OF_WRITERS = 1, 2, 16
 CLASSIC_PUBLISH, CLASSIC_SETTLE, CLASSIC_PURGE, CLASSIC_QUEUE_DELETED = 16, 17, 18, 19
-CLASSIC_DONE, CLASSIC_BACK = 24, 26
+CLASSIC_DONE, CLASSIC_BACK, CLASSIC_CHECKPOINT = 24, 26, 27
 COUNTS_KIND, STREAM_READERS = 51, 52
 BY_ACTORS, WAITED_FOR, DIED_BEFORE, DIED_EACH = 1, 2, 4, 8
 READER_LEFT = 1
@@ -92,6 +92,7 @@ _LENGTHS = struct.Struct("<HH")  # of _PUBLISHED: of the head, and how many queu
 _PAIR = struct.Struct("<QQ")
 _PART = struct.Struct("<IQI")
 _REASONED = struct.Struct("<QIB")
+_CHECKPOINT = struct.Struct("<QQQHHH")
 _SPAN = struct.Struct("<I")
 _COUNT_ROW = struct.Struct("<IQQBBB")
 _READER = struct.Struct("<IQQB")
@@ -101,6 +102,7 @@ _CLASSIC_SIZES: Final = {  # at least, of what follows a publish
     CLASSIC_QUEUE_DELETED: _TIME.size,
     CLASSIC_DONE: _REASONED.size,
     CLASSIC_BACK: _REASONED.size,
+    CLASSIC_CHECKPOINT: _CHECKPOINT.size,
 }
 
 

@@ -70,8 +70,9 @@ class Kind(IntEnum):
     CLASSIC_INDEX_SETTLED = 21
     CLASSIC_BODY = 22
     CLASSIC_STORED = 23
-    CLASSIC_DONE = 24  # these two: classic/store/log_records.py
+    CLASSIC_DONE = 24  # these three: classic/store/log_records.py
     CLASSIC_BACK = 26
+    CLASSIC_CHECKPOINT = 27
     RAFT_ENTRIES = 32  # replicated logs; all of these: raft/store/group_records.py
     RAFT_FACTS = 33
     RAFT_GROUP = 34

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from analytics.fold.lives import BY_CONSUMERS, LifeState, Lives, PublishedRun
 from broker.queues.queue_type import BackReason
-from classic.store.log_records import DoneReason, Published
+from classic.store.log_records import Checkpoint, DoneReason, Published
+from classic.stored_run import LEVEL_SHIFT
 from native.sequence_set import SequenceSet
 
 STATES = {
@@ -59,6 +61,18 @@ class ClassicQueueFold:
             raise ValueError(f"sequence {first} was published twice")
         self._note_run(index, first, record.message_count)
         self.lives.published(first, 0, *_parts(record, at))
+
+    def begin_at(self, checkpoint: Checkpoint) -> None:
+        """What was published before and is not in it is over. Raises ValueError and ArithmeticError."""
+        for sequence in checkpoint.next_sequences:
+            self._over.add(sequence >> LEVEL_SHIFT << LEVEL_SHIFT, sequence)
+        for ranges, out in ((checkpoint.ready_ranges, False), (checkpoint.out_ranges, True)):
+            for first, end in ranges:
+                self._over.remove(first, end)
+            self._each(ranges, partial(self._find, out))
+
+    def _find(self, out: bool, run: int, first: int, count: int) -> None:
+        self.lives.found(run, 0, first, count, out=out)
 
     def handed_out(self, actor: int, ranges: Ranges, at: int | None) -> None:
         self._each(ranges, lambda run, first, count: self.lives.handed_out(run, 0, first, count, at, actor))

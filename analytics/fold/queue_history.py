@@ -19,7 +19,7 @@ from analytics.fold.lives import Life, LifeState, LifeStep, Lives
 from analytics.fold.merged_log import MergedLog
 from analytics.fold.quorum_queue import QueueFold
 from analytics.queue_events import CLASSIC_KINDS, QueueEvent
-from classic.store.log_records import DoneReason, decode_published, decode_reasoned, decode_settled
+from classic.store.log_records import Checkpoint, DoneReason, decode_published, decode_reasoned, decode_settled
 from classic.stored_run import LEVEL_SHIFT
 from storage.record import Kind
 
@@ -63,6 +63,12 @@ class HistoryFold:
         self.take = self._fold.take
         self.take(event)
 
+    def begin_at(self, checkpoint: Checkpoint) -> None:
+        """A classic queue as it was there: nothing of before is to be taken. Raises ValueError and ArithmeticError."""
+        fold = _ClassicEvents(self.history, with_steps=self._with_steps)
+        fold.begin_at(checkpoint)
+        self._fold, self.take = fold, fold.take
+
     def take_steps(self) -> list[LifeStep]:
         """What was told since this was last asked."""
         if self._fold is not None:
@@ -92,6 +98,10 @@ class _ClassicEvents:
     @property
     def lives(self) -> Lives:
         return self._fold.lives
+
+    def begin_at(self, checkpoint: Checkpoint) -> None:
+        self._next = {sequence >> LEVEL_SHIFT: sequence for sequence in checkpoint.next_sequences}
+        self._fold.begin_at(checkpoint)
 
     def take(self, event: QueueEvent) -> None:
         """A payload that does not fit its record's kind says nothing."""

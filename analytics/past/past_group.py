@@ -159,7 +159,7 @@ class _GroupFold:
             self._take_entries(self._reader.read(those, self._group, window), window)
         self._take([one.state for one in self._pending])
         self._fold.end()
-        self.lives.take(self._fold.history.lives, of_group=True)
+        self.lives.take(self._fold.history.lives, from_state=True)
 
     def _take_standing(self, read: Iterable[FilePast]) -> None:
         standing = [event for one in read for event in one.standing]
@@ -174,7 +174,7 @@ class _GroupFold:
         states = [one.state for one in self._pending if one.state.place < window.stop]
         del self._pending[: len(states)]
         self._take([*states, *entries])
-        self.lives.take(self._fold.take_ended(), of_group=True)
+        self.lives.take(self._fold.take_ended(), from_state=True)
 
     def _take(self, events: Iterable[QueueEvent]) -> None:
         for event in sorted(events, key=fold_order):

@@ -12,7 +12,8 @@ from analytics.inputs import LogFile, SnapshotFile
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_UNKNOWN, JobAnswer
 from analytics.jobs.figures import FIGURE_COLUMNS, MS, LifeTimes, figures_at
 from analytics.past.log_timeline import LogTimeline
-from analytics.past.past_fold import PastReader, QueuePast, classic_past
+from analytics.past.past_classic import ClassicPast
+from analytics.past.past_fold import PastReader, QueuePast
 from analytics.past.past_group import GroupPast
 from analytics.queue_events import CLASSIC, STREAM, QueueName
 from analytics.streams.stream_copies import read_streams
@@ -61,7 +62,7 @@ class QueueAt:
 
     def _past(self, workers: Workers, reader: PastReader, timeline: LogTimeline, name: QueueName) -> QueuePast:
         if name.kind == CLASSIC:
-            return classic_past(reader, timeline, name.queue, self.second)
+            return ClassicPast(reader, timeline, name.queue, self.second).told()
         if name.kind == STREAM:
             return self._stream_past(workers, reader, timeline, name.queue)
         return GroupPast(reader, timeline, self.snapshots, self.second).of(name.queue)

@@ -7,6 +7,7 @@ It is gathered by queue, by who did it and why, and written from tick to tick: `
 from __future__ import annotations
 
 from broker.actors import LogActor
+from classic.store.log_records import DoneReason
 from classic.store.stored_queue import StoredQueue
 from classic.stored_run import InStore
 from native.sequence_set import SequenceSet
@@ -40,6 +41,11 @@ class Happened:
     def next_queue(self) -> StoredQueue:
         """One of those to which something happened."""
         return next(iter(self.back or self.settled))
+
+    def left(self, queue: StoredQueue) -> list[tuple[int, SequenceSet]]:
+        """What has been settled there since the node was started, and why."""
+        reasons = self.settled.get(queue, {})
+        return [(reason, ranges) for (_, reason), ranges in reasons.items() if reason != DoneReason.NOT_SAID]
 
     def take(self, queue: StoredQueue) -> tuple[Reasons, Reasons]:
         """What came back, and what is settled; it is forgotten with that."""

@@ -18,25 +18,32 @@
         queue id u64 | actor u32: who took them, 0: not known | reason u8: see DoneReason | per range: first u64 | count u32
     CLASSIC_BACK           messages of one queue that were out and are ready again
         queue id u64 | actor u32: who had them | reason u8: broker/queues/queue_type.py, BackReason | ranges as in CLASSIC_DONE
+    CLASSIC_CHECKPOINT     what a queue has, as far as records before this one tell: at `history.level = "full"`
+        queue id u64 | ready u64 | out u64: how many | levels u16 | ready_ranges u16 | out_ranges u16
+        per level, the lowest priority first: the sequence that comes next, u64
+        ranges of what is ready, then of what is out, as in CLASSIC_DONE; none where there are more than 1,024
 
-`head_len` is the length of everything before the content. The record's index counts the records of classic queues, without
-a gap. Flag 2 of a publish says that a confirm, or the end of a transaction, waited for it. Actors are named in the same file
+`head_len` is the length of everything before the content. The record's index counts the records of classic queues, without a
+gap; checkpoints are not counted, belong to no writer (0) and change nothing of what a start finds. Flag 2 of a publish says
+that a confirm, or the end of a transaction, waited for it. Actors are named in the same file
 (storage/history/name_records.py); a part's number is that of its first message among all that the actor has published, as in
 confirms; 0: not known. A position is that in a classic queue (sequence, 0, 0) or in a quorum queue (entry, offset, nth).
 
 CLASSIC_DONE says more than CLASSIC_SETTLE and CLASSIC_PURGE, and takes their place unless `history.level` is off. CLASSIC_DONE
-and CLASSIC_BACK are gathered between two ticks: what came back and was settled in between is in both, in this order.
+and CLASSIC_BACK are gathered between two ticks: what came back and was settled in between is in both, in this order. A file
+has a CLASSIC_CHECKPOINT of each queue that it tells of, behind the name of the queue and before all else; another one follows
+where a node was started again. What its next CLASSIC_DONE is about to settle is in it, as what was out or as ready.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
 from broker.messages import route_names
-from native.sequence_set import SequenceSet
+from native.sequence_set import Range, SequenceSet
 
 QUEUES_PER_RECORD_MAX = 1_000  # the head's length has 16 bits
 _FIXED = struct.Struct("<HHBBIQq")
@@ -47,7 +54,9 @@ _DEATH = struct.Struct("<QQIIB")
 _PART = struct.Struct("<IQI")
 _REASONED = struct.Struct("<QIB")
 _RANGE = struct.Struct("<QI")
+_CHECKPOINT = struct.Struct("<QQQHHH")
 RANGE_COUNT_MAX = (1 << 32) - 1
+CHECKPOINT_RANGES_MAX = 1_024
 NEVER = -1
 
 BY_ACTORS = 1  # flags of CLASSIC_PUBLISH
@@ -107,6 +116,22 @@ class Published(NamedTuple):
     exchange: str
     routing_key: str
     origin: PublishOrigin = PublishOrigin()
+
+
+class Checkpoint(NamedTuple):
+    """One CLASSIC_CHECKPOINT record."""
+
+    queue_id: int
+    ready: int
+    out: int
+    next_sequences: list[int]
+    ready_ranges: list[Range]
+    out_ranges: list[Range]
+
+    @property
+    def has_ranges(self) -> bool:
+        """Whether it says which messages there are, not only how many."""
+        return bool(self.ready_ranges or self.out_ranges) or not (self.ready or self.out)
 
 
 def encode_published(
@@ -188,20 +213,48 @@ def decode_settled(payload: memoryview) -> tuple[int, list[tuple[int, int]]]:
 
 def encode_reasoned(queue_id: int, actor: int, reason: int, settled: SequenceSet) -> bytes:
     """The payload of CLASSIC_DONE and of CLASSIC_BACK."""
-    parts = [_REASONED.pack(queue_id, actor, reason)]
-    for first, end in settled.ranges():
+    return b"".join(
+        [_REASONED.pack(queue_id, actor, reason), *(_RANGE.pack(*one) for one in _counted(settled.ranges()))]
+    )
+
+
+def _counted(ranges: Iterable[Range]) -> Iterator[tuple[int, int]]:
+    """Each range as its first and how many."""
+    for first, end in ranges:
         while end - first > RANGE_COUNT_MAX:  # more than 32 bits hold
-            parts.append(_RANGE.pack(first, RANGE_COUNT_MAX))
+            yield first, RANGE_COUNT_MAX
             first += RANGE_COUNT_MAX
-        parts.append(_RANGE.pack(first, end - first))
-    return b"".join(parts)
+        yield first, end - first
 
 
 def decode_reasoned(payload: memoryview) -> tuple[int, int, int, list[tuple[int, int]]]:
     """Queue, actor, reason, and ranges from first to end."""
     queue_id, actor, reason = _REASONED.unpack_from(payload)
-    ranges = [(first, first + count) for first, count in _RANGE.iter_unpack(payload[_REASONED.size :])]
-    return queue_id, actor, reason, ranges
+    return queue_id, actor, reason, _ranges(payload[_REASONED.size :])
+
+
+def _ranges(counted: memoryview) -> list[Range]:
+    return [(first, first + count) for first, count in _RANGE.iter_unpack(counted)]
+
+
+def encode_checkpoint(made: Checkpoint) -> bytes:
+    ready, out = list(_counted(made.ready_ranges)), list(_counted(made.out_ranges))
+    if len(ready) + len(out) > CHECKPOINT_RANGES_MAX:
+        ready = out = []
+    levels = made.next_sequences
+    head = _CHECKPOINT.pack(made.queue_id, made.ready, made.out, len(levels), len(ready), len(out))
+    return b"".join([head, *map(_ID.pack, levels), *(_RANGE.pack(*one) for one in (*ready, *out))])
+
+
+def decode_checkpoint(payload: memoryview) -> Checkpoint:
+    """Raises ValueError and struct.error."""
+    queue_id, ready, out, levels, ready_ranges, out_ranges = _CHECKPOINT.unpack_from(payload)
+    at = _CHECKPOINT.size + _ID.size * levels
+    ranges = _ranges(payload[at:])
+    if len(ranges) != ready_ranges + out_ranges:
+        raise ValueError(f"a checkpoint of {ready_ranges} and {out_ranges} ranges has {len(ranges)}")
+    next_sequences = [sequence for (sequence,) in _ID.iter_unpack(payload[_CHECKPOINT.size : at])]
+    return Checkpoint(queue_id, ready, out, next_sequences, ranges[:ready_ranges], ranges[ready_ranges:])
 
 
 def encode_deleted(queue_id: int) -> bytes:

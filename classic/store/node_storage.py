@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from broker.actors import LogActor
 from broker.errors import ResourceExhausted
 from broker.queues.queue_type import BackReason
+from classic.store.checkpoint import checkpoint_of
 from classic.store.happened import Happened, gather
-from classic.store.log_records import DoneReason, encode_reasoned, encode_settled
+from classic.store.log_records import DoneReason, encode_checkpoint, encode_reasoned, encode_settled
 from classic.store.open_files import OpenFiles
 from classic.store.queue_index import LOADED_RUNS_MAX, SEQUENCES_PER_SEGMENT, LoadedSegments
 from classic.store.salvage import Damage
@@ -27,7 +28,7 @@ from native.sequence_set import SequenceSet
 from storage import names
 from storage.disk import Buffer, Disk
 from storage.errors import Corrupt, DiskFailed, Exhausted, NoDescriptors
-from storage.history.file_names import FileNames
+from storage.history.file_names import NO_WRITER, FileNames
 from storage.quarantine import quarantine
 from storage.record import Kind
 from storage.wal.log_core import Location
@@ -66,6 +67,7 @@ class NodeStorage:
         self.disk = disk
         self.limits = limits
         self.says_who = False  # the log says who and why, as the history's level wants it
+        self.says_what_is_there = False  # each file says what its queues have when it begins to tell of them
         self.files = OpenFiles(disk)
         self.loaded = LoadedSegments(limits.loaded_runs_max)
         self.store = MessageStore(self.files, names.STORE_PERSISTENT, limits.store_file_bytes_max)
@@ -145,12 +147,23 @@ class NodeStorage:
         self.next_index += 1
         return location
 
-    def introduce(self, queue: StoredQueue) -> None:
-        """The next record names it."""
+    def introduce(self, queue: StoredQueue, purged: SequenceSet | None = None) -> None:
+        """The next record names it. `purged`: messages that the next record says have gone."""
         file = self.log.gathering_file
         if queue.named_in != file:
             queue.named_in = file
             self.names.queue(queue.record)
+            if self.says_what_is_there:
+                self._append_checkpoint(queue, purged)
+
+    def _append_checkpoint(self, queue: StoredQueue, purged: SequenceSet | None) -> None:
+        if self.log.failed is not None:
+            return  # whoever writes the next record is told
+        untold = self._happened.left(queue)
+        if purged is not None:
+            untold.append((DoneReason.PURGED, purged))
+        made = encode_checkpoint(checkpoint_of(queue, untold))
+        self.log.append_lazy(Kind.CLASSIC_CHECKPOINT, NO_WRITER, queue.record.id, [made])
 
     def settle(
         self,
@@ -195,6 +208,7 @@ class NodeStorage:
         return not self._happened.is_told
 
     def _tell_of(self, queue: StoredQueue) -> None:
+        self.introduce(queue)
         back, settled = self._happened.take(queue)
         for (by, reason), ranges in back.items():
             self._append_reasoned(Kind.CLASSIC_BACK, queue, by, reason, ranges)
@@ -234,11 +248,11 @@ class NodeStorage:
 
     def append_purged(self, queue: StoredQueue, ranges: SequenceSet, by: LogActor | None) -> None:
         """All that was ready was dropped, and somebody waits for that to be durable."""
+        self.introduce(queue, ranges)
         if self.says_who:
             self._tell_of(queue)  # what came back before is purged now
             self._append_reasoned(Kind.CLASSIC_DONE, queue, by, DoneReason.PURGED, ranges, promised=True)
         else:
-            self.introduce(queue)
             self.append(Kind.CLASSIC_PURGE, [encode_settled(queue.record.id, ranges)], promised=True)
 
     def release_later(self, content_id: InStore) -> None:

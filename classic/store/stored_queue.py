@@ -27,6 +27,7 @@ class StoredQueue(Protocol):
 
     record: QueueRecord
     named_in: int  # the last file of the log that says what it is called
+    transient: SequenceSet  # messages that do not outlive the node, of a queue that does
 
     @property
     def deleted(self) -> bool: ...

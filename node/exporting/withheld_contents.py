@@ -41,9 +41,9 @@ QUORUM = "quorum"  # as groups of quorum queues call their machine
 WITHOUT_CONTENTS = frozenset(
     {
         Kind.MARK, Kind.ROLL, Kind.CLASSIC_SETTLE, Kind.CLASSIC_PURGE, Kind.CLASSIC_QUEUE_DELETED, Kind.CLASSIC_DONE,
-        Kind.CLASSIC_BACK, Kind.RAFT_FACTS, Kind.RAFT_GROUP, Kind.RAFT_GROUP_REMOVED, Kind.RAFT_RENUMBERED, Kind.RAFT_SNAPSHOT,
-        Kind.RAFT_PLACE, Kind.RAFT_COMMIT, Kind.ACTOR, Kind.ACTOR_GONE, Kind.NAME, Kind.COUNTS,
-        Kind.STREAM_READERS,
+        Kind.CLASSIC_BACK, Kind.CLASSIC_CHECKPOINT, Kind.RAFT_FACTS, Kind.RAFT_GROUP, Kind.RAFT_GROUP_REMOVED,
+        Kind.RAFT_RENUMBERED, Kind.RAFT_SNAPSHOT, Kind.RAFT_PLACE, Kind.RAFT_COMMIT, Kind.ACTOR, Kind.ACTOR_GONE, Kind.NAME,
+        Kind.COUNTS, Kind.STREAM_READERS,
     }
 )  # fmt: skip
 

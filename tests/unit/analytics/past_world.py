@@ -14,7 +14,7 @@ from random import Random
 from typing import NamedTuple, Protocol
 
 from broker.queues.queue_type import BackReason, Outcome
-from classic.store.log_records import DoneReason, encode_published, encode_reasoned
+from classic.store.log_records import Checkpoint, DoneReason, encode_checkpoint, encode_published, encode_reasoned
 from native.sequence_set import SequenceSet
 from quorum.fifo.commands import (
     Cancel,
@@ -125,6 +125,15 @@ class ClassicBook:
         said = encode_reasoned(self.queue, 5, BackReason.NACKED, _set_of(back))
         return [self._record(Kind.CLASSIC_BACK, said)] if back else []
 
+    def checkpoint(self, random: Random) -> Bytes:
+        """As a node writes it before the first record of a file that tells of the queue."""
+        out = _set_of(random.sample(sorted(self.there), len(self.there) // 2))
+        ready = _set_of([one for one in self.there if one not in out])
+        made = Checkpoint(self.queue, ready.count, out.count, [self.next_sequence], ready.ranges(), out.ranges())
+        return [
+            bytes(part) for part in encode_record(Kind.CLASSIC_CHECKPOINT, 0, self.queue, [encode_checkpoint(made)])
+        ]
+
     def _record(self, kind: Kind, *parts: bytes) -> Bytes:
         self.records += 1
         return [bytes(part) for part in encode_record(kind, 0, self.records, list(parts))]
@@ -233,8 +242,10 @@ def _set_of(sequences: list[int]) -> SequenceSet:
 class PastWorld:
     """See the module. `directory` is the node's."""
 
-    def __init__(self, directory: Path, seed: int) -> None:
+    def __init__(self, directory: Path, seed: int, *, is_full: bool = False) -> None:
+        """`is_full`: with checkpoints of classic queues, as at that level of the history."""
         self.directory = directory
+        self.is_full = is_full
         self.now = START_MS
         self.books: dict[int, QueueBook] = {
             CLASSIC_QUEUE: ClassicBook(CLASSIC_QUEUE),
@@ -270,10 +281,12 @@ class PastWorld:
             queue = self._random.choice(active)
             self.now += self._random.randrange(1, 1_500)
             written += self._mark(len(written))
-            records = self.books[queue].step(self._random, self.now)
+            book = self.books[queue]
+            begin = book.checkpoint(Random(self._commit)) if isinstance(book, ClassicBook) and self.is_full else []
+            records = book.step(self._random, self.now)
             if queue not in named and records:
                 named.add(queue)
-                written += b"".join(name_record(queue))
+                written += b"".join([*name_record(queue), *begin])
             written += b"".join(part for record in records for part in record)
             if self._commit % STEPS_PER_SNAPSHOT == 0:
                 self._snapshot()

@@ -17,7 +17,7 @@ import pytest
 from analytics.__main__ import main
 from analytics.inputs import log_files, snapshot_files
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_UNKNOWN
-from analytics.past import file_contents, past_events, past_fold
+from analytics.past import file_contents, past_classic, past_events, past_fold
 from analytics.past.past_events import FilePast
 from analytics.past.queue_at import PastAnswer, QueueAt
 from storage.names import archived, log_file
@@ -52,12 +52,43 @@ def row_of(world: PastWorld, name: str, second: int) -> dict[str, Any]:
     return {field: row[field] for field in (*world.figures(ASKED[name], second), "unknown")}
 
 
+@pytest.fixture(scope="module")
+def full_world(tmp_path_factory: pytest.TempPathFactory) -> PastWorld:
+    made = PastWorld(tmp_path_factory.mktemp("full") / "n1", seed=8, is_full=True)
+    made.live(FILES)
+    return made
+
+
 @pytest.mark.parametrize("name", sorted(ASKED))
 def test_each_instant_is_told_as_it_was(world: PastWorld, name: str, request: pytest.FixtureRequest) -> None:
     random = Random(name)
     for _ in range(request.config.getoption("--instants")):
         second = random.randrange(START_MS // 1_000, world.now // 1_000 + 2)
         assert row_of(world, name, second) == {**world.figures(ASKED[name], second), "unknown": None}, second
+
+
+def test_from_a_checkpoint_on_each_instant_is_told_as_it_was(
+    full_world: PastWorld, request: pytest.FixtureRequest
+) -> None:
+    random = Random(3)
+    for _ in range(request.config.getoption("--instants")):
+        second = random.randrange(START_MS // 1_000, full_world.now // 1_000 + 2)
+        assert row_of(full_world, "c", second) == {**full_world.figures(CLASSIC_QUEUE, second), "unknown": None}, second
+
+
+def test_of_a_classic_queue_files_are_read_from_its_checkpoint_on(full_world: PastWorld, tmp_path: Path) -> None:
+    """And so it is known where those of before are gone, but for the age of messages that these tell of."""
+    second = full_world.now // 1_000 - 60
+    whole = asked(full_world, "c", second)
+    assert whole.coverage.files <= past_classic.FILES_FOR_A_CHECKPOINT + 1
+    shutil.copytree(full_world.directory, tmp_path / "n1")
+    for number in range(1, FILES // 2):
+        (tmp_path / "n1" / archived(log_file(number))).unlink()
+    answer = QueueAt(log_files([str(tmp_path)]), [], "c", second).answer()
+    (row,) = answer.said.rows
+    assert answer.said.code == EXIT_HOLDS and row["unknown"] is None
+    assert {**row, "oldest_ms": 0} == {**whole.said.rows[0], "oldest_ms": 0}
+    assert row["oldest_ms"] in (None, whole.said.rows[0]["oldest_ms"])
 
 
 def test_only_files_that_can_tell_of_it_are_read(world: PastWorld) -> None:

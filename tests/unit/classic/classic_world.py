@@ -9,6 +9,7 @@ from typing import Any
 from broker.background_work import Unsliced, Work
 from broker.catalog.policy import EffectiveArguments
 from broker.errors import ResourceExhausted
+from broker.history_level import HistoryLevel
 from broker.messages.confirms import Receipt
 from broker.messages.message import Run
 from broker.queues.consumer import Consumer
@@ -123,8 +124,10 @@ class World:
         effective: EffectiveArguments | None = None,
         background: Callable[[], Background] = AtOnce,
         work: Callable[[], Work] = Unsliced,
+        history: HistoryLevel = HistoryLevel.BASIC,
     ) -> None:
         self.work = work
+        self.history = history
         self.background = background
         self.disk = disk or SimDisk()
         self.records = list(records)
@@ -147,7 +150,7 @@ class World:
         self.log = LogWriter(
             self.core, self.disk, self.loop, facts, on_failed=self.failures.append, commit_inline_bytes_max=None
         )
-        self.kind.attach(self.host, self.log)
+        self.kind.attach(self.host, self.log, history=self.history)
         self.queues: dict[str, ClassicQueue] = {}
         for record in self.records:
             queue = self.kind.open(record, self.effective_of(record), self.now)

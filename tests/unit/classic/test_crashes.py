@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from broker.history_level import HistoryLevel
 from broker.queues.queue_type import Outcome, Slice
 from native.content import messages
 from tests.sim.disk import Call, Fault
@@ -37,9 +38,9 @@ class Model:
 class Story:
     """One seed's work."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, history: HistoryLevel = HistoryLevel.BASIC) -> None:
         self.chance = random.Random(seed)
-        self.world = World([record_of(name, number) for number, name in enumerate(NAMES, 1)])
+        self.world = World([record_of(name, number) for number, name in enumerate(NAMES, 1)], history=history)
         self.models = {name: Model() for name in NAMES}
         self.next = 0
         self.starts = 0
@@ -176,7 +177,13 @@ def give_back(story: Story) -> None:
 @pytest.mark.parametrize("seed", range(25))
 def test_nothing_confirmed_is_lost_and_nothing_is_invented_whenever_the_power_goes(seed: int) -> None:
     story = Story(seed)
-    for _ in range(6):
+    live_and_die(story, 6)
+    assert story.paged and story.starts == 6
+
+
+def live_and_die(story: Story, times: int) -> None:
+    """Lives that end in order or with the power."""
+    for _ in range(times):
         life = story.chance.random()
         if life < 0.3:
             for _ in range(story.chance.randrange(150)):
@@ -196,7 +203,6 @@ def test_nothing_confirmed_is_lost_and_nothing_is_invented_whenever_the_power_go
             for _ in range(400):
                 story.step()
         story.crash()
-    assert story.paged and story.starts == 6
 
 
 def test_the_stories_see_paging_moving_out_and_the_store() -> None:
