@@ -30,12 +30,13 @@ QUEUE_KINDS = (CLASSIC, QUORUM, STREAM)  # the catalog is a group, too, and has 
 SEGMENTS_BELOW = 1 << 62
 STANDING_PLACE = 0  # of what nodes say of their members: before all entries
 
-CLASSIC_KINDS = frozenset(  # of records that say what happened, and are counted
+COUNTED_KINDS = frozenset(  # records of classic queues: the index of each is one more than that of the one before
     {
         Kind.CLASSIC_PUBLISH, Kind.CLASSIC_SETTLE, Kind.CLASSIC_PURGE, Kind.CLASSIC_QUEUE_DELETED, Kind.CLASSIC_DONE,
         Kind.CLASSIC_BACK,
     }
 )  # fmt: skip
+CLASSIC_KINDS = COUNTED_KINDS | {Kind.CLASSIC_OUT, Kind.CLASSIC_CHECKPOINT}  # all that folds take
 # What a node says of its member of a group: who it is, in which term, what it has committed, that it is gone.
 STANDING_KINDS = frozenset(
     {

@@ -2,8 +2,9 @@
 
     off     when: the time of each commit and of each declaration, and up to where replicated logs are committed
     basic   also who and why: publishers, consumers, why a message left its queue or came back to it
-    full    also how many messages the log does not have, why, and who published them; how far consumers of streams are; what
-            each classic queue had when a file of the log began to tell of it
+    full    also how many messages the log does not have, why, and who published them; how far consumers of streams are;
+            which messages of classic queues consumers have; what each classic queue had when a file of the log began to tell
+            of it
 
 The configuration decides (`history.level`); every kind of queue finds it at its broker. See docs/history.md.
 """

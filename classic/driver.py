@@ -98,7 +98,7 @@ class ClassicQueues:
         self._storage.log = log
         self._storage.names = names or FileNames(log, 0)
         self._storage.says_who = history >= HistoryLevel.BASIC
-        self._storage.says_what_is_there = history >= HistoryLevel.FULL
+        self._storage.says_where = history >= HistoryLevel.FULL
         self._storage.log_files = log_files or LogUsers(log).join(self.name)
         manifest = self._recovery.manifest if self._recovery is not None else Manifest()
         self._housekeeping = Housekeeping(self._storage, self._queues, manifest, self._background, lambda: host.work)

@@ -13,6 +13,7 @@ from pathlib import Path
 from classic.recovery import clean_stop
 from classic.store import manifest
 from classic.store.log_records import (
+    OUT_BEFORE,
     decode_checkpoint,
     decode_deleted,
     decode_published,
@@ -142,6 +143,11 @@ def describe_done(payload: memoryview) -> doctor.Row:
     return {"queue": queue_id, "actor": actor, "reason": reason, "ranges": ranges}
 
 
+def describe_out(payload: memoryview) -> doctor.Row:
+    queue_id, actor, flags, ranges = decode_reasoned(payload)
+    return {"queue": queue_id, "actor": actor, "again": bool(flags & OUT_BEFORE), "ranges": ranges}
+
+
 def describe_checkpoint(payload: memoryview) -> doctor.Row:
     return decode_checkpoint(payload)._asdict()
 
@@ -162,3 +168,4 @@ doctor.describe(Kind.CLASSIC_QUEUE_DELETED, lambda payload: {"queue": decode_del
 doctor.describe(Kind.CLASSIC_DONE, describe_done)
 doctor.describe(Kind.CLASSIC_BACK, describe_done)
 doctor.describe(Kind.CLASSIC_CHECKPOINT, describe_checkpoint)
+doctor.describe(Kind.CLASSIC_OUT, describe_out)

@@ -562,6 +562,8 @@ class ClassicQueue:
             self.forget(run, first, piece.count, done, piece.taker)
             return
         self.out.add(first, end)
+        if self.backing.tells_out:
+            self.backing.handed_out(self, run, first, piece.count, piece.taker, again=piece.redelivered)
         self._out_bytes += run.bytes_of(first, end)
         self.level_at(first).rates.ack_ingress.count += piece.count
 

@@ -25,6 +25,7 @@ cdef enum:
     CLASSIC_SETTLE = 17
     CLASSIC_QUEUE_DELETED = 19
     CLASSIC_DONE = 24
+    CLASSIC_OUT = 25
     CLASSIC_BACK = 26
     CLASSIC_CHECKPOINT = 27
     RAFT_ENTRIES = 32
@@ -1135,7 +1136,7 @@ cdef class Events:
             elif CLASSIC_SETTLE <= record.kind <= CLASSIC_QUEUE_DELETED:
                 if record.size >= 8:
                     self.classic(&record)
-            elif record.kind == CLASSIC_DONE or record.kind == CLASSIC_BACK:
+            elif record.kind == CLASSIC_DONE or record.kind == CLASSIC_OUT or record.kind == CLASSIC_BACK:
                 if record.size >= REASONED_SIZE:
                     self.classic(&record)
             elif record.kind == CLASSIC_CHECKPOINT:

@@ -70,7 +70,8 @@ class Kind(IntEnum):
     CLASSIC_INDEX_SETTLED = 21
     CLASSIC_BODY = 22
     CLASSIC_STORED = 23
-    CLASSIC_DONE = 24  # these three: classic/store/log_records.py
+    CLASSIC_DONE = 24  # these four: classic/store/log_records.py
+    CLASSIC_OUT = 25
     CLASSIC_BACK = 26
     CLASSIC_CHECKPOINT = 27
     RAFT_ENTRIES = 32  # replicated logs; all of these: raft/store/group_records.py

@@ -2,13 +2,13 @@
 
 A classic queue counts its messages in the order in which they came, its *sequences*: a life's place is the first sequence of
 its run. The log says when and by whom messages were published, who was done with them and why, and what came back; when they
-were handed out it says only of those that stayed out for long. Records that were written without history, or before there was
-any, say that messages are gone and no more.
+were handed out it says only of those that were still out at a tick of the node, where `history.level` is full. Records that
+were written without history, or before there was any, say that messages are gone and no more.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from functools import partial
 
@@ -76,6 +76,14 @@ class ClassicQueueFold:
 
     def handed_out(self, actor: int, ranges: Ranges, at: int | None) -> None:
         self._each(ranges, lambda run, first, count: self.lives.handed_out(run, 0, first, count, at, actor))
+
+    def found_ready(self, ranges: Ranges) -> None:
+        """What was out when the node was killed is ready behind that, and no other record says so."""
+        for first, end in ranges:
+            for at in range(max(0, bisect_right(self._firsts, first) - 1), bisect_left(self._firsts, end)):
+                run = self._firsts[at]
+                start, stop = max(first, run), min(end, run + self._counts[at])
+                self.lives.no_more_out(run, 0, start - run, stop - run)
 
     def came_back(self, actor: int, reason: int, ranges: Ranges, at: int | None) -> None:
         why = RETURNS.get(BackReason(reason), "returned") if reason in _BACK_REASONS else "returned"

@@ -207,6 +207,17 @@ class Lives:
             self._note(life, RETURNED, at, life.last_consumer, reason)
             life.returned = {**life.returned, reason: life.returned.get(reason, 0) + 1}
 
+    def no_more_out(self, entry: int, offset: int, first: int, end: int) -> None:
+        """Those among these messages that are out are ready again, as far as is known."""
+        spans = [
+            (max(first, life.first), min(end, life.end))
+            for life in self._runs.get((entry, offset), ())
+            if life.state is LifeState.OUT and life.first < end and first < life.end
+        ]
+        for start, stop in spans:
+            for life in self._lives(entry, offset, start, stop - start):
+                self._tell(life, LifeState.READY)
+
     def ended(
         self, entry: int, offset: int, first: int, count: int, state: LifeState, at: int | None, by: object = None
     ) -> None:

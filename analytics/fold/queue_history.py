@@ -19,7 +19,14 @@ from analytics.fold.lives import Life, LifeState, LifeStep, Lives
 from analytics.fold.merged_log import MergedLog
 from analytics.fold.quorum_queue import QueueFold
 from analytics.queue_events import CLASSIC_KINDS, QueueEvent
-from classic.store.log_records import Checkpoint, DoneReason, decode_published, decode_reasoned, decode_settled
+from classic.store.log_records import (
+    Checkpoint,
+    DoneReason,
+    decode_checkpoint,
+    decode_published,
+    decode_reasoned,
+    decode_settled,
+)
 from classic.stored_run import LEVEL_SHIFT
 from storage.record import Kind
 
@@ -124,9 +131,14 @@ class _ClassicEvents:
         elif event.kind == Kind.CLASSIC_DONE:
             _, actor, reason, ranges = decode_reasoned(payload)
             fold.done(actor, reason, ranges, at)
+        elif event.kind == Kind.CLASSIC_OUT:
+            _, actor, _, ranges = decode_reasoned(payload)
+            fold.handed_out(actor, ranges, at)
         elif event.kind == Kind.CLASSIC_BACK:
             _, actor, reason, ranges = decode_reasoned(payload)
             fold.came_back(actor, reason, ranges, at)
+        elif event.kind == Kind.CLASSIC_CHECKPOINT:
+            fold.found_ready(decode_checkpoint(payload).ready_ranges)
         else:
             fold.deleted(at)
             self._next.clear()

@@ -27,7 +27,7 @@ from analytics.jobs.kept_contents import (
     unread_voters,
 )
 from analytics.jobs.proof import LogEvidence
-from analytics.queue_events import CLASSIC_KINDS
+from analytics.queue_events import COUNTED_KINDS
 from classic.recovery import clean_stop
 from classic.store.index_entries import IN_BODY, IN_LOG, PERSISTENT, Fields
 from classic.store.manifest import load as load_manifest
@@ -107,7 +107,7 @@ def _follow(found: FileEvidence, piece: ColumnPiece) -> None:
     rows, columns = piece.records
     kinds, indexes = (values(RECORDS[at], rows, columns[at]) for at in (KIND, INDEX))
     for kind, index in zip(kinds, indexes, strict=True):
-        if kind in CLASSIC_KINDS:
+        if kind in COUNTED_KINDS:
             if found.last is not None and index != found.last + 1:
                 found.gaps.append(_gap(found.node, found.last, index))
             found.first = index if found.first is None else found.first

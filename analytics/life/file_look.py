@@ -7,6 +7,7 @@ in the record that it lies in, and counts if it is in the part of it that was me
 
 from __future__ import annotations
 
+import re
 import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
@@ -40,7 +41,8 @@ from storage.record import HEADER_BYTES, Kind
 
 _MESSAGE = struct.Struct("<II")  # native/content.py
 _PUBLISHING = (Kind.CLASSIC_PUBLISH, Kind.RAFT_ENTRIES)
-_REASONED = (Kind.CLASSIC_DONE, Kind.CLASSIC_BACK)
+_REASONED = (Kind.CLASSIC_DONE, Kind.CLASSIC_OUT, Kind.CLASSIC_BACK)
+_OUT = re.compile(bytes([Kind.CLASSIC_OUT]))
 _COLUMN: dict[tuple[Field, ...], dict[str, tuple[int, Field]]] = {
     fields: {one.name: (at, one) for at, one in enumerate(fields)} for fields in (RECORDS, PUBLISHES, SETTLES, EVENTS)
 }
@@ -85,6 +87,15 @@ def entries(file: LogFile, group: int, first: int, end: int, *, tail: bool) -> l
                 if first <= event.place < end:
                     found.append(event)
     return found
+
+
+def _reasoned(event: QueueEvent) -> tuple[int, list[tuple[int, int]]]:
+    """Actor and messages. A payload that does not fit its record's kind says nothing."""
+    try:
+        _, actor, _, ranges = decode_reasoned(memoryview(event.data))
+    except struct.error:
+        return 0, []
+    return actor, ranges
 
 
 def _numbers(fields: tuple[Field, ...], made: Table, name: str) -> memoryview[int]:
@@ -262,11 +273,21 @@ class _FileLook:
             if queue in wanted and (outcome == DELETED or any(first <= one < first + count for one in wanted[queue])):
                 hits.add(offset)
         offsets = _numbers(RECORDS, piece.records, "offset")
-        rows = [bisect_left(offsets, one) for one in sorted(hits)]
-        for event in _events_of(piece, rows, self._seen.file, self._durable):
+        rows = [bisect_left(offsets, one) for one in hits] + self._rows_of_out(piece, wanted)
+        for event in _events_of(piece, sorted(rows), self._seen.file, self._durable):
             self._seen.events.append(event)
             if event.kind in _REASONED:
-                self._named.add(decode_reasoned(memoryview(event.data))[1])
+                self._named.add(_reasoned(event)[0])
+
+    def _rows_of_out(self, piece: ColumnPiece, wanted: dict[int, list[int]]) -> list[int]:
+        """Records that say who was given them; no table has those."""
+        found = []
+        for row in (one.start() for one in _OUT.finditer(piece.kinds())):
+            for event in _events_of(piece, [row], self._seen.file, self._durable):
+                sequences = wanted.get(event.queue, ())
+                if any(first <= one < end for one in sequences for first, end in _reasoned(event)[1]):
+                    found.append(row)
+        return found
 
     def _note_spans(self, piece: ColumnPiece) -> None:
         kinds, indexes = piece.kinds(), _numbers(RECORDS, piece.records, "index")

@@ -32,7 +32,6 @@ FILES_FOR_A_CHECKPOINT = (
 )
 NO_WINDOW = range(0)
 US = 1_000  # of a ms
-_TOLD_KINDS = CLASSIC_KINDS | {Kind.CLASSIC_CHECKPOINT}
 
 
 class NoCheckpoint(Exception):
@@ -72,13 +71,14 @@ class ClassicPast:
 
     def _events(self, files: Sequence[LogFile]) -> list[QueueEvent]:
         read: list[FilePast] = self._reader.read(files, self._queue, NO_WINDOW)
-        return [event for one in read for event in one.events if event.kind in _TOLD_KINDS]
+        return [event for one in read for event in one.events if event.kind in CLASSIC_KINDS]
 
     def _from_checkpoint(self, files: Sequence[LogFile], begin: FoldBegin) -> QueuePast:
         """Raises NoCheckpoint."""
         lives = TimesOfLives(self._second)
         fold = begin.fold
-        _take(fold, begin.behind)
+        for event in begin.behind:
+            fold.take(event)
         fold.end()
         lives.take(fold.history.lives, from_state=True)
         figures = figures_at(lives.times, None, self._second)
@@ -116,7 +116,8 @@ class ClassicPast:
     def _from_the_first(self) -> QueuePast:
         fold, lives = HistoryFold(), TimesOfLives(self._second)
         for at in range(0, len(self._files), FILES_AT_ONCE):
-            _take(fold, self._events(self._files[at : at + FILES_AT_ONCE]))
+            for event in self._events(self._files[at : at + FILES_AT_ONCE]):
+                fold.take(event)
             lives.take(fold.take_ended(), from_state=False)
         fold.end()
         lives.take(fold.history.lives, from_state=False)
@@ -132,9 +133,3 @@ def _publishes(event: QueueEvent, sequence: int) -> bool:
     except (ValueError, IndexError, struct_error):
         return False
     return event.first <= sequence < event.first + messages
-
-
-def _take(fold: HistoryFold, events: Iterable[QueueEvent]) -> None:
-    for event in events:
-        if event.kind in CLASSIC_KINDS:
-            fold.take(event)

@@ -43,6 +43,7 @@ class QueueBacking:
         self.reads = 0
         self.writes = 0
         self.promised: list[tuple[int, Pending[int], int]] = []  # purges: ticket, answer, how many messages
+        self.tells_out = storage.says_where
         self.active = storage.active
         self.outrun = storage.outrun
         self._storage = storage
@@ -149,7 +150,14 @@ class QueueBacking:
         for first, end in ranges:
             self._storage.found(f"{self._name}: messages {first} to {end - 1} are lost, the index does not have them")
 
-    # done with
+    # out, back, done with
+
+    def handed_out(
+        self, queue: StoredQueue, run: StoredRun, first: int, count: int, by: LogActor | None, *, again: bool
+    ) -> None:
+        """Messages are out; `again`: as they have been before. To be told where `tells_out`."""
+        if run.persistent and queue.record.durable:
+            self._storage.handed_out(queue, first, first + count, by, again=again)
 
     def came_back(
         self, queue: StoredQueue, run: StoredRun, first: int, count: int, reason: BackReason, by: LogActor | None

@@ -1,5 +1,5 @@
-"""What happened to messages of classic queues and is not in the log yet: which are done with, which came back, and which
-contents no run refers to any more because of that.
+"""What happened to messages of classic queues and is not in the log yet: which are done with, which came back, which went out,
+and which contents no run refers to any more because of that.
 
 It is gathered by queue, by who did it and why, and written from tick to tick: `ClassicQueues.tick`.
 """
@@ -12,7 +12,7 @@ from classic.store.stored_queue import StoredQueue
 from classic.stored_run import InStore
 from native.sequence_set import SequenceSet
 
-Why = tuple[LogActor | None, int]  # who did it, and a DoneReason or BackReason
+Why = tuple[LogActor | None, int]  # who did it, and a DoneReason, a BackReason or flags
 Reasons = dict[Why, SequenceSet]
 
 
@@ -21,17 +21,17 @@ class Happened:
 
     def __init__(self) -> None:
         self.unreferenced: list[InStore] = []  # contents
-        self.settled: dict[StoredQueue, Reasons] = {}  # these two: see `gather`
+        self.settled: dict[StoredQueue, Reasons] = {}  # these three: see `gather`
         self.back: dict[StoredQueue, Reasons] = {}
+        self.out: dict[StoredQueue, Reasons] = {}  # some may be settled by now
 
     def forget_queue(self, queue: StoredQueue) -> None:
         """It is deleted: that says what became of its messages."""
-        self.settled.pop(queue, None)
-        self.back.pop(queue, None)
+        self.take(queue)
 
     @property
     def is_told(self) -> bool:
-        return not (self.back or self.settled)
+        return not (self.back or self.settled or self.out)
 
     def has_come_back(self, queue: StoredQueue, why: Why, first: int, end: int) -> bool:
         """Whether one of these messages came back already, for the same reason."""
@@ -40,16 +40,25 @@ class Happened:
 
     def next_queue(self) -> StoredQueue:
         """One of those to which something happened."""
-        return next(iter(self.back or self.settled))
+        return next(iter(self.back or self.settled or self.out))
 
     def left(self, queue: StoredQueue) -> list[tuple[int, SequenceSet]]:
         """What has been settled there since the node was started, and why."""
         reasons = self.settled.get(queue, {})
         return [(reason, ranges) for (_, reason), ranges in reasons.items() if reason != DoneReason.NOT_SAID]
 
-    def take(self, queue: StoredQueue) -> tuple[Reasons, Reasons]:
-        """What came back, and what is settled; it is forgotten with that."""
-        return self.back.pop(queue, {}), self.settled.pop(queue, {})
+    def returned(self, queue: StoredQueue) -> list[SequenceSet]:
+        """What came back there, and may have gone out or left since."""
+        return list(self.back.get(queue, {}).values())
+
+    def not_out(self, queue: StoredQueue, first: int, end: int) -> None:
+        """These messages came back: who had them has them no more."""
+        for ranges in self.out.get(queue, {}).values():
+            ranges.remove(first, end)
+
+    def take(self, queue: StoredQueue) -> tuple[Reasons, Reasons, Reasons]:
+        """What came back, what is settled, and what went out; it is forgotten with that."""
+        return self.back.pop(queue, {}), self.settled.pop(queue, {}), self.out.pop(queue, {})
 
 
 def gather(by_queue: dict[StoredQueue, Reasons], queue: StoredQueue, why: Why, first: int, end: int) -> None:

@@ -18,21 +18,26 @@
         queue id u64 | actor u32: who took them, 0: not known | reason u8: see DoneReason | per range: first u64 | count u32
     CLASSIC_BACK           messages of one queue that were out and are ready again
         queue id u64 | actor u32: who had them | reason u8: broker/queues/queue_type.py, BackReason | ranges as in CLASSIC_DONE
+    CLASSIC_OUT            messages of one queue that were handed out since the tick before, and still are out: at
+                           `history.level = "full"`
+        queue id u64 | actor u32: who has them | flags u8: 1: they had been out before | ranges as in CLASSIC_DONE
     CLASSIC_CHECKPOINT     what a queue has, as far as records before this one tell: at `history.level = "full"`
         queue id u64 | ready u64 | out u64: how many | levels u16 | ready_ranges u16 | out_ranges u16
         per level, the lowest priority first: the sequence that comes next, u64
         ranges of what is ready, then of what is out, as in CLASSIC_DONE; none where there are more than 1,024
 
 `head_len` is the length of everything before the content. The record's index counts the records of classic queues, without a
-gap; checkpoints are not counted, belong to no writer (0) and change nothing of what a start finds. Flag 2 of a publish says
-that a confirm, or the end of a transaction, waited for it. Actors are named in the same file
+gap; CLASSIC_OUT and checkpoints are not counted, belong to no writer (0) and change nothing of what a start finds. Flag 2 of a
+publish says that a confirm, or the end of a transaction, waited for it. Actors are named in the same file
 (storage/history/name_records.py); a part's number is that of its first message among all that the actor has published, as in
 confirms; 0: not known. A position is that in a classic queue (sequence, 0, 0) or in a quorum queue (entry, offset, nth).
 
 CLASSIC_DONE says more than CLASSIC_SETTLE and CLASSIC_PURGE, and takes their place unless `history.level` is off. CLASSIC_DONE
-and CLASSIC_BACK are gathered between two ticks: what came back and was settled in between is in both, in this order. A file
-has a CLASSIC_CHECKPOINT of each queue that it tells of, behind the name of the queue and before all else; another one follows
-where a node was started again. What its next CLASSIC_DONE is about to settle is in it, as what was out or as ready.
+and CLASSIC_BACK are gathered between two ticks: what came back and was settled in between is in both, in this order, and what
+is in a CLASSIC_OUT behind them went out after that. What is settled within a tick is in no CLASSIC_OUT. A file has a
+CLASSIC_CHECKPOINT of each queue that it tells of, behind the name of the queue and before all else; another one follows where
+a node was started again. What its next CLASSIC_DONE is about to settle is in it, as what was out or as ready, and what its
+next CLASSIC_BACK has is out.
 """
 
 from __future__ import annotations
@@ -63,6 +68,7 @@ BY_ACTORS = 1  # flags of CLASSIC_PUBLISH
 WAITED_FOR = 2
 DIED_BEFORE = 4
 DIED_EACH = 8
+OUT_BEFORE = 1  # flag of CLASSIC_OUT
 DEATHS_PER_RECORD_MAX = 1_024  # the head's length has 16 bits, and queues are in it, too
 
 
@@ -212,7 +218,7 @@ def decode_settled(payload: memoryview) -> tuple[int, list[tuple[int, int]]]:
 
 
 def encode_reasoned(queue_id: int, actor: int, reason: int, settled: SequenceSet) -> bytes:
-    """The payload of CLASSIC_DONE and of CLASSIC_BACK."""
+    """The payload of CLASSIC_DONE, of CLASSIC_BACK, and with flags for a reason of CLASSIC_OUT."""
     return b"".join(
         [_REASONED.pack(queue_id, actor, reason), *(_RANGE.pack(*one) for one in _counted(settled.ranges()))]
     )

@@ -16,7 +16,7 @@ from broker.errors import ResourceExhausted
 from broker.queues.queue_type import BackReason
 from classic.store.checkpoint import checkpoint_of
 from classic.store.happened import Happened, gather
-from classic.store.log_records import DoneReason, encode_checkpoint, encode_reasoned, encode_settled
+from classic.store.log_records import OUT_BEFORE, DoneReason, encode_checkpoint, encode_reasoned, encode_settled
 from classic.store.open_files import OpenFiles
 from classic.store.queue_index import LOADED_RUNS_MAX, SEQUENCES_PER_SEGMENT, LoadedSegments
 from classic.store.salvage import Damage
@@ -67,7 +67,9 @@ class NodeStorage:
         self.disk = disk
         self.limits = limits
         self.says_who = False  # the log says who and why, as the history's level wants it
-        self.says_what_is_there = False  # each file says what its queues have when it begins to tell of them
+        self.says_where = (
+            False  # it says what queues have when a file begins to tell of them, and what is out at each tick
+        )
         self.files = OpenFiles(disk)
         self.loaded = LoadedSegments(limits.loaded_runs_max)
         self.store = MessageStore(self.files, names.STORE_PERSISTENT, limits.store_file_bytes_max)
@@ -153,7 +155,7 @@ class NodeStorage:
         if queue.named_in != file:
             queue.named_in = file
             self.names.queue(queue.record)
-            if self.says_what_is_there:
+            if self.says_where:
                 self._append_checkpoint(queue, purged)
 
     def _append_checkpoint(self, queue: StoredQueue, purged: SequenceSet | None) -> None:
@@ -162,7 +164,7 @@ class NodeStorage:
         untold = self._happened.left(queue)
         if purged is not None:
             untold.append((DoneReason.PURGED, purged))
-        made = encode_checkpoint(checkpoint_of(queue, untold))
+        made = encode_checkpoint(checkpoint_of(queue, untold, self._happened.returned(queue)))
         self.log.append_lazy(Kind.CLASSIC_CHECKPOINT, NO_WRITER, queue.record.id, [made])
 
     def settle(
@@ -182,7 +184,12 @@ class NodeStorage:
             return
         if self.log.failed is None and self._happened.has_come_back(queue, (by, reason), first, end):
             self._tell_of(queue)  # a range that is there twice would be told once
+        self._happened.not_out(queue, first, end)
         gather(self._happened.back, queue, (by, reason), first, end)
+
+    def handed_out(self, queue: StoredQueue, first: int, end: int, by: LogActor | None, *, again: bool) -> None:
+        """These messages, which the log knows, went out. To be told where `says_where`."""
+        gather(self._happened.out, queue, (by, OUT_BEFORE if again else 0), first, end)
 
     def forget_queue(self, queue: StoredQueue) -> None:
         """It is deleted. That says what became of the messages it still had; the history wants those of before, too."""
@@ -209,11 +216,13 @@ class NodeStorage:
 
     def _tell_of(self, queue: StoredQueue) -> None:
         self.introduce(queue)
-        back, settled = self._happened.take(queue)
+        back, settled, out = self._happened.take(queue)
         for (by, reason), ranges in back.items():
             self._append_reasoned(Kind.CLASSIC_BACK, queue, by, reason, ranges)
         for (by, reason), ranges in settled.items():  # perhaps what came back before
             self._append_done(queue, by, reason, ranges)
+        for (by, flags), ranges in out.items():
+            self._append_out(queue, by, flags, ranges)
 
     def told(self) -> int:
         """The log knows all that happened: the ticket with which that is durable."""
@@ -245,6 +254,16 @@ class NodeStorage:
         self.introduce(queue)
         actor = 0 if by is None else self.names.number_of(by)
         self.append(kind, [encode_reasoned(queue.record.id, actor, reason, ranges)], promised)
+
+    def _append_out(self, queue: StoredQueue, by: LogActor | None, flags: int, ranges: SequenceSet) -> None:
+        still = SequenceSet()
+        for one in ranges.ranges():
+            for first, end in queue.out.intersect(*one):
+                still.add(first, end)
+        if still and self.log.failed is None:
+            actor = 0 if by is None else self.names.number_of(by)
+            said = encode_reasoned(queue.record.id, actor, flags, still)
+            self.log.append_lazy(Kind.CLASSIC_OUT, NO_WRITER, queue.record.id, [said])
 
     def append_purged(self, queue: StoredQueue, ranges: SequenceSet, by: LogActor | None) -> None:
         """All that was ready was dropped, and somebody waits for that to be durable."""

@@ -121,6 +121,16 @@ def test_the_one_that_has_the_id_is_found_in_a_run_and_not_those_that_speak_of_i
     assert told(pursued(tmp_path, BodyText("\x02m1"))) == [[]]
 
 
+def test_who_was_given_it_is_told_if_it_was_out_at_a_tick(tmp_path: Path) -> None:
+    out = SequenceSet()
+    out.add(9, 12)
+    given = record(Kind.CLASSIC_OUT, encode_reasoned(QUEUE, 5, 0, out))
+    others = [record(Kind.CLASSIC_OUT, encode_reasoned(8, 6, 0, out)), record(Kind.CLASSIC_OUT, b"no payload of it")]
+    log(tmp_path / "n1", 1, publish(10, message("m1"), message("m2")), given, *others, acknowledged(10, 11))
+    assert told(pursued(tmp_path, TextProperty("message_id", "m1"))) == [["delivered", "acked"]]
+    assert told(pursued(tmp_path, TextProperty("message_id", "m2"))) == [["delivered"]]
+
+
 def test_a_message_of_several_queues_has_a_life_in_each(tmp_path: Path) -> None:
     log(tmp_path / "n1", 1, publish(0, message("m1"), queues=(QUEUE, 9)), acknowledged(0, 1))
     found = pursued(tmp_path, TextProperty("message_id", "m1"))

@@ -18,7 +18,15 @@ from analytics.queue_events import (
     snapshot_events,
 )
 from broker.queues.queue_type import Outcome
-from classic.store.log_records import DoneReason, encode_deleted, encode_published, encode_reasoned, encode_settled
+from classic.store.log_records import (
+    Checkpoint,
+    DoneReason,
+    encode_checkpoint,
+    encode_deleted,
+    encode_published,
+    encode_reasoned,
+    encode_settled,
+)
 from classic.stored_run import LEVEL_SHIFT
 from native.columns import Table
 from native.log_columns import FilePlace, records
@@ -103,6 +111,26 @@ def test_records_of_a_classic_queue_come_to_its_history() -> None:
     (returned,) = [life for life in history.lives if life.returned]
     assert history.actor_of(returned.last_consumer) == 5
     assert (returned.first, returned.returned) == (6, {"nacked": 1})
+
+
+def test_what_was_out_at_a_tick_was_handed_out_then_and_ends_out_no_more_where_the_node_was_killed() -> None:
+    publish = encode_published([(QUEUE, 100)], 4, 10, 100, None, "x", "k")
+    out = [
+        classic(Kind.CLASSIC_PUBLISH, publish, b"content"),
+        classic(Kind.CLASSIC_OUT, encode_reasoned(QUEUE, 5, 0, ranges((100, 106)))),
+        classic(Kind.CLASSIC_DONE, encode_reasoned(QUEUE, 5, DoneReason.ACKNOWLEDGED, ranges((100, 102)))),
+        classic(Kind.CLASSIC_BACK, encode_reasoned(QUEUE, 5, 2, ranges((102, 103)))),
+    ]
+    history = folded(events(*out, queue=QUEUE))
+    assert counted(history) == {LifeState.ACKED: 2, LifeState.OUT: 3, LifeState.READY: 5}
+    handed_out = [life for life in history.lives if life.times_out]
+    assert {(life.times_out, history.actor_of(life.first_consumer)) for life in handed_out} == {(1, 5)}
+    assert all(life.first_out_at == life.publish.at for life in handed_out), "both have the time of their mark"
+    started = Checkpoint(QUEUE, 8, 1, [110], [(103, 105), (106, 110), (120, 130)], [(105, 106)])
+    history = folded(events(*out, classic(Kind.CLASSIC_CHECKPOINT, encode_checkpoint(started)), queue=QUEUE))
+    assert counted(history) == {LifeState.ACKED: 2, LifeState.OUT: 1, LifeState.READY: 7}
+    assert sum(life.times_out * life.count for life in history.lives) == 6
+    assert not any(life.partial for life in history.lives), "it begins nothing that was not seen"
 
 
 def test_a_queue_with_priorities_counts_each_of_them() -> None:

@@ -17,6 +17,7 @@ from broker.queues.consumer import Consumer
 from broker.queues.queue_type import BackReason, DeadMessage, DeathReason, Outcome, Queue
 from broker.unlogged import Unlogged
 from classic.store.log_records import (
+    OUT_BEFORE,
     Death,
     DoneReason,
     Part,
@@ -197,6 +198,51 @@ def take(world: World, channel: LogActor, outcome: Outcome, back: BackReason = B
     assert got is not None, "the queue has messages"
     got.piece.taker, got.piece.back = channel, back
     world.queues["q"].settle(got.piece, outcome, world.now)
+
+
+@pytest.fixture
+def full_world() -> World:
+    return World([record_of("q", 9)], log_file_bytes_max=WIDE, history=HistoryLevel.FULL)
+
+
+def handed_out(world: World) -> list[tuple[int, int, list[tuple[int, int]]]]:
+    """Actor, flags and messages."""
+    return [decode_reasoned(payload)[1:] for *_, payload in logged(world, Kind.CLASSIC_OUT)]
+
+
+def test_what_is_out_at_a_tick_says_who_has_it(full_world: World, channel: LogActor) -> None:
+    full_world.publish(["q"], [b"a", b"b", b"c"])
+    full_world.publish(["q"], [b"transient"], persistent=False)
+    consumer, sink = consume(full_world, channel)
+    assert consumer.actor is not None
+    full_world.queues["q"].settle(replace(sink.pieces[0], sequence=1, count=1), Outcome.ACKNOWLEDGED, full_world.now)
+    full_world.tick(2)
+    assert handed_out(full_world) == [(consumer.actor.number, 0, [(0, 1), (2, 3)])]
+    kinds = [kind for _, kind, *_ in logged(full_world, Kind.CLASSIC_DONE, Kind.CLASSIC_OUT)]
+    assert kinds == [Kind.CLASSIC_DONE, Kind.CLASSIC_OUT]
+
+
+def test_what_came_back_between_two_ticks_is_out_to_who_got_it_then(full_world: World, channel: LogActor) -> None:
+    full_world.publish(["q"], [b"a"])
+    take(full_world, channel, Outcome.REQUEUED, BackReason.NACKED)
+    consumer, _ = consume(full_world, channel)
+    assert consumer.actor is not None
+    full_world.tick()
+    assert handed_out(full_world) == [(consumer.actor.number, OUT_BEFORE, [(0, 1)])]
+    kinds = [kind for _, kind, *_ in logged(full_world, Kind.CLASSIC_BACK, Kind.CLASSIC_OUT)]
+    assert kinds == [Kind.CLASSIC_BACK, Kind.CLASSIC_OUT]
+
+
+def test_what_is_settled_within_a_tick_and_other_levels_are_not_told_to_be_out(
+    full_world: World, world: World, channel: LogActor
+) -> None:
+    full_world.publish(["q"], [b"a"])
+    take(full_world, channel, Outcome.ACKNOWLEDGED)
+    full_world.tick()
+    world.publish(["q"], [b"a"])
+    consume(world, channel)
+    world.tick()
+    assert handed_out(full_world) == handed_out(world) == []
 
 
 def test_a_message_that_came_back_twice_between_two_ticks_is_told_twice(world: World, channel: LogActor) -> None:

@@ -128,7 +128,7 @@ SAID = commands.encode(
 
 CLASSIC_EVENTS = (
     Kind.CLASSIC_PUBLISH, Kind.CLASSIC_SETTLE, Kind.CLASSIC_PURGE, Kind.CLASSIC_QUEUE_DELETED, Kind.CLASSIC_DONE,
-    Kind.CLASSIC_BACK, Kind.CLASSIC_CHECKPOINT,
+    Kind.CLASSIC_BACK, Kind.CLASSIC_OUT, Kind.CLASSIC_CHECKPOINT,
 )  # fmt: skip
 
 
@@ -172,6 +172,7 @@ def a_log() -> bytes:
     log.add(reasoned(Kind.CLASSIC_BACK, 0, BackReason.TIMED_OUT, (9, 10)))
     log.add(a_record(Kind.COUNTS, 0, 0, encode_counts(0, [])), a_record(Kind.COUNTS, 0, 0, encode_counts(900, COUNTED)))
     log.add(a_record(Kind.STREAM_READERS, 0, 0, encode_readers(READING)))
+    log.add(reasoned(Kind.CLASSIC_OUT, 5, log_records.OUT_BEFORE, (10, 12)))
     log.add(a_record(Kind.CLASSIC_CHECKPOINT, 0, 44, log_records.encode_checkpoint(CHECKPOINT)))
     return log.bytes
 
@@ -229,7 +230,7 @@ class TestRows:
                 "size": end - start,
             }  # fmt: skip
             assert row["version"] == 1
-        assert [row["commit"] for row in rows] == [None, *[1] * 7, *[2] * 13]
+        assert [row["commit"] for row in rows] == [None, *[1] * 7, *[2] * 14]
 
     def test_a_classic_run_has_a_row_for_each_queue(self, form: Any) -> None:
         data = a_log()
@@ -338,7 +339,7 @@ class TestRows:
         data = a_log()
         found, *_, events = tables(form, data, WHOLE)
         rows = rows_of(EVENTS, events)
-        assert [row["queue"] for row in rows] == [40, 41, 42, 40, 41, 42, *[GROUP] * 3, 43, 43, 43, 43, 44]
+        assert [row["queue"] for row in rows] == [40, 41, 42, 40, 41, 42, *[GROUP] * 3, 43, 43, 43, 43, 43, 44]
         offsets = [row["offset"] for row in rows_of(RECORDS, found) if row["kind"] in set(CLASSIC_EVENTS)]
         classic = [row for row in rows if row["kind"] != Kind.RAFT_ENTRIES]
         assert sorted({row["place"] for row in classic}) == [FILE << FILE_BITS | offset for offset in offsets]
@@ -348,7 +349,7 @@ class TestRows:
             memoryview(log_records.encode_published([], 3, 2, 8, None, "ex", "key"))
         )._replace(head_len=0)
         assert log_records.decode_settled(memoryview(rows[3]["data"])) == (40, [(100, 101), (103, 107)])
-        assert log_records.decode_checkpoint(memoryview(rows[13]["data"])) == CHECKPOINT
+        assert log_records.decode_checkpoint(memoryview(rows[14]["data"])) == CHECKPOINT
         parts = log_records.decode_published(memoryview(rows[9]["data"])).origin.parts
         assert [part.actor for part in parts] == [5, 6]
         entry = [(row["place"], row["term"], row["first"], row["size"]) for row in rows[6:9]]
@@ -545,6 +546,7 @@ def test_the_numbers_here_are_those_of_the_formats() -> None:
         "CLASSIC_PURGE",
         "CLASSIC_QUEUE_DELETED",
         "CLASSIC_DONE",
+        "CLASSIC_OUT",
         "CLASSIC_BACK",
         "CLASSIC_CHECKPOINT",
         "RAFT_ENTRIES",
