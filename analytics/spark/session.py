@@ -39,6 +39,15 @@ FOR_SHORT_QUESTIONS = " -XX:TieredStopAtLevel=1"
 LONG_BYTES = 1 << 30  # of logs: rows of so much go through code twice as fast that was compiled as well as Java can
 # Arrow's own allocator keeps what the largest piece of a file took, and glibc has a heap for each thread.
 WORKER_ENVIRONMENT = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1"}
+# A stream notes how far it has come in four files for each batch, and a checksum beside each. Through Hadoop's FileContext, as
+# Spark has it by default, some 40 processes are started for them (chmod, stat, readlink); and Hadoop has checksums already.
+STREAMING = "spark.sql.streaming"
+CHECKPOINTS = {
+    f"{STREAMING}.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    f"{STREAMING}.checkpoint.fileChecksum.enabled": "false",
+}
 SOCKETS = "spark.python.unix.domain.socket"
 SOCKET_NAME_BYTES = len(f"/.{'0' * 36}.sock")  # as Spark names them
 SOCKET_PATH_BYTES_MAX = 103  # where systems allow the least
@@ -166,5 +175,6 @@ def settings(memory: str, log_bytes: int) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
+        **CHECKPOINTS,
         **{f"spark.executorEnv.{name}": value for name, value in WORKER_ENVIRONMENT.items()},
     }

@@ -212,7 +212,12 @@ class HistoryBench:
         )
 
     def table_lag(self) -> HistoryRow:
-        lags: Lags = table_lags_at(self.spark, LIVE_PER_SECOND)
+        """In a session as the command starts it where there is little log yet, if this process had none before."""
+        from analytics.spark.session import spark_session
+
+        self.close()
+        self._spark = spark_session(MASTER)
+        lags: Lags = table_lags_at(self._spark, LIVE_PER_SECOND)
         what = f"p95 of the lag of live tables at {lags.per_second:,.0f}/s"
         return HistoryRow(what, lags.p95_s, "s", 2.0, lags.p95_s <= 2.0)
 
