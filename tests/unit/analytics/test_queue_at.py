@@ -15,12 +15,17 @@ from typing import Any
 import pytest
 
 from analytics.__main__ import main
+from analytics.fold.lives import LifeState
 from analytics.inputs import log_files, snapshot_files
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_UNKNOWN
 from analytics.past import file_contents, past_classic, past_events, past_fold
+from analytics.past.checkpoints import newest_begin
 from analytics.past.past_events import FilePast
 from analytics.past.queue_at import PastAnswer, QueueAt
+from analytics.queue_events import QueueEvent
+from classic.store.log_records import Checkpoint, encode_checkpoint
 from storage.names import archived, log_file
+from storage.record import Kind
 from tests.unit.analytics.past_world import CLASSIC_QUEUE, GROUP, START_MS, STREAM_GROUP, PastWorld
 
 FILES = 30
@@ -89,6 +94,27 @@ def test_of_a_classic_queue_files_are_read_from_its_checkpoint_on(full_world: Pa
     assert answer.said.code == EXIT_HOLDS and row["unknown"] is None
     assert {**row, "oldest_ms": 0} == {**whole.said.rows[0], "oldest_ms": 0}
     assert row["oldest_ms"] in (None, whole.said.rows[0]["oldest_ms"])
+
+
+def test_a_checkpoint_that_cannot_be_read_or_says_no_ranges_is_passed_over() -> None:
+    whole = Checkpoint(7, 2, 1, [9], [(3, 5)], [(6, 7)])
+    said = [
+        encode_checkpoint(whole),
+        encode_checkpoint(whole._replace(ready_ranges=[], out_ranges=[])),
+        encode_checkpoint(whole)[:-1],
+        b"",
+        encode_checkpoint(whole._replace(ready_ranges=[((1 << 64) - 1, 1 << 64)])),
+    ]
+    events = [QueueEvent(7, at, 0, Kind.CLASSIC_CHECKPOINT, at, 0, data) for at, data in enumerate(said)]
+    begin = newest_begin(events, before=len(said))
+    assert begin is not None and begin.behind == events[1:]
+    begin.fold.end()
+    assert sorted((life.entry, life.count, life.state) for life in begin.fold.history.lives) == [
+        (3, 2, LifeState.READY),
+        (6, 1, LifeState.OUT),
+    ]
+    assert newest_begin(events[1:], before=len(said)) is None
+    assert newest_begin(events, before=0) is None
 
 
 def test_only_files_that_can_tell_of_it_are_read(world: PastWorld) -> None:

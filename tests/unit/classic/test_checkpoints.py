@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from broker.history_level import HistoryLevel
+from broker.queues.queue_type import Outcome
 from classic.store.log_records import (
     CHECKPOINT_RANGES_MAX,
     Checkpoint,
@@ -189,3 +190,21 @@ def test_of_a_queue_with_too_many_ranges_how_many_outlive_the_node() -> None:
     world.log.commit_now()
     made = [decode_checkpoint(payload) for kind, payload in log.records() if kind == Kind.CLASSIC_CHECKPOINT][-1]
     assert (made.ready, made.out, made.has_ranges) == (CHECKPOINT_RANGES_MAX + 5 - 2, 2, False)
+
+
+def test_what_came_back_since_the_last_tick_is_out_until_its_record_says_so() -> None:
+    world = World([record_of("q", 9)], history=HistoryLevel.FULL, log_file_bytes_max=1 << 20)
+    log = Log(world)
+    world.publish(["q"], [b"a", b"b"])
+    got = world.get("q")
+    world.tick()
+    assert got is not None
+    world.queues["q"].settle(got.piece, Outcome.REQUEUED, world.now)
+    world.queues["q"].named_in = 0
+    world.tick()
+    world.log.commit_now()
+    made = [decode_checkpoint(payload) for kind, payload in log.records() if kind == Kind.CLASSIC_CHECKPOINT]
+    assert made == [Checkpoint(9, 0, 0, [0], [], []), Checkpoint(9, 1, 1, [2], [(1, 2)], [(0, 1)])]
+    kinds = [kind for kind, _ in log.records() if kind >= Kind.CLASSIC_PUBLISH and kind != Kind.NAME]
+    behind = [Kind.CLASSIC_PUBLISH, Kind.CLASSIC_OUT, Kind.CLASSIC_CHECKPOINT, Kind.CLASSIC_BACK]
+    assert kinds == [Kind.CLASSIC_CHECKPOINT, *behind]
