@@ -15,7 +15,7 @@ from analytics.fold.lives import LifeState
 from analytics.fold.queue_history import folded
 from analytics.inputs import log_files
 from analytics.jobs.answer import EXIT_HOLDS
-from analytics.queue_events import QueueEvent, QueueName
+from analytics.queue_events import CLASSIC, CLASSIC_KINDS, QUEUE_KINDS, QueueEvent, QueueName
 from broker.actors import ActorKind
 from node.commands.wal_dump import dump_rows
 from storage.history.name_records import ActorRow
@@ -46,17 +46,22 @@ def consume_one(url: str) -> None:
 def read(data: Path) -> tuple[dict[str, QueueHistory], dict[int, ActorRow]]:
     """The history of each queue by its name, and the actors by their numbers."""
     found: dict[int, list[QueueEvent]] = {}
-    names: dict[int, str] = {}
+    names: dict[int, QueueName] = {}
     actors: dict[int, ActorRow] = {}
     for file in log_files([str(data)]):
         for said in said_in_file(file):
             if isinstance(said, QueueEvent):
                 found.setdefault(said.queue, []).append(said)
             elif isinstance(said, QueueName):
-                names[said.queue] = said.name
+                if said.kind in QUEUE_KINDS:  # the catalog has the number of a queue, too
+                    names[said.queue] = said
             else:
                 actors[said.number] = said.row
-    return {names[queue].rpartition("/")[2]: folded(those) for queue, those in found.items() if queue in names}, actors
+    return {name.name.rpartition("/")[2]: folded(own(found[queue], name)) for queue, name in names.items()}, actors
+
+
+def own(events: list[QueueEvent], name: QueueName) -> list[QueueEvent]:
+    return [one for one in events if (one.kind in CLASSIC_KINDS) == (name.kind == CLASSIC)]
 
 
 def test_who_acknowledged_a_message_of_a_quorum_queue_is_told_with_user_and_address() -> None:
@@ -138,6 +143,37 @@ def test_at_level_full_the_log_tells_how_far_a_reader_of_a_stream_is_that_stores
         said = [row["says"]["readers"] for row in dump_rows(node.data_dir) if row.get("kind") == "STREAM_READERS"]
         assert said[-1][-1]["has_left"] and said[-1][-1]["offset"] == 2
     capsys.readouterr()
+
+
+def test_at_level_full_who_has_a_message_of_a_classic_queue_is_told_until_the_node_is_killed(tmp_path: Path) -> None:
+    config, data = tmp_path / "leveret.toml", tmp_path / "data"
+    config.write_text('[history]\nlevel = "full"\n')
+
+    def said(kind: str) -> list[Any]:
+        return [row["says"] for row in dump_rows(data) if row.get("kind") == kind]
+
+    with running_node("--config", str(config), data_dir=data) as node:
+        channel = pika.BlockingConnection(pika.URLParameters(node.amqp_url)).channel()
+        channel.confirm_delivery()
+        channel.queue_declare("orders", durable=True)
+        for _ in range(2):
+            channel.basic_publish("", "orders", b"hello", pika.BasicProperties(delivery_mode=2))
+        assert channel.basic_get("orders")[0] is not None
+        until(lambda: bool(said("CLASSIC_OUT")))
+        histories, actors = read(data)
+        (held,) = [life for life in histories["orders"].lives if life.state is LifeState.OUT]
+        assert isinstance(held.last_consumer, int) and held.first_out_at is not None
+        assert actors[held.last_consumer].kind == ActorKind.CHANNEL
+        node.kill()
+    with running_node("--config", str(config), data_dir=data) as node:
+        connection = pika.BlockingConnection(pika.URLParameters(node.amqp_url))
+        connection.channel().basic_publish("", "orders", b"hello", pika.BasicProperties(delivery_mode=2))
+        connection.close()
+        assert node.stop() == 0
+    states = [life.state for life in read(data)[0]["orders"].lives]
+    assert states == [LifeState.READY] * 3
+    first, *_, last = said("CLASSIC_CHECKPOINT")
+    assert (first["ready"], first["out"], last["ready"], last["ready_ranges"]) == (0, 0, 2, [(0, 2)])
 
 
 def declared(data: Path) -> dict[str, Any]:
