@@ -71,6 +71,7 @@ def convert_files(task: RawTask) -> RawDone:
         for snapshot in task.snapshots:
             for batch in batches_of_snapshot(snapshot):
                 buckets.write(batch)
+    pa.default_memory_pool().release_unused()  # the worker stays for a while, and what rows took is half of it
     return done._replace(made=buckets.made, rows=buckets.rows)
 
 

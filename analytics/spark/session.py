@@ -33,8 +33,9 @@ TASKS_PER_CORE = 4
 NOTHING_MORE: Mapping[str, str] = {}
 # For short questions, which most are: less is compiled before they are answered, and little memory needs little collecting.
 # The first option alone leaves 48 MB for compiled code, and each question compiles some: a session ended with "Out of space
-# in CodeCache". 240 MB is what Java has without it.
-JAVA_OPTIONS = "-XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+# in CodeCache". 240 MB is what Java has without it. A heap begins with a 64th of the machine's memory otherwise, and a third of
+# it, for new objects, is filled whether that is needed or not: rows do not stay in Java.
+JAVA_OPTIONS = "-XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m -Xms64m -XX:MaxNewSize=96m"
 FOR_SHORT_QUESTIONS = " -XX:TieredStopAtLevel=1"
 LONG_BYTES = 1 << 30  # of logs: rows of so much go through code twice as fast that was compiled as well as Java can
 # Arrow's own allocator keeps what the largest piece of a file took, and glibc has a heap for each thread.

@@ -224,8 +224,8 @@ class HistoryBench:
     def memory(self) -> HistoryRow:
         """After all that was asked before, of the session and its workers."""
         self.runs_scanned()
-        gib = resident_bytes() / (1 << 30)
-        return HistoryRow("memory of the session and its workers", gib, "GiB", 1.5, gib <= 1.5)
+        gb = resident_bytes() / 1e9
+        return HistoryRow("memory of the session and its workers", gb, "GB", 1.5, gb <= 1.5)
 
     def close(self) -> None:
         if self._spark is not None:
