@@ -109,6 +109,8 @@ class NodeQueues:
         self._kinds: dict[str, QueueType] = {}
         self._queues: dict[tuple[str, str], OpenQueue] = {}
         self._exclusive: dict[str, dict[str, QueueRecord]] = {}  # of this process, by owner and name
+        # By number of a queue that goes by itself, while that is asked for: who waits for it.
+        self._deletions: dict[int, list[Pending[None]]] = {}
         self._burials = Burials(self)
         self.tracer = Tracer(self)
         self.rates = RateLimits(catalog, delays)
@@ -146,8 +148,26 @@ class NodeQueues:
         kind, for it may have been used meanwhile."""
         self._delete(queue.record, lambda: queue.record.auto_delete and not queue.consumer_count)
 
+    def deletion_of(self, queue: Queue) -> Pending[None]:
+        """Answered once the queue is gone, or stays for now, where its kind has asked for its deletion; else at once."""
+        waiting = self._deletions.get(queue.record.id)
+        if waiting is None:
+            return Pending.of(None)
+        pending: Pending[None] = Pending()
+        waiting.append(pending)
+        return pending
+
     def _delete(self, record: QueueRecord, still: Callable[[], bool]) -> None:
-        def refused(_: BrokerError) -> None:
+        waiting = self._deletions.setdefault(record.id, [])
+
+        def over(_: object) -> None:
+            self._deletions.pop(record.id, None)
+            for pending in waiting:
+                pending.resolve(None)
+            waiting.clear()
+
+        def refused(error: BrokerError) -> None:
+            over(error)
             self._delays.call_after(DELETE_AGAIN_MS, again)
 
         def again(now: int) -> None:
@@ -156,7 +176,7 @@ class NodeQueues:
                 self.turns.now = now
                 self._delete(record, still)
 
-        self.submit(commands.DeleteQueue(record.vhost, record.name, record.id), self.turns.now).then(ignore, refused)
+        self.submit(commands.DeleteQueue(record.vhost, record.name, record.id), self.turns.now).then(over, refused)
 
     # ------------------------------------------------------------------------- queues
 

@@ -171,11 +171,12 @@ class Session:
         argument_rules.check_consumer(self.vhost, name, found.kind.name, arguments)
         return found.queue
 
-    def cancel(self, tag: str, now: int) -> None:
-        """An unknown tag is not an error."""
+    def cancel(self, tag: str, now: int) -> Pending[None]:
+        """An unknown tag is not an error. A queue that lives here and goes with its last consumer has gone with the answer: who
+        declares it next gets another one."""
         consumer = self._consumers.pop(tag, None)
         if consumer is None:
-            return
+            return Pending.of(None)
         if consumer.actor is not None:
             consumer.actor.gone(self._left)
         self._shared.leave(consumer)
@@ -183,6 +184,7 @@ class Session:
         if consumer.queue is self.publisher.reply_queue:
             self.publisher.reply_queue = None
         consumer.queue.cancel(consumer, now)
+        return self._broker.deletion_of(consumer.queue)
 
     def resume(self, now: int) -> None:
         """The sink is writable again."""

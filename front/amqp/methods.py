@@ -173,9 +173,10 @@ def _basic_consume(channel: MethodChannel, arguments: Arguments, now: int) -> No
 
 
 def _basic_cancel(channel: MethodChannel, arguments: Arguments, now: int) -> None:
-    channel.session.cancel(arguments["consumer_tag"], now)
-    if not arguments["no_wait"]:
-        channel.send(encode("basic.cancel-ok", consumer_tag=arguments["consumer_tag"]))
+    def reply(_: None) -> bytes | None:
+        return None if arguments["no_wait"] else encode("basic.cancel-ok", consumer_tag=arguments["consumer_tag"])
+
+    channel.answer(channel.session.cancel(arguments["consumer_tag"], now), reply)
 
 
 def _basic_get(channel: MethodChannel, arguments: Arguments, now: int) -> None:

@@ -167,8 +167,9 @@ class ConsumeStream(Stream):
         self._put(consume_pb2.ConsumeResponse(subscribed=consume_pb2.Subscribed(consumer_tag=tag, queue=queue)))
 
     def _unsubscribe(self, wanted: consume_pb2.Unsubscribe) -> None:
-        self.session.cancel(wanted.consumer_tag, self.front.now)
-        self._put_cancelled(wanted.consumer_tag, by_node=False)
+        self.session.cancel(wanted.consumer_tag, self.front.now).then(
+            lambda _: self._put_cancelled(wanted.consumer_tag, by_node=False), self.fail
+        )
 
     def _credit(self, wanted: consume_pb2.Credit) -> None:
         consumer = next((item for item in self.session.consumers() if item.tag == wanted.consumer_tag), None)

@@ -37,6 +37,19 @@ def test_pika_publishes_with_confirms_and_consumes(node: RunningNode) -> None:
     connection.close()
 
 
+def test_pika_declares_an_auto_delete_queue_anew_as_soon_as_its_consumer_is_cancelled(node: RunningNode) -> None:
+    """With RabbitMQ it is a new queue then; here it was refused, or gone a moment later."""
+    with pika.BlockingConnection(pika.URLParameters(node.amqp_url)) as connection:
+        channel = connection.channel()
+        for number in range(1, 20):
+            declared = channel.queue_declare(
+                "e2e.passing", auto_delete=True, durable=True, arguments={"x-max-length": number}
+            )
+            assert declared.method.message_count == 0
+            channel.basic_publish("", "e2e.passing", b"x")
+            channel.basic_cancel(channel.basic_consume("e2e.passing", lambda *_: None))
+
+
 def test_pika_sees_an_unroutable_mandatory_message_return(node: RunningNode) -> None:
     connection = pika.BlockingConnection(pika.URLParameters(node.amqp_url))
     channel = connection.channel()

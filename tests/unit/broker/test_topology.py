@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from broker.catalog.commands.catalog_commands import DeclareQueue, PutVhost, SetVhostLimits
-from broker.errors import AccessRefused, NotFound, PreconditionFailed, ResourceLocked
+from broker.errors import AccessRefused, NotFound, PreconditionFailed, ResourceExhausted, ResourceLocked
+from broker.pending import Pending
 from broker.records import VhostRecord
 from tests.unit.broker.broker_world import Client, World, refused
 
@@ -218,6 +221,26 @@ def test_an_auto_delete_queue_goes_after_its_last_consumer(world: World, client:
     assert "q" in world_queues(client)
     world.disconnect(other)
     assert world_queues(client) == ["never used"]
+
+
+@pytest.mark.parametrize("refusal", [None, ResourceExhausted("no majority")])
+def test_a_cancel_is_answered_when_the_queue_that_goes_with_it_is_gone_or_stays_for_now(
+    world: World, client: Client, refusal: ResourceExhausted | None
+) -> None:
+    """Who declared it behind the answer found it there, and it went a moment later."""
+    client.declare("q", auto_delete=True)
+    client.consume("q", "a")
+    asked: Pending[Any] = Pending()
+    world.metadata.submit = lambda _: asked  # type: ignore[method-assign]
+    answers: list[object] = []
+    client.session.cancel("a", world.now).then(answers.append, answers.append)
+    client.session.cancel("unknown", world.now).then(answers.append, answers.append)
+    assert answers == [None], "who cancels nothing waits for nothing"
+    if refusal is None:
+        asked.resolve(None)
+    else:
+        asked.fail(refusal)
+    assert answers == [None, None]
 
 
 def test_an_unused_queue_goes_after_x_expires(world: World, client: Client) -> None:

@@ -237,11 +237,12 @@ class FakeSession:
         consumer.queue.consumers.append(consumer)
         return self.broker.answer(tag)
 
-    def cancel(self, tag: str, now: int) -> None:
+    def cancel(self, tag: str, now: int) -> Pending[None]:
         self._called("cancel", tag)
         consumer = self.consumers.pop(tag, None)
         if consumer is not None:
             consumer.queue.consumers.remove(consumer)
+        return self.broker.answer(None)
 
     def get(self, queue: str, no_ack: bool, now: int) -> Pending[Any]:
         self._called("get", queue)

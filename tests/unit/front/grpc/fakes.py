@@ -272,10 +272,11 @@ class FakeSession:
             self.unacknowledged[tag] = (consumer.queue, stored)
         self.sink.deliver(consumer, tag, slice_of(stored, offset), stored.content)
 
-    def cancel(self, tag: str, now: int) -> None:
+    def cancel(self, tag: str, now: int) -> Pending[None]:
         consumer = self.subscriptions.pop(tag, None)
         if consumer is not None:
             consumer.queue.consumers.remove(consumer)
+        return Pending.of(None)
 
     def get(self, queue: str, no_ack: bool, now: int) -> Pending[Any]:
         found = self.broker.queue(self.vhost, queue)
@@ -463,8 +464,8 @@ class FakeCluster:
     async def join_cluster(self, address: str) -> None:
         self.asked.append(f"join {address}")
 
-    async def leave(self) -> None:
-        self.asked.append("leave")
+    async def leave(self, *, lose_queues: bool = False) -> None:
+        self.asked.append(f"leave{' and lose queues' if lose_queues else ''}")
 
     def critical(self, name: str) -> tuple[str, list[str]]:
         return (name or "n1"), ([] if name == "n2" else ["2 quorum queues have no majority"])
