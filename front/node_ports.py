@@ -103,8 +103,8 @@ class ClusterPort(Protocol):
     async def join_cluster(self, address: str) -> None:
         """This node gives up its own, empty cluster and starts again as one of the cluster of the node at this address."""
 
-    async def leave(self) -> None:
-        """This node belongs to the cluster no more, and stops."""
+    async def leave(self, *, lose_queues: bool = False) -> None:
+        """This node belongs to the cluster no more, and stops. `lose_queues`: also where classic queues go with it."""
 
     async def forget(self, name: str, *, anyway: bool = False) -> None:
         """A node that is down belongs to the cluster no more. `anyway`: also where quorum queues are lost with it."""

@@ -162,9 +162,10 @@ class Admin(MemberAdmin):
         at this address."""
         await self._call("JoinCluster", pb.JoinClusterRequest(address=address))
 
-    async def leave_cluster(self) -> None:
-        """Have the connected node leave its cluster, and stop."""
-        await self._call("LeaveCluster", pb.LeaveClusterRequest())
+    async def leave_cluster(self, *, lose_queues: bool = False) -> None:
+        """Have the connected node leave its cluster, and stop. Refused where queues would be lost with it; `lose_queues`
+        accepts that of classic queues."""
+        await self._call("LeaveCluster", pb.LeaveClusterRequest(lose_queues=lose_queues))
 
     async def forget_node(self, name: str, *, anyway: bool = False) -> None:
         """Take a node that is down out of the cluster. What only it had is lost. `anyway`: also where quorum queues have no

@@ -55,8 +55,8 @@ class ClusterMethods:
     @answers_errors
     async def LeaveCluster(self, request: pb.LeaveClusterRequest, context: Context) -> pb.LeaveClusterResponse:
         cluster = self._cluster(ADMINISTRATOR)
-        self._log("LeaveCluster")
-        await cluster.leave()
+        self._log(f"LeaveCluster{' and lose queues' if request.lose_queues else ''}")
+        await cluster.leave(lose_queues=request.lose_queues)
         return pb.LeaveClusterResponse()
 
     @answers_errors

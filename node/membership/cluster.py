@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 from broker.catalog.catalog import Catalog
@@ -43,10 +44,6 @@ from raft.core.messages import NodeId, node_of, replica_of
 LEFT_S_MAX = 10.0  # until the others agree that this node has left
 
 logger = logging.getLogger("leveret")
-
-
-def at_any_cost() -> None:
-    """Of a node that is to leave whatever goes with it."""
 
 
 class MembershipMetadata(Protocol):
@@ -122,7 +119,7 @@ class Cluster:
             plan_moves=self._planned_moves,
             lost_queues=lambda: self.lost_queues(),
             obstacles=self._obstacles,
-            leave=self.leave,
+            leave=self._depart,
         )
         self._doors = asyncio.Lock()  # of clients: closed by one drain or opened by one revive at a time
 
@@ -242,12 +239,16 @@ class Cluster:
     def decommission_progress(self) -> DecommissionProgress:
         return self._decommissioning.progress
 
-    async def leave(self, report: Report = ignore, check: Check = at_any_cost) -> None:
+    async def leave(self, *, lose_queues: bool = False) -> None:
+        self._refuse_while_it_is_needed()
+        check = partial(self._decommissioning.refuse_losses, lose_queues=lose_queues)
+        check()  # and again when its members have moved: clients declare queues meanwhile
+        await self._depart(ignore, check)
+
+    async def _depart(self, report: Report, check: Check) -> None:
         """`report` is told how far it is. `check` raises BrokerError where the node is not to be removed now."""
         name = self._identity.name
-        if list(self._catalog.nodes) == [name]:
-            raise PreconditionFailed(f"node '{name}' is alone in its cluster: stop it instead")
-        self._refuse_while_its_vote_is_needed()
+        self._refuse_while_it_is_needed()
         with self._parting(LEAVES):
             # Nobody places anything here from now on; and without a majority nothing is begun that could not be finished.
             await answered(self._metadata.submit(commands.PutNode(replace(self._upkeep.my_record(), draining=True))))
@@ -349,16 +350,20 @@ class Cluster:
 
     def _obstacles(self) -> Sequence[str]:
         """What keeps this node from leaving now."""
-        name, status = self._identity.name, self._metadata.status()
-        if list(self._catalog.nodes) == [name]:
-            return [f"node '{name}' is alone in its cluster: stop it instead"]
-        if status.missing:
+        status = self._metadata.status()
+        if status.missing and len(self._catalog.nodes) > 1:
             return [f"the disk nodes have no majority: {', '.join(sorted(status.missing))} missing"]
         try:
-            self._refuse_while_its_vote_is_needed()
+            self._refuse_while_it_is_needed()
         except PreconditionFailed as error:
             return [error.text]
         return []
+
+    def _refuse_while_it_is_needed(self) -> None:
+        name = self._identity.name
+        if list(self._catalog.nodes) == [name]:
+            raise PreconditionFailed(f"node '{name}' is alone in its cluster: stop it instead")
+        self._refuse_while_its_vote_is_needed()
 
     def _refuse_while_its_vote_is_needed(self) -> None:
         """The others, as far as they can be reached, must be able to decide that it votes no more, and all that comes after."""

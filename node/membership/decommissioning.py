@@ -30,6 +30,7 @@ Report = Callable[[DecommissionProgress], None]
 Check = Callable[[], None]
 
 AGAIN_S = 5.0
+NAMED_MAX = 5  # queues in a refusal
 TOO_LATE = ("leaving", "left")
 
 logger = logging.getLogger("leveret")
@@ -87,8 +88,12 @@ class Decommissioning:
 
     def plan(self) -> DecommissionPlan:
         moves = self._plan_moves()
+        obstacles = [*self._obstacles(), *self._obstacles_of(moves)]
+        return DecommissionPlan(self._node, moves, self._lost_queues(), obstacles)
+
+    def _obstacles_of(self, moves: Sequence[PlannedMove]) -> list[str]:
+        obstacles = []
         lost = [move for move in moves if not move.copies]
-        obstacles = [*self._obstacles()]
         if lost:
             obstacles.append(
                 f"{len(lost)} replicated queues have their only member on node '{self._node}', such as '{lost[0].queue}' in "
@@ -101,7 +106,15 @@ class Decommissioning:
                 f"'{short[0].vhost}' with {short[0].copies} instead of {short[0].copies_wanted}, for the nodes that could take "
                 "one are down or drained: start or revive them, or forget them"
             )
-        return DecommissionPlan(self._node, moves, self._lost_queues(), obstacles)
+        return obstacles
+
+    def refuse_losses(self, *, lose_queues: bool) -> None:
+        """Raises PreconditionFailed where queues would be lost, or have too few copies, if the node left now. `lose_queues`
+        accepts that of classic queues."""
+        for obstacle in self._obstacles_of(self._plan_moves()):
+            raise PreconditionFailed(obstacle)
+        if not lose_queues:
+            self._refuse_to_lose(self._lost_queues())
 
     def begin(self, *, lose_queues: bool) -> None:
         """Raises PreconditionFailed; then nothing has changed. One that waits takes up what it is told now."""
@@ -167,8 +180,8 @@ class Decommissioning:
         if lost:
             messages = sum(one.messages for one in lost)
             raise PreconditionFailed(
-                f"{len(lost)} classic queues with {messages} messages live on node '{self._node}' and would be lost: "
-                f"empty or move them first, or accept that"
+                f"{len(lost)} classic queues with {messages} messages live on node '{self._node}' and would be lost, "
+                f"{_named(lost)}: convert or delete them first, or accept their loss (lose_queues)"
             )
 
     def _check_again(self) -> None:
@@ -228,3 +241,10 @@ class Decommissioning:
 
     def _failed(self, why: str) -> None:
         self.progress = replace(self.progress, phase="failed", error=why)
+
+
+def _named(lost: Sequence[LostQueue]) -> str:
+    """Those with the most messages."""
+    most = sorted(lost, key=lambda one: -one.messages)[:NAMED_MAX]
+    named = ", ".join(f"'{one.queue}' in vhost '{one.vhost}' with {one.messages}" for one in most)
+    return f"{named} and {len(lost) - len(most)} more" if len(lost) > len(most) else named

@@ -176,7 +176,11 @@ def test_a_node_leaves_and_stops_and_the_others_go_on(tmp_path: Path) -> None:
     with running_cluster(tmp_path / "data", nodes=1) as cluster:
         with running_node(*joining(cluster, "--name", "extra"), data_dir=tmp_path / "extra") as node:
             status_when(cluster.grpc(1), lambda found: len(found.metadata_voters) == 2)
-            on(address_of(node), lambda one: one.admin.leave_cluster())
+            on(address_of(node), lambda one: one.topology.declare_queue("home"))
+            with pytest.raises(errors.LeveretError, match=r"1 classic queues .* would be lost, 'home' in vhost '/'"):
+                on(address_of(node), lambda one: one.admin.leave_cluster())
+            assert up(status(cluster.grpc(1)))["extra"], "nothing was changed"
+            on(address_of(node), lambda one: one.admin.leave_cluster(lose_queues=True))
             assert node.process.wait(WITHIN_S) == 0
         found = status_when(cluster.grpc(1), lambda found: found.metadata_voters == ("n1",))
         assert up(found) == {"n1": True}

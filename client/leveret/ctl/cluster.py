@@ -68,9 +68,14 @@ def join(
 
 
 @app.command()
-def leave() -> None:
-    """Have the node leave its cluster, and stop. Classic queues that live there are lost."""
-    with_node(lambda node: node.admin.leave_cluster())
+def leave(
+    lose_queues: Annotated[
+        bool, typer.Option("--lose-queues", help="Also where classic queues live on it, which are lost.")
+    ] = False,
+) -> None:
+    """Have the node leave its cluster, and stop: members of replicated queues move to other nodes first. Refused where queues
+    would be lost with it. Cut short, the node stays; `node decommission` goes on by itself."""
+    with_node(lambda node: node.admin.leave_cluster(lose_queues=lose_queues))
     render.done("the node has left its cluster, and stops", node=options.node)
 
 

@@ -1357,8 +1357,10 @@ class JoinClusterResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class LeaveClusterRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("lose_queues",)
+    LOSE_QUEUES_FIELD_NUMBER: _ClassVar[int]
+    lose_queues: bool
+    def __init__(self, lose_queues: _Optional[bool] = ...) -> None: ...
 
 class LeaveClusterResponse(_message.Message):
     __slots__ = ()

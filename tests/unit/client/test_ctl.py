@@ -176,6 +176,12 @@ def test_a_node_is_forgotten_anyway_only_when_that_is_said(leveretctl: Ctl, node
     assert node.cluster.asked[-2:] == ["forget n2", "forget n2 anyway"]
 
 
+def test_a_node_leaves_with_its_classic_queues_only_when_that_is_said(leveretctl: Ctl, node: Running) -> None:
+    leveretctl("cluster", "leave")
+    leveretctl("cluster", "leave", "--lose-queues")
+    assert node.cluster.asked[-2:] == ["leave", "leave and lose queues"]
+
+
 def test_users_and_permissions(leveretctl: Ctl, monkeypatch: pytest.MonkeyPatch) -> None:
     leveretctl("user", "add", "app", "--new-password", "secret", "--tag", "management")
     assert {user["name"]: user["tags"] for user in leveretctl.json("user", "list")}["app"] == ["management"]

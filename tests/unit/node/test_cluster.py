@@ -250,19 +250,57 @@ def test_a_node_that_leaves_takes_nothing_new_and_hands_its_members_over_before_
     assert world.process.said[0].startswith("end: node 'n1' has left its cluster")
 
 
-def test_a_node_is_not_removed_where_something_has_come_since_that_would_be_lost() -> None:
+LATE = LostQueue("/", "late", 3, 30)
+
+
+@pytest.mark.parametrize("accepted", [False, True])
+def test_a_node_is_not_removed_where_something_has_come_since_that_would_be_lost(accepted: bool) -> None:
     world = World()
     world.groups.trusted = {2}
     members = world.cluster.queue_members = FakeQueueMembers("")
-
-    def check() -> None:
-        assert members.evacuated == ["n1"]
-        raise PreconditionFailed("1 classic queues")
-
-    with pytest.raises(PreconditionFailed, match="1 classic queues"):
-        asyncio.run(world.cluster.leave(check=check))
+    declared: list[LostQueue] = []
+    world.cluster.lost_queues = lambda: declared
+    members.meanwhile = lambda: declared.append(LATE)
+    if accepted:
+        asyncio.run(world.cluster.leave(lose_queues=True))
+        assert world.process.said[0].startswith("end: node 'n1' has left its cluster")
+        return
+    with pytest.raises(PreconditionFailed, match="1 classic queues with 3 messages"):
+        asyncio.run(world.cluster.leave())
     assert [type(command) for command in world.metadata.submitted] == [PutNode]
-    assert (world.upkeep.parting, world.process.said) == ("", [])
+    assert (members.evacuated, world.upkeep.parting, world.process.said) == (["n1"], "", [])
+
+
+def test_a_node_leaves_with_its_classic_queues_only_when_their_loss_is_accepted() -> None:
+    """It left with them, and nobody was asked."""
+    world = World()
+    world.groups.trusted = {2}
+    members = world.cluster.queue_members = FakeQueueMembers("")
+    world.cluster.lost_queues = lambda: [LostQueue("/", f"q{number}", number, 10) for number in range(7)]
+    with pytest.raises(PreconditionFailed) as refused:
+        asyncio.run(world.cluster.leave())
+    assert refused.value.text == (
+        "7 classic queues with 21 messages live on node 'n1' and would be lost, 'q6' in vhost '/' with 6, 'q5' in vhost '/' "
+        "with 5, 'q4' in vhost '/' with 4, 'q3' in vhost '/' with 3, 'q2' in vhost '/' with 2 and 2 more: convert or delete "
+        "them first, or accept their loss (lose_queues)"
+    )
+    assert (members.evacuated, world.metadata.submitted, world.process.said) == ([], [], [])
+    asyncio.run(world.cluster.leave(lose_queues=True))
+    assert "n1" not in world.metadata.catalog.nodes
+
+
+@pytest.mark.parametrize("lose_queues", [False, True])
+def test_a_node_with_the_only_member_of_a_queue_is_not_drained_in_vain(lose_queues: bool) -> None:
+    """It was drained, and had handed over what it led, before that was noticed."""
+    world = World()
+    world.groups.trusted = {2}
+    members = world.cluster.queue_members = FakeQueueMembers("")
+    members.planned = [replace(MOVE, to="", copies=0)]
+    with pytest.raises(
+        PreconditionFailed, match="1 replicated queues have their only member on node 'n1', such as 'q'"
+    ):
+        asyncio.run(world.cluster.leave(lose_queues=lose_queues))
+    assert (members.evacuated, world.metadata.submitted, world.process.said) == ([], [], [])
 
 
 MOVE = PlannedMove("/", "q", "quorum", "n2", copies=1, copies_before=1, copies_wanted=1, leads=True, bytes=10)

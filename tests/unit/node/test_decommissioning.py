@@ -210,7 +210,8 @@ def test_a_classic_queue_that_was_declared_while_members_moved_is_lost_only_wher
     leaver.during_pause = emptied
     asyncio.run(leaver.told(lose_queues=accepted))
     refusal = (
-        "1 classic queues with 3 messages live on node 'n1' and would be lost: empty or move them first, or accept that"
+        "1 classic queues with 3 messages live on node 'n1' and would be lost, 'late' in vhost '/' with 3: convert or delete "
+        "them first, or accept their loss (lose_queues)"
     )
     assert (leaver.waited, leaver.node.progress.phase) == ([] if accepted else [refusal], "left")
 
