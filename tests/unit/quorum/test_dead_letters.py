@@ -13,6 +13,7 @@ from native.content import encode, messages, skip
 from quorum.dead_letters import (
     IN_FLIGHT_BYTES_MAX,
     IN_FLIGHT_MAX,
+    LOOKED_AT_MAX,
     NOWHERE_MAX,
     NOWHERE_RETRY_MS_MAX,
     RELEASED_MAX,
@@ -341,6 +342,19 @@ def test_each_is_looked_at_once_however_many_are_on_their_way() -> None:
     world.settle_all()
     assert len(world.published) == 10 * RELEASED_MAX
     assert world.looked_at <= 12 * RELEASED_MAX  # the first look asks for twice as many as it takes
+
+
+def test_behind_a_lost_leader_more_go_while_the_first_have_arrived_and_are_not_settled() -> None:
+    """1,024 were on their way until the log had said that they had arrived: on busy nodes, 5,000 a second of 10,000 that fell
+    due. No turn looks at more than that many."""
+    world = Worker(10 * RELEASED_MAX, HOLDING)
+    world.worker.look()
+    while len(world.published) < RELEASED_MAX:
+        count, on_answer = world.released[-1]
+        assert count == LOOKED_AT_MAX
+        on_answer(range(count), Arrival.ARRIVED, set())
+    world.worker.look()
+    assert (len(world.published), len(world.proposed)) == (RELEASED_MAX, 1)
 
 
 def test_one_that_is_refused_is_looked_for_when_its_time_has_come_and_no_other_twice() -> None:

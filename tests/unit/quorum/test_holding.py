@@ -6,7 +6,7 @@ import pytest
 
 from broker.messages.message import LOOK_HEADERS, Run
 from native.content import encode
-from quorum.dead_letters import RELEASED_MAX, RETRY_MS
+from quorum.dead_letters import LOOKED_AT_MAX, RELEASED_MAX, RETRY_MS
 from quorum.holding import HOLDING_RULES, ORPHAN_MS
 from tests.unit.quorum.holding_world import HoldingWorld
 from wire.amqp.tables import encode_properties
@@ -80,6 +80,8 @@ def test_only_so_many_are_on_their_way(world: HoldingWorld) -> None:
     world.exchange.silent = True
     world.publish(100, *[str(number).encode() for number in range(2 * RELEASED_MAX)])
     world.cluster.run(0.5)
+    assert len(world.exchange.released) == LOOKED_AT_MAX
+    world.cluster.run(6)  # nothing but the time has it look again
     assert len(world.exchange.released) == RELEASED_MAX
 
 
