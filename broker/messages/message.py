@@ -40,7 +40,9 @@ class DiedIn:
         return (self.position, *self.further)
 
     def of_message(self, nth: int) -> DiedIn:
-        return DiedIn(self.queue_id, self.positions[nth], self.reason) if self.further else self
+        if not self.further:
+            return self
+        return DiedIn(self.queue_id, self.further[nth - 1] if nth else self.position, self.reason)
 
 
 @dataclass(slots=True)

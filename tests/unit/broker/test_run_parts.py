@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import fields, replace
 
 from broker.messages.confirms import ConfirmTracker, Receipt
-from broker.messages.message import Run
+from broker.messages.message import DiedIn, Run
 from broker.messages.run_parts import one_by_one
+from broker.queues.queue_type import DeathReason
 from broker.session.transactions import Completion
 from native.content import encode, messages
 
@@ -100,3 +102,19 @@ def test_a_run_with_another_content_is_the_same_in_all_else() -> None:
     values = {field.name: f"its {field.name}" for field in fields(Run)}
     run = Run(**values)  # type: ignore[arg-type]  # each with a value of its own
     assert run.with_content(b"another") == replace(run, content=b"another")
+
+
+class Places(tuple[tuple[int, int, int], ...]):
+    """Looked up one by one."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[tuple[int, int, int]]:
+        raise AssertionError("all places are walked over to tell one")
+
+
+def test_where_one_of_many_has_died_is_told_without_a_walk_over_all() -> None:
+    """A run of 1,024 delayed messages took 5 ms of a leader's loop so, a fifth of all that it did for them."""
+    places = [(nth, 0, 0) for nth in range(1_024)]
+    died_in = DiedIn(7, places[0], DeathReason.EXPIRED, Places(places[1:]))
+    assert [died_in.of_message(nth).position for nth in range(1_024)] == places
