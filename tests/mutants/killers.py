@@ -306,6 +306,11 @@ KILLERS = (
         blind_to=(*ENGINE, FRONTS, "broker/", *QUORUM_QUEUES, *STREAMS),
     ),
     Killer(
+        "conversions",
+        tuple(f"tests/unit/node/conversion/test_{name}.py" for name in ("copied", "conversion_core")),
+        blind_to=(*ENGINE, FRONTS, "broker/", *QUORUM_QUEUES, *STREAMS),
+    ),
+    Killer(
         "links to other clusters",
         (
             "tests/unit/broker/test_catalog_claims.py",

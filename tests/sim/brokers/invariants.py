@@ -217,6 +217,30 @@ def confirmed_is_stored(about: About, body: bytes, is_stored: bool) -> None:
     assert is_stored, f"{body[:40]!r} is confirmed, and its queue never took it"
 
 
+# Queues that are converted
+
+
+@invariant
+def converted_queue_has_what_it_had(about: About, missing: Sequence[bytes], again: Sequence[bytes]) -> None:
+    """When a classic queue becomes a quorum queue: all that no client has acknowledged, and nothing that it was durably done
+    with."""
+    assert not missing, (
+        f"the quorum queue lacks {len(missing)} messages of the classic one, such as {missing[0][:40]!r}"
+    )
+    assert not again, f"the quorum queue has {len(again)} messages that were done with, such as {again[0][:40]!r}"
+
+
+@invariant
+def what_comes_again_says_so(about: About, who: str, body: bytes, is_again: bool, is_told: bool) -> None:
+    assert is_told or not is_again, f"{who} is given {body[:40]!r}, which was given before, and is not told"
+
+
+@invariant
+def converted_queue_loses_nothing(about: About, missing: Sequence[bytes]) -> None:
+    """In the end: what was confirmed, before the change or behind it, a client has acknowledged."""
+    assert not missing, f"{len(missing)} confirmed messages are lost, such as {missing[0][:40]!r}"
+
+
 # Streams
 
 

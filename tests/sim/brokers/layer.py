@@ -38,6 +38,8 @@ RARE_PATHS = (
     "settlements rolled back",
     "commit never answered",
     "queue declared again",
+    "queue converted",
+    "conversion taken back",
     "message of a later life confirmed",
     "message to a deleted queue confirmed",
     "stream cut by retention",

@@ -56,6 +56,8 @@ REFUSED_PROFILES: dict[str, dict[str, Any]] = {
     "buried": {**AT_LEAST_ONCE, "x-dead-letter-exchange": GRAVES, "x-message-ttl": 700},
     "buried-once": {**DEAD, "x-dead-letter-exchange": GRAVES, "x-delivery-limit": 1, "x-message-ttl": 2000},
 }
+TURNING = ("turning-1", "turning-2", "turning-3", "turning-4")  # classic queues that become quorum queues
+BEFORE_FAULT_S = 0.1  # a conversion is asked for
 STREAM = {"x-queue-type": "stream"}
 SUPER_STREAM = "super-stream"  # an exchange that all streams are bound to
 SMALL_SEGMENTS = {"x-stream-max-segment-size-bytes": 500}
@@ -135,6 +137,7 @@ class BrokerShape(Shape):
     guests: str = ""  # names of LIVES
     streams: str = ""  # names of STREAM_PROFILES
     readers: int = 0  # consumers of streams
+    converted: str = ""  # names of classic queues that become quorum queues
     writers: int = 0  # publishers of the stream protocol
     chunk_readers: int = 0  # that read whole chunks
 
@@ -153,6 +156,10 @@ class BrokerShape(Shape):
     @property
     def stream_names(self) -> list[str]:
         return self.streams.split("+") if self.streams else []
+
+    @property
+    def converted_names(self) -> list[str]:
+        return self.converted.split("+") if self.converted else []
 
     @property
     def refusing_names(self) -> list[str]:
@@ -220,7 +227,11 @@ def draw(seed: int, seconds: float = SECONDS) -> Plan:
     stream_asks = tuple(_draw_stream_asks(streaming, shape))
     clients = Random(f"clients of the stream protocol of {seed}")
     shape = _with_stream_clients(clients, shape)
-    return Plan(seed, shape, faults, (*asks, *other_asks, *stream_asks, *_draw_client_asks(clients, shape)), "brokers")
+    client_asks = tuple(_draw_client_asks(clients, shape))
+    conversions = Random(f"conversions of {seed}")
+    shape = replace(shape, converted="+".join(TURNING[: conversions.choice((0, 2, 4))]))
+    all_asks = (*asks, *other_asks, *stream_asks, *client_asks, *_draw_conversions(conversions, shape, faults))
+    return Plan(seed, shape, faults, all_asks, "brokers")
 
 
 def _with_other_clients(random: Random, shape: BrokerShape) -> BrokerShape:
@@ -432,6 +443,21 @@ def _draw_client_asks(random: Random, shape: BrokerShape) -> Iterator[Ask]:
         if kind:
             yield Ask(round(at, 3), random.randint(1, shape.chunk_readers), 0, kind, name, 0)
         at += random.expovariate(1 / gap_s)
+
+
+def _draw_conversions(random: Random, shape: BrokerShape, faults: tuple[Fault, ...]) -> Iterator[Ask]:
+    """Asked for again and again, as by an operator who sees that it has ended, most often right before a fault: a conversion
+    takes a moment. Taken back now and then."""
+    gap_s = random.choice((3.0, 6.0, 12.0))
+    for name in shape.converted_names:
+        begin = 1.0 + random.expovariate(1 / gap_s)
+        while begin < shape.seconds - 4:
+            yield Ask(round(begin, 3), 1, 0, "convert", name, 0)
+            if random.random() < 0.2:
+                yield Ask(round(begin + random.random() * 0.2, 3), 1, 0, "convert-no-more", name, 0)
+            at = begin + random.expovariate(1 / gap_s)
+            later = [fault.at for fault in faults if fault.at > at]
+            begin = max(at, min(later) - random.random() * BEFORE_FAULT_S) if later and random.random() < 0.8 else at
 
 
 def _draw_stream_life(random: Random, at: float, shape: BrokerShape, name: str) -> Iterator[Ask]:

@@ -42,6 +42,7 @@ from tests.sim.brokers.channel import Given
 from tests.sim.brokers.chunk_reader import ChunkReader
 from tests.sim.brokers.classics import ON_DISK, ClassicBook
 from tests.sim.brokers.client_connection import WAY_S, ClientConnection
+from tests.sim.brokers.conversions import ConvertedQueues
 from tests.sim.brokers.faults import BROKER_HAPPENINGS
 from tests.sim.brokers.invariants import About
 from tests.sim.brokers.ledger import UNACKNOWLEDGED, Ledger, deaths_of
@@ -113,7 +114,9 @@ class BrokerWorld(World):
         self.about_catalog = About("the catalog", {})
         self.lives = Lives()
         self.streams = Streams(self)
-        self.catalog = CatalogReference(self.about_catalog, (self._declared, self.streams.declared))
+        self.converted = ConvertedQueues(self, plan.seed)
+        followers = (self._declared, self.streams.declared, self.converted.declared)
+        self.catalog = CatalogReference(self.about_catalog, followers)
         super().__init__(plan)
         self.about_catalog.checked = self.watch.checked
         self._about_clients = About("clients", self.watch.checked)
@@ -166,6 +169,8 @@ class BrokerWorld(World):
             self._dead_refused,
         )
         ledger.is_target = record.name in self.targets
+        if self.converted.is_one(record):
+            self.converted.watch(record, ledger)
         return ledger
 
     def _record_of(self, group: int) -> QueueRecord:
@@ -176,6 +181,8 @@ class BrokerWorld(World):
         return [group for group in super().living() if group - QUEUE_GROUPS not in self.lives.deleted]
 
     def classic_book(self, record: QueueRecord) -> ClassicBook | None:
+        if self.converted.is_one(record):
+            return self.converted.book_of(record)
         label = label_of(record)
         if record.name in LIVES and label not in self.classics:
             self.classics[label] = self._new_book(label, home_of(record))
@@ -235,6 +242,8 @@ class BrokerWorld(World):
                 self.publishers[(ask.client - 1) % len(self.publishers)].ask(ask)
             case "read" | "unread":
                 self.streams.readers[(ask.client - 1) % len(self.streams.readers)].ask(ask)
+            case "convert" | "convert-no-more":
+                self.converted.ask(ask)
             case "write" | "read-chunks" | "unread-chunks":
                 self.stream_clients.ask(ask)
             case "exchange" | "bind" | "policy" | "stream policy" | "graves" | "declare" | "delete":
@@ -281,9 +290,12 @@ class BrokerWorld(World):
             arguments = {**STREAM, **ALL_STREAM_PROFILES[name]}
             home = f"n{1 + self.random.randrange(len(self.sites))}"
             first.run(first.life, self._declare, (commands.DeclareQueue("/", name, arguments=arguments, home=home),))
+        for declaration in self.converted.declarations():
+            first.run(first.life, self._declare, (declaration,))
         self._bind_everywhere()
         self._bind_partitions()
         self._until("all know the queues", self._all_know_the_queues)
+        self.converted.begin()
 
     def _bind_everywhere(self) -> None:
         first, kind = self.sites[1], self.shape.cast_by
@@ -328,7 +340,7 @@ class BrokerWorld(World):
     def _all_know_the_queues(self) -> bool:
         for site in self.sites.values():
             process = site.process
-            names = [*self.queue_names, *self.classic_names, *self.shape.stream_names]
+            names = [*self.queue_names, *self.classic_names, *self.shape.stream_names, *self.shape.converted_names]
             if process is None or any(process.broker.find_queue("/", name) is None for name in names):
                 return False
             if self._bound_everywhere(process) != sorted(self.shape.cast_names):
@@ -755,6 +767,7 @@ class BrokerWorld(World):
                 site.run(site.life, process.revive, ())
         for consumer in self.consumers:
             consumer.is_stalled = False
+        self.converted.come_to_rest()
 
     def _set_clocks(self) -> None:
         """All are right again. What queues were told while one was ahead must not have anything wait that is due."""
@@ -778,6 +791,7 @@ class BrokerWorld(World):
         self.stream_clients.begin_to_end()
         self._drain()
         self._read_to_the_end()
+        self._consume_converted()
         invariants.everybody_is_answered(self._about_clients, self._waiting())
         guests = [name for name in self.shape.guest_names if name not in ALL_STREAM_PROFILES]
         lives = [label for name in guests for label in self.lives.of(name)]
@@ -803,6 +817,12 @@ class BrokerWorld(World):
             self.loop.run_for(STEP_S)
         self.streams.judge(self.loop.clock.wall_ms())
         clients.judge()
+
+    def _consume_converted(self) -> None:
+        until = self.loop.time() + DRAINED_WITHIN_S
+        while self.loop.time() < until and self.converted.what_is_left():
+            self.loop.run_for(STEP_S)
+        self.converted.judge()
 
     def _left_to_read(self) -> bool:
         return bool(self.streams.what_is_left(self.loop.clock.wall_ms()) or [*self.stream_clients.what_is_left()])

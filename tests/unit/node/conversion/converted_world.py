@@ -10,17 +10,17 @@ from broker.catalog.mirrored_queues import as_converted
 from broker.errors import BrokerError
 from broker.messages.message import Run
 from broker.pending import Pending, ignore
-from broker.queues.consumer import Consumer
-from broker.queues.queue_type import Slice
 from broker.session.session import GotMessage, Session
 from broker.session.topology import Declared
 from native.content import encode
 from node.conversion.conversion import Conversion
-from quorum.fifo.commands import ConsumerKey
 from tests.sim.brokers.channel import Channel, Given
+from tests.sim.brokers.conversions import told_by_its_clients
 from tests.sim.brokers.ledger import Ledger
+from tests.sim.brokers.numbered_clients import Client, NumberedTaker, NumberingPublisher
 from tests.sim.brokers.plan import BrokerShape
 from tests.sim.brokers.process import BrokerProcess
+from tests.sim.brokers.site import BrokerSite
 from tests.sim.brokers.world import BrokerWorld
 from tests.sim.plan import Plan
 from tests.sim.references import Reference
@@ -30,117 +30,16 @@ PREFETCH = 50
 AGAIN_S = 0.3
 
 
-class PlainChannel(Channel):
-    """Of a queue whose life nobody else judges."""
-
-    def deliver(self, consumer: Consumer, first_tag: int, piece: Slice, content: bytes) -> None:
-        self._tell(self.owner.delivered, self, self._given(first_tag, piece, content))
-
-
-class Client:
-    """On one node; it comes again when its connection is lost. Fulfils Owner of tests/sim/brokers/channel.py."""
-
-    def __init__(self, world: ConvertedWorld, node: int) -> None:
-        self.world = world
-        self.node = node
-        self.channel: Channel | None = None
-        self.connect()
-
-    def connect(self) -> None:
-        site = self.world.sim.sites[self.node]
-        if site.serves_clients:
-            self.channel = PlainChannel(self.world.sim, self, site, f"{type(self).__name__} {self.node}")
-        else:
-            self.world.sim.loop.call_later(AGAIN_S, self.connect)
-
-    def opened(self, channel: Channel) -> None: ...
-
-    def confirmed(self, channel: Channel, first: int, last: int, multiple: bool, ok: bool) -> None: ...
-
-    def returned(self, channel: Channel, bodies: list[bytes]) -> None: ...
-
-    def delivered(self, channel: Channel, deliveries: list[Given]) -> None: ...
-
-    def cancelled(self, channel: Channel, tag: str) -> None:
-        channel.lose("its consumer was cancelled")
-
-    def lost(self, channel: Channel, why: str) -> None:
-        self.channel = None
-        self.world.sim.loop.call_later(AGAIN_S, self.connect)
-
-
-class Publisher(Client):
-    """Numbers its messages. What is refused or not answered it does not publish again."""
-
-    def __init__(self, world: ConvertedWorld, node: int) -> None:
-        self.published = 0
-        self._open: dict[int, bytes] = {}
-        self._next = 1
-        super().__init__(world, node)
-
-    def opened(self, channel: Channel) -> None:
-        self._open, self._next = {}, 1
-        channel.say(lambda: channel.session.publisher.select_confirms())
-        self._publish(channel)
-
-    def _publish(self, channel: Channel) -> None:
-        if channel is not self.channel or channel.is_lost or self.world.at_rest:
-            return
-        body = b"%d:%06d:" % (self.node, self.published)
-        self.published += 1
-        self._open[self._next] = body
-        self._next += 1
-        run = Run("", QUEUE, encode(b"\0\0", body), 1, len(body), persistent=True)
-        channel.say(lambda: channel.session.publisher.publish(run, channel.now))
-        self.world.sim.loop.call_later(0.01, self._publish, channel)
-
-    def confirmed(self, channel: Channel, first: int, last: int, multiple: bool, ok: bool) -> None:
-        for tag in [tag for tag in self._open if tag <= last and (multiple or tag >= first)]:
-            body = self._open.pop(tag)
-            if ok:
-                self.world.confirmed[body] = True
-
-
-class Taker(Client):
-    """Consumes, and acknowledges what it was given a moment later."""
-
-    def opened(self, channel: Channel) -> None:
-        session = channel.session
-
-        def consume() -> None:
-            session.set_prefetch(PREFETCH, False)
-            session.consume(
-                QUEUE, "t", no_ack=False, exclusive=False, no_local=False, arguments={}, now=channel.now
-            ).then(ignore, lambda error: channel.lose(error.text))
-
-        channel.say(consume)
-
-    def delivered(self, channel: Channel, deliveries: list[Given]) -> None:
-        for given in deliveries:
-            self.world.seen(self.node, given)
-            self.world.sim.loop.call_later(self.world.hold_s, self._acknowledge, channel, given.tag)
-
-    def _acknowledge(self, channel: Channel, tag: int) -> None:
-        channel.say(lambda: channel.session.acknowledge(tag, tag, False, channel.now))
-
-
-class _Everybody(dict[ConsumerKey, bool]):
-    def __contains__(self, key: object) -> bool:
-        return True
-
-
 class _World(BrokerWorld):
     def reference_of(self, group: int) -> Reference:
-        """Of what clients acknowledge it is not told here; and copies of what was out come behind others, with the mark."""
         reference = super().reference_of(group)
-        if isinstance(reference, Ledger):
-            reference.asked.unwatched = _Everybody()
-            reference._handed_out = lambda known: None  # type: ignore[method-assign]
-        return reference
+        return told_by_its_clients(reference) if isinstance(reference, Ledger) else reference
 
 
 class Comer(Client):
     """Comes and goes as a consumer, and gets one message in between, all the time."""
+
+    world: ConvertedWorld
 
     def __init__(self, world: ConvertedWorld, node: int) -> None:
         self.came = self.got = 0
@@ -192,6 +91,8 @@ class Comer(Client):
 class Declarer(Client):
     """Declares the classic queue again and again."""
 
+    world: ConvertedWorld
+
     def __init__(self, world: ConvertedWorld, node: int) -> None:
         self.declared = 0
         self.troubles: list[str] = []
@@ -218,8 +119,10 @@ class ConvertedWorld:
 
     def __init__(self, seed: int, backlog: int, hold_s: float = 0.05) -> None:
         shape = BrokerShape(seconds=60.0, groups=0, queues="plain", publishers=0, takers=0)
-        sim = _World(Plan(seed, shape, (), (), "brokers"))
+        sim: BrokerWorld = _World(Plan(seed, shape, (), (), "brokers"))
         self.sim = sim
+        self.queue = QUEUE
+        self.pause_s = 0.01
         self.hold_s = hold_s
         self.at_rest = False
         self.consumers_come_and_go = False  # what is under way to one that has gone comes back behind others
@@ -231,8 +134,8 @@ class ConvertedWorld:
         self.do(lambda process: process.broker.submit(DeclareQueue("/", QUEUE, "classic", home="n1"), 0))
         self.until(lambda: all(map(self.knows, sim.sites)))
         self.fill(backlog)
-        self.publishers = [Publisher(self, node) for node in sim.sites]
-        self.takers = [Taker(self, node) for node in (1, 2)]
+        self.publishers = [NumberingPublisher(self, node) for node in sim.sites]
+        self.takers = [NumberedTaker(self, node) for node in (1, 2)]
 
     def do(self, what: Callable[[BrokerProcess], object], node: int = 1) -> None:
         site = self.sim.sites[node]
@@ -289,14 +192,25 @@ class ConvertedWorld:
         site.end(power=False)
         self.sim.start_later(site, down_s)
 
-    def seen(self, node: int, given: Given) -> None:
+    # what its clients ask and tell (NumberedQueue)
+
+    def node_for(self, number: int) -> BrokerSite | None:
+        site = self.sim.sites[number]
+        return site if site.serves_clients else None
+
+    def was_confirmed(self, body: bytes) -> None:
+        self.confirmed[body] = True
+
+    def acknowledging(self, body: bytes) -> None: ...
+
+    def seen(self, number: int, given: Given) -> None:
         body, publisher = given.body, given.body[:1]
         assert given.redelivered or body not in self.given, f"{body!r} comes again, and its client is not told"
         self.given[body] = self.given.get(body, 0) + 1
-        last = self._last.get((node, publisher), b"")
+        last = self._last.get((number, publisher), b"")
         if not given.redelivered and not self.consumers_come_and_go:
             assert body > last, f"{body!r} comes behind {last!r}"
-            self._last[node, publisher] = body
+            self._last[number, publisher] = body
 
     def judge(self) -> None:
         """Everybody comes to rest; then what was confirmed has been given to somebody."""
