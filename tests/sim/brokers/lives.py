@@ -62,7 +62,9 @@ class Lives:
     def _goes_on(self, record: QueueRecord) -> bool:
         """Whether it was there already when it was declared, perhaps for another one that it has become since."""
         known = self.records.get(record.id)
-        return known is not None and final_name(known.name) == record.name and record.id not in self.deleted
+        return (
+            known is not None and record.name in (known.name, final_name(known.name)) and record.id not in self.deleted
+        )
 
     def of(self, name: str) -> list[str]:
         """The labels of all lives of this name."""

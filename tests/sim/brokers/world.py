@@ -26,7 +26,7 @@ from node.catalog.courier import NOT_TAKEN
 from node.catalog.pieces import IncomingCopy, decode_request
 from node.identity import DISK, RAM
 from node.peers import peer_pb2
-from quorum.fifo.rules import CONSUMER_TIMEOUT_MS, DELIVERY_LIMIT
+from quorum.fifo.rules import CONSUMER_TIMEOUT_MS, DELIVERY_LIMIT, DISCONNECTED_TIMEOUT_MS
 from quorum.fifo.versions import VERSION_NEWEST
 from quorum.queue import QuorumQueue
 from raft.core.messages import node_of
@@ -819,7 +819,8 @@ class BrokerWorld(World):
         clients.judge()
 
     def _consume_converted(self) -> None:
-        until = self.loop.time() + DRAINED_WITHIN_S
+        """Consumers of nodes that stay away hold what they have for as long as a queue waits for them by default."""
+        until = self.loop.time() + DRAINED_WITHIN_S + DISCONNECTED_TIMEOUT_MS / 1000
         while self.loop.time() < until and self.converted.what_is_left():
             self.loop.run_for(STEP_S)
         self.converted.judge()
