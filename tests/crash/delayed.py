@@ -32,7 +32,7 @@ from quorum.dead_letters import RELEASED_MAX
 from tests.bench.client import Client
 from tests.bench.delayed import EXCHANGE, QUEUE, declare, percentile, unit
 from tests.crash.conversion import url
-from tests.crash.numbered import DIGITS, PREFETCH, Collector
+from tests.crash.numbered import DIGITS, Collector
 from tests.e2e.test_cluster import on, process_of
 from tests.e2e.test_quorum_queues import QUORUM, all_are_voters
 from tests.running_cluster import RunningCluster, running_cluster
@@ -42,6 +42,8 @@ STEP_S_MAX = 120.0  # beside the times at which messages are due
 LOOK_S = 0.05
 PAUSE_S = 0.2
 LATE_MS = 1_000.0  # a message that comes so late was held up
+IN_TIME_MS = 50.0
+PREFETCH = 10_000  # with 1,000 a consumer of 10,000 a second waits for its acknowledgements, 0.1 s each on a busy machine
 MARK = 0x7EADBEEF  # a delay that stands nowhere else among the bytes of a message
 HOUR_S = 3_600.0
 MARGIN_S = 10.0  # beside what publishing takes
@@ -73,7 +75,7 @@ class LateCollector(Collector):
     """How late each number came when it came first, and when nothing came."""
 
     def __init__(self, url: Callable[[], str], queue: str, schedule: Schedule) -> None:
-        super().__init__(url, queue, schedule.count, QUORUM)
+        super().__init__(url, queue, schedule.count, QUORUM, PREFETCH)
         self.late_ms = array("d", bytes(8 * schedule.count))
         self.pauses: list[tuple[float, float]] = []  # when one ended, and how long it was
         self._schedule = schedule
@@ -202,20 +204,28 @@ def has_come(consumer: LateCollector, count: int) -> bool:
     return consumer.distinct >= count
 
 
+def shares_of(late_ms: Sequence[float]) -> str:
+    return ", ".join(f"{name} {percentile(late_ms, share):.0f}" for name, share in SHARES)
+
+
 def tell(consumer: LateCollector, schedule: Schedule, changes: list[tuple[str, float]]) -> None:
     """What came between one change and the next, and how it was late."""
     late = consumer.late_ms
     borders = [("at first", schedule.first), *changes, ("", math.inf)]
     for (what, begin), (_, end) in pairwise(borders):
         of_part = [late[number] for number, due in enumerate(schedule.due) if begin <= due < end]
+        if not of_part:
+            continue  # all had fallen due before
         held_up = [due for number, due in enumerate(schedule.due) if begin <= due < end and late[number] > LATE_MS]
-        told = ", ".join(f"{name} {percentile(of_part, share):.0f}" for name, share in SHARES)
         pause = max((length for ended, length in consumer.pauses if begin <= ended < end), default=0.0)
         caught_up = f", more than {LATE_MS:g} until {max(held_up) - begin:.1f} s behind that" if held_up else ""
         print(
-            f"{what}: {len(of_part)} messages, nothing came for {pause:.1f} s at the longest, late by ms: {told}{caught_up}",
+            f"{what}: {len(of_part)} messages, nothing came for {pause:.1f} s at the longest, late by ms: "
+            f"{shares_of(of_part)}{caught_up}",
             flush=True,
         )
+    in_time = sum(one <= IN_TIME_MS for one in late) / schedule.count
+    print(f"of all, late by ms: {shares_of(late)}; {in_time:.1%} within {IN_TIME_MS:g}", flush=True)
     again = consumer.delivered - consumer.distinct
     print(f"all {schedule.count} came, {again} more often than once; the earliest by {min(late):.1f} ms", flush=True)
     assert min(late) >= 0, "one came early"

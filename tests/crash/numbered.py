@@ -52,10 +52,18 @@ def numbers_in(client: Client) -> list[int]:
 class Collector(threading.Thread):
     """A consumer that notes every number and then acknowledges it, and comes back when its broker does."""
 
-    def __init__(self, url: Callable[[], str], queue: str, count: int, arguments: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        url: Callable[[], str],
+        queue: str,
+        count: int,
+        arguments: dict[str, Any] | None = None,
+        prefetch: int = PREFETCH,
+    ) -> None:
         """`arguments`: with which the queue is declared."""
         super().__init__(daemon=True)
         self._arguments = arguments
+        self._prefetch = prefetch
         self.seen = bytearray(count)  # how often each came, 255 at most
         self.distinct = self.delivered = 0
         self._url, self._queue, self._over = url, queue, False
@@ -78,7 +86,7 @@ class Collector(threading.Thread):
 
     def _collect(self, client: Client) -> None:
         client.declare_queue(self._queue, arguments=self._arguments)
-        client.call(1, commands.Basic.Qos(0, PREFETCH, False), "Basic.QosOk")
+        client.call(1, commands.Basic.Qos(0, self._prefetch, False), "Basic.QosOk")
         client.send_method(1, commands.Basic.Consume(queue=self._queue, nowait=True))
         delivered = 0
         while not self._over:
