@@ -42,6 +42,6 @@ class LogStore(Protocol):
         least one. Raises Compacted when `low` is below first_index(), Damaged when a stored entry is not what was written."""
 
     def read_snapshot(self, index: int, offset: int, size: int) -> tuple[bytes, bool] | None:
-        """Part of the newest snapshot as it is sent, with the live entries that belong to it: up to `size` bytes, fewer only
-        at its end, and whether they reach it. None when there is another newest one by now: begin anew. How long it is
-        nobody asks, for that would take reading all of it at once."""
+        """Part of the newest snapshot as it is sent, with the live entries that belong to it: up to `size` bytes, fewer at its
+        end or where they take long to read, but at least one, and whether they reach the end. None when there is another newest
+        one by now: begin anew. How long it is nobody asks, for that would take reading all of it at once."""

@@ -56,3 +56,19 @@ def test_it_goes_on_at_any_byte(offset: int) -> None:
     assert b"".join(sent.parts(50_000, offset)) == whole[offset:]
     again = sent.parts(50_000, 0)
     assert b"".join(again) == whole, "and again from the first byte"
+
+
+def test_no_more_entries_are_read_in_one_go_than_fill_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream that was published to one message at a time: 2,000 entries were read for one chunk, in one turn."""
+    monkeypatch.setattr("raft.store.snapshots.ENTRIES_MAX", 3)
+    sent = Sent()
+    whole, at_the_end, most = b"", False, 0
+    while not at_the_end:
+        before = len(sent.reads)
+        part, at_the_end = sent.stream.read(len(whole), 1 << 30)
+        assert part
+        whole += part
+        most = max(most, len(sent.reads) - before)
+    assert most <= 6, "three at a time come from the store, and the last of them begin the next record"
+    assert whole == b"".join(Sent().parts(1 << 30))
+    assert sent.reads == list(LIVE)
