@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Protocol
 
 from broker.records import QueueRecord
@@ -25,6 +26,7 @@ from replicated.queue import ReplicatedQueue
 FRESH_S = 1.0
 ANSWER_S_MAX = 1.0  # of one node
 ASKED_AT_ONCE = 500  # queues, in one letter: a few milliseconds of the node that answers
+SEARCHED_AT_ONCE = 5_000  # queues, of all nodes: sorting them by nodes takes a millisecond or two
 OLDER_AT_ONCE = 16  # queues, of a node that is asked one by one
 
 
@@ -85,28 +87,28 @@ class FarQueues:
         searches: list[_Search] = []
         queues = list(self._kinds) if records is None else map(self._kinds.find, records)
         await step_by_step(self._begin(queues, searches, _loop_s()))
+        silent: set[NodeId] = set()
+        for at in range(0, len(searches), SEARCHED_AT_ONCE):
+            silent |= await self._search(searches[at : at + SEARCHED_AT_ONCE])
+        return sorted(map(self._name_of, silent))
+
+    async def _search(self, searches: Sequence[_Search]) -> set[NodeId]:
+        """Returns the nodes that should have told of those of which nobody has."""
         looking = [one for one in searches if one.nodes]
         while looking:
             await self._ask_next(looking)
             looking = [one for one in looking if one.goes_on]
         await step_by_step(self._settle(searches))
-        unheard = (node for one in searches if one.best is None for node in one.queue.member_nodes())
-        return sorted(map(self._name_of, set(unheard)))
+        return {node for one in searches if one.best is None for node in one.queue.member_nodes()}
 
     def _begin(self, queues: Iterable[ReplicatedQueue | None], searches: list[_Search], now: float) -> Iterator[None]:
+        reaches = cache(self._reaches)  # for this look
         for queue in queues:
             if queue is not None and queue.member is None:
                 sight = queue.route.sight
                 if sight is None or not sight.answered or now >= sight.at_s + FRESH_S:
-                    searches.append(_Search(queue, self._nodes_of(queue)))
+                    searches.append(_Search(queue, _nodes_of(queue, reaches)))
             yield
-
-    def _nodes_of(self, queue: ReplicatedQueue) -> list[NodeId]:
-        """The leader as it was known comes last, and so is asked first; else where it was declared."""
-        sight = queue.route.sight
-        first = sight.leader if sight is not None else 0
-        nodes = [node for node in reversed(queue.member_nodes()) if node != first and self._reaches(node)]
-        return [*nodes, first] if first and self._reaches(first) else nodes
 
     async def _ask_next(self, looking: Iterable[_Search]) -> None:
         of_nodes: dict[NodeId, list[_Search]] = {}
@@ -167,6 +169,16 @@ class FarQueues:
             if best is not None:
                 self._kinds.reported(queue, best)
             yield
+
+
+def _nodes_of(queue: ReplicatedQueue, reaches: Callable[[NodeId], bool]) -> list[NodeId]:
+    """The leader as it was known comes last, and so is asked first; else where it was declared."""
+    nodes = [node for node in reversed(queue.member_nodes()) if reaches(node)]
+    sight = queue.route.sight
+    if sight is not None and sight.leader in nodes:
+        nodes.remove(sight.leader)
+        nodes.append(sight.leader)
+    return nodes
 
 
 def _loop_s() -> float:

@@ -141,6 +141,17 @@ def test_one_letter_asks_a_node_for_many_queues_and_what_was_told_counts_for_a_w
     )
 
 
+def test_very_many_queues_are_looked_at_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(queues=9)
+    monkeypatch.setattr(far_queues, "SEARCHED_AT_ONCE", 2)
+    assert world.look() == []
+    assert {world.queue(record).statistics().state for record in world.records} == {"running"}
+    assert world.calls.letters.total() >= 5
+    world.away = {1, 2, 3}
+    monkeypatch.setattr(far_queues, "FRESH_S", 0.0)
+    assert world.look() == ["n1", "n2", "n3"]
+
+
 def test_a_queue_with_a_member_on_the_node_is_not_asked_for() -> None:
     world = World()
     assert asyncio.run(world.look_from(1)) == [] and not world.calls.letters
