@@ -90,6 +90,9 @@ class HistoryFold:
         ended, self.history.lives = self.history.lives, []
         return ended
 
+    def going_on(self) -> list[Life]:
+        return [] if self._fold is None else self._fold.lives.going_on()
+
     def end(self, *, is_whole: bool = False) -> None:
         """`is_whole`: as of a MergedLog."""
         if self._fold is not None:

@@ -1,7 +1,7 @@
 """A queue at a past second, from its lives and, of a quorum queue, from what its machine counted then.
 
-The log of a classic queue says when messages came and went, not when they were out: there, which of them were ready is not
-known. Messages whose times the log does not tell are counted apart.
+The log of a classic queue says when messages came and went, and at `history.level` full which of them were out at a tick: at
+other levels which were ready is not known. Messages whose times the log does not tell are counted apart.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from analytics.inputs import LogFile
 from analytics.past.past_events import events_of
 from analytics.queue_events import QueueEvent
 from classic.store.log_records import Checkpoint, decode_checkpoint
+from native.log_tables import FILE_BITS
 from storage.record import Kind
 
 
@@ -23,6 +24,19 @@ class FoldBegin(NamedTuple):
 
     fold: HistoryFold
     behind: list[QueueEvent]
+    file: int  # that has the checkpoint
+
+    def knows_who_is_out(self, end: int) -> bool:
+        """Whether files up to this moment, µs, begin with a checkpoint each: so `history.level` was full, and what went out is
+        told."""
+        events = [event for event in self.behind if event.at is not None and event.at < end]
+        firsts = {file_of(event): event for event in reversed(events)}
+        return all(file == self.file or event.kind == Kind.CLASSIC_CHECKPOINT for file, event in firsts.items())
+
+
+def file_of(event: QueueEvent) -> int:
+    """The number of the file that it is in, of an event of a classic queue."""
+    return event.place >> FILE_BITS
 
 
 def newest_begin(events: Sequence[QueueEvent], before: int) -> FoldBegin | None:
@@ -32,7 +46,7 @@ def newest_begin(events: Sequence[QueueEvent], before: int) -> FoldBegin | None:
         if event.kind == Kind.CLASSIC_CHECKPOINT and event.at is not None and event.at < before:
             fold = _fold_at(event)
             if fold is not None:
-                return FoldBegin(fold, list(events[at + 1 :]))
+                return FoldBegin(fold, list(events[at + 1 :]), file_of(event))
     return None
 
 

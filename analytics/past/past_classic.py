@@ -13,7 +13,7 @@ from itertools import groupby
 from operator import attrgetter
 from struct import error as struct_error
 
-from analytics.fold.lives import Life
+from analytics.fold.lives import Life, LifeState
 from analytics.fold.queue_history import PUBLISHED_BEFORE, HistoryFold
 from analytics.inputs import LogFile
 from analytics.jobs.figures import MS, figures_at
@@ -77,11 +77,18 @@ class ClassicPast:
         """Raises NoCheckpoint."""
         lives = TimesOfLives(self._second)
         fold = begin.fold
+        end = (self._second + 1) * MS * US
+        states: dict[LifeState, int] | None = None
         for event in begin.behind:
+            if states is None and event.at is not None and event.at >= end:
+                states = _states(fold)
             fold.take(event)
+        states = _states(fold) if states is None else states
         fold.end()
         lives.take(fold.history.lives, from_state=True)
         figures = figures_at(lives.times, None, self._second)
+        if begin.knows_who_is_out(end) and sum(states.values()) == figures.messages:
+            figures = figures._replace(ready=states[LifeState.READY], unacknowledged=states[LifeState.OUT])
         if lives.older:
             at = self._oldest_of(lives.older, files)
             figures = figures._replace(oldest_ms=None if at is None else (self._second + 1) * MS - at)
@@ -124,6 +131,14 @@ class ClassicPast:
         is_late = lives.is_partial or lives.begins_late() or (not lives.begins and self._timeline.late_begins())
         why = fold.history.unknown or (PUBLISHED_BEFORE if is_late else None)
         return QueuePast(figures_at(lives.times, None, self._second), why)
+
+
+def _states(fold: HistoryFold) -> dict[LifeState, int]:
+    """How many messages are in each."""
+    found = {LifeState.READY: 0, LifeState.OUT: 0}
+    for life in fold.going_on():
+        found[life.state] += life.count
+    return found
 
 
 def _publishes(event: QueueEvent, sequence: int) -> bool:

@@ -35,9 +35,9 @@ confirms; 0: not known. A position is that in a classic queue (sequence, 0, 0) o
 CLASSIC_DONE says more than CLASSIC_SETTLE and CLASSIC_PURGE, and takes their place unless `history.level` is off. CLASSIC_DONE
 and CLASSIC_BACK are gathered between two ticks: what came back and was settled in between is in both, in this order, and what
 is in a CLASSIC_OUT behind them went out after that. What is settled within a tick is in no CLASSIC_OUT. A file has a
-CLASSIC_CHECKPOINT of each queue that it tells of, behind the name of the queue and before all else; another one follows where
-a node was started again. What its next CLASSIC_DONE is about to settle is in it, as what was out or as ready, and what its
-next CLASSIC_BACK has is out.
+CLASSIC_CHECKPOINT of each queue that it tells of, behind the name of the queue and before all else; a node that is started
+begins another file. What its next CLASSIC_DONE is about to settle is in it, as what was out or as ready, and what its next
+CLASSIC_BACK has is out.
 """
 
 from __future__ import annotations

@@ -94,17 +94,27 @@ class ClassicBook:
     there: dict[int, int] = field(default_factory=dict)  # sequence: when it came
     next_sequence: int = 0
     records: int = 0
+    is_full: bool = False
+    out: set[int] = field(default_factory=set)
 
     def step(self, random: Random, now: int) -> list[Bytes]:
-        does = random.choice([self._publish, self._publish, self._end, self._end, self._give_back])
-        made = does(random, now)
+        does = [self._publish, self._publish, self._end, self._end, self._give_back, *[self._hand_out] * self.is_full]
+        made = random.choice(does)(random, now)
+        out = len(self.out) if self.is_full else None
         self.notes.append(
             Noted(
                 now, len(self.there), min(self.there.values(), default=None), self.next_sequence,
-                self.next_sequence - len(self.there),
+                self.next_sequence - len(self.there), None, None if out is None else len(self.there) - out, out,
             )
         )  # fmt: skip
         return made
+
+    def _hand_out(self, random: Random, now: int) -> list[Bytes]:
+        ready = sorted(self.there.keys() - self.out)
+        out = random.sample(ready, min(len(ready), random.randrange(1, 6)))
+        self.out.update(out)
+        said = encode_reasoned(self.queue, 5, 0, _set_of(out))
+        return [[bytes(part) for part in encode_record(Kind.CLASSIC_OUT, 0, self.queue, [said])]] if out else []
 
     def _publish(self, random: Random, now: int) -> list[Bytes]:
         count = random.randrange(1, 9)
@@ -117,18 +127,19 @@ class ClassicBook:
         gone = random.sample(sorted(self.there), min(len(self.there), random.randrange(12)))
         for sequence in gone:
             del self.there[sequence]
+        self.out.difference_update(gone)
         reason = random.choice([DoneReason.ACKNOWLEDGED, DoneReason.EXPIRED, DoneReason.PURGED])
         return [self._record(Kind.CLASSIC_DONE, encode_reasoned(self.queue, 5, reason, _set_of(gone)))] if gone else []
 
     def _give_back(self, random: Random, now: int) -> list[Bytes]:
         back = random.sample(sorted(self.there), min(len(self.there), 2))
+        self.out.difference_update(back)
         said = encode_reasoned(self.queue, 5, BackReason.NACKED, _set_of(back))
         return [self._record(Kind.CLASSIC_BACK, said)] if back else []
 
-    def checkpoint(self, random: Random) -> Bytes:
+    def checkpoint(self) -> Bytes:
         """As a node writes it before the first record of a file that tells of the queue."""
-        out = _set_of(random.sample(sorted(self.there), len(self.there) // 2))
-        ready = _set_of([one for one in self.there if one not in out])
+        out, ready = _set_of(sorted(self.out)), _set_of(sorted(self.there.keys() - self.out))
         made = Checkpoint(self.queue, ready.count, out.count, [self.next_sequence], ready.ranges(), out.ranges())
         return [
             bytes(part) for part in encode_record(Kind.CLASSIC_CHECKPOINT, 0, self.queue, [encode_checkpoint(made)])
@@ -248,8 +259,8 @@ class PastWorld:
         self.is_full = is_full
         self.now = START_MS
         self.books: dict[int, QueueBook] = {
-            CLASSIC_QUEUE: ClassicBook(CLASSIC_QUEUE),
-            OTHER_QUEUE: ClassicBook(OTHER_QUEUE),
+            CLASSIC_QUEUE: ClassicBook(CLASSIC_QUEUE, is_full=is_full),
+            OTHER_QUEUE: ClassicBook(OTHER_QUEUE, is_full=is_full),
             GROUP: QuorumBook(),
             STREAM_GROUP: StreamBook(),
         }
@@ -282,7 +293,7 @@ class PastWorld:
             self.now += self._random.randrange(1, 1_500)
             written += self._mark(len(written))
             book = self.books[queue]
-            begin = book.checkpoint(Random(self._commit)) if isinstance(book, ClassicBook) and self.is_full else []
+            begin = book.checkpoint() if isinstance(book, ClassicBook) and self.is_full else []
             records = book.step(self._random, self.now)
             if queue not in named and records:
                 named.add(queue)
@@ -311,7 +322,7 @@ class PastWorld:
         """What there was at the end of this second, as it was noted."""
         notes, start, end = self.books[queue].notes, second * 1_000, (second + 1) * 1_000
         before, last = _note_before(notes, start), _note_before(notes, end)
-        is_counted = last.ready is not None
+        is_counted = last.redelivered is not None
         return {
             "messages": last.messages,
             "ready": last.ready,
