@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 NO_PARTITION = -1  # the stream is read by itself, not as a partition
+AGAIN_MS = 10_000  # what a node knows is announced again: a leader may have been another one for a moment
 
 
 class GroupKey(NamedTuple):

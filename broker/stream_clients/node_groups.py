@@ -14,6 +14,7 @@ from functools import partial
 from broker.errors import PreconditionFailed
 from broker.names import labelled
 from broker.stream_clients.consumer_groups import (
+    AGAIN_MS,
     NO_PARTITION,
     GroupAnswer,
     GroupConsumer,
@@ -25,7 +26,6 @@ from broker.stream_clients.consumer_groups import (
 from broker.stream_clients.group_coordinator import GroupCoordinator
 
 CHECK_MS = 1_000
-AGAIN_MS = 10_000  # what is known is announced again: a leader may have been another one for a moment
 
 Tell = Callable[[bool], None]  # asks a client to begin or to stop
 
@@ -75,6 +75,7 @@ class NodeGroups:
             elsewhere=lambda: self.elsewhere,
             part_here=self.part_of,
             look_here=self.look,
+            now=lambda: self._checked_ms,
         )
         self._node = node
         self._leader_of = leader_of
@@ -146,8 +147,6 @@ class NodeGroups:
             self._do(group, answer.step)
         if group.changed:
             self._announce(key, group)
-        elif not group.consumers:
-            del self._groups[key]
 
     @staticmethod
     def _do(group: _NodeGroup, step: GroupStep) -> None:
@@ -179,7 +178,7 @@ class NodeGroups:
 
     def link_went(self, node: str) -> None:
         """Answers of the node are given as None beside this."""
-        self._coordinator.link_went(node, self._checked_ms)
+        self._coordinator.link_went(node)
 
     # ------------------------------------------------------------------------- now and then
 
@@ -193,7 +192,7 @@ class NodeGroups:
         self._checked_ms += CHECK_MS
         for key, group in list(self._groups.items()):
             self._check(key, group)
-        self._coordinator.check(self._checked_ms)
+        self._coordinator.check()
 
     def _check(self, key: GroupKey, group: _NodeGroup) -> None:
         leader = self._leader_of(key)
@@ -202,5 +201,14 @@ class NodeGroups:
         elif leader and leader != group.coordinator:
             group.asked = False
             self._announce(key, group)
-        elif group.changed or group.announced_at + AGAIN_MS <= self._checked_ms:
+        elif group.changed:
             self._announce(key, group)
+        elif group.announced_at + AGAIN_MS <= self._checked_ms:
+            self._announce_again(key, group)
+
+    def _announce_again(self, key: GroupKey, group: _NodeGroup) -> None:
+        """What is empty is kept so long, for it may have been a leader of old that was told, and then forgotten."""
+        if group.consumers or group.asked:
+            self._announce(key, group)
+        else:
+            del self._groups[key]
