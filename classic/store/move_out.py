@@ -131,16 +131,25 @@ class MoveOut:
         return queue, queue.alive_in(first, first + count) if queue is not None else []
 
     def _keep_in_store(self, moving: MovingRun) -> None:
-        """Once, with a reference for each queue that needs it by now. What the store has already it got with its references."""
-        if moving.content_id not in self._storage.store.contents:
-            published = moving.published
-            count = published.message_count
-            alive = [place for place in moving.places if self._alive(*place, count)[1]]
-            if alive:
-                self._storage.store.put(moving.content_id, moving.content, len(alive))
-            for queue_id, first in alive:
-                self._storage.unindexed.setdefault(queue_id, {})[moving.content_id] = _run(published, first)
+        """Once, with a reference for each queue that needs it by now. Where the store has it already, from before a crash, it has
+        the references of queues whose index says so. It has none of one where it was settled then, if the crash undid that."""
+        published, content_id = moving.published, moving.content_id
+        stored = content_id in self._storage.store.contents
+        alive = [
+            (queue_id, first)
+            for queue_id, first in moving.places
+            if self._alive(queue_id, first, published.message_count)[1]
+            and not (stored and self._has_moved(queue_id, first, content_id))
+        ]
+        if alive:
+            self._storage.store.put(content_id, moving.content, len(alive))
+        for queue_id, first in alive:
+            self._storage.unindexed.setdefault(queue_id, {})[content_id] = _run(published, first)
         moving.referred = True
+
+    def _has_moved(self, queue_id: int, first: int, content_id: InStore) -> bool:
+        run = self._queues[queue_id].backing.index.find(first)
+        return run is not None and run.where == content_id
 
     def _move_to(self, queue: ClassicQueue, moving: MovingRun, first: int, alive: list[Range]) -> None:
         published = moving.published

@@ -131,6 +131,40 @@ def test_what_was_walked_twice_on_a_full_disk_goes_when_it_is_settled_once() -> 
     assert not world.kind._storage.store.contents
 
 
+class PowerCut(BaseException):
+    """The machine is off."""
+
+
+def cut_before_a_release(call: Call) -> Fault | None:
+    """What was moved out is durable, and the log still has it."""
+    if call.name.startswith(names.LOG_FACTS):
+        raise PowerCut
+    return None
+
+
+def test_what_a_power_cut_brings_back_in_one_queue_is_not_gone_when_it_is_settled_in_the_other() -> None:
+    """It had been settled when the content was stored for the other one, and the log has the message, and not that."""
+    in_memory = replace(TINY, runs_max=100, ram_count_max=100, ram_bytes_kept=1 << 20)
+    world = filled(World([record_of("a", 1), record_of("b", 2)], limits=in_memory), size=LARGE)
+    world.queues["b"].purge(world.now)
+    world.disk.faults = cut_before_a_release
+    with pytest.raises(PowerCut):
+        world.tick()
+    world.disk.faults = no_faults
+    world.disk.kill()
+    world.start()
+    assert numbers(world, "b") == list(range(40))
+    world.tick(20)
+    assert world.log.files().start > FIRST
+    world.queues["a"].purge(world.now)
+    world.tick(20)
+    assert numbers(world, "b") == list(range(40))
+    assert not world.kind.findings
+    world.queues["b"].purge(world.now)
+    world.tick(20)
+    assert not world.kind._storage.store.contents
+
+
 def test_a_log_file_that_cannot_be_read_to_its_end_is_kept_with_all_that_follow() -> None:
     world = filled(World([record_of("q", 1)]))
     first = world.log.files().start
