@@ -131,8 +131,8 @@ class MoveOut:
         return queue, queue.alive_in(first, first + count) if queue is not None else []
 
     def _keep_in_store(self, moving: MovingRun) -> None:
-        """Once, with a reference for each queue that needs it by now. Where the store has it already, from before a crash, it has
-        the references of queues whose index says so. It has none of one where it was settled then, if the crash undid that."""
+        """Once, with a reference for each queue that needs it by now. Where the store has it already, from before a crash,
+        queues whose index says so are counted. One where it was settled then is not, and the crash may have undone that."""
         published, content_id = moving.published, moving.content_id
         stored = content_id in self._storage.store.contents
         alive = [
