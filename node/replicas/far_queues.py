@@ -2,7 +2,8 @@
 
 Topic QUEUES of node/peers/calls.py, with the letters of replicated/letters.py: one letter asks a node for many queues. A
 node that knows of no leader, or has no member any more, or does not answer, is followed by the next one, until one names a
-leader. What is found counts for FRESH_S. A node of a version without these letters is asked for each queue by itself.
+leader. One that has not answered within ANSWER_S_MAX is asked for nothing more in the same look. What is found counts for
+FRESH_S. A node of a version without these letters is asked for each queue by itself.
 """
 
 from __future__ import annotations
@@ -88,15 +89,16 @@ class FarQueues:
         queues = list(self._kinds) if records is None else map(self._kinds.find, records)
         await step_by_step(self._begin(queues, searches, _loop_s()))
         silent: set[NodeId] = set()
+        hanging: set[NodeId] = set()
         for at in range(0, len(searches), SEARCHED_AT_ONCE):
-            silent |= await self._search(searches[at : at + SEARCHED_AT_ONCE])
+            silent |= await self._search(searches[at : at + SEARCHED_AT_ONCE], hanging)
         return sorted(map(self._name_of, silent))
 
-    async def _search(self, searches: Sequence[_Search]) -> set[NodeId]:
+    async def _search(self, searches: Sequence[_Search], hanging: set[NodeId]) -> set[NodeId]:
         """Returns the nodes that should have told of those of which nobody has."""
         looking = [one for one in searches if one.nodes]
         while looking:
-            await self._ask_next(looking)
+            await self._ask_next(looking, hanging)
             looking = [one for one in looking if one.goes_on]
         await step_by_step(self._settle(searches))
         return {node for one in searches if one.best is None for node in one.queue.member_nodes()}
@@ -110,18 +112,22 @@ class FarQueues:
                     searches.append(_Search(queue, _nodes_of(queue, reaches)))
             yield
 
-    async def _ask_next(self, looking: Iterable[_Search]) -> None:
+    async def _ask_next(self, looking: Iterable[_Search], hanging: set[NodeId]) -> None:
         of_nodes: dict[NodeId, list[_Search]] = {}
         for search in looking:
-            of_nodes.setdefault(search.nodes.pop(), []).append(search)
+            node = search.nodes.pop()
+            if node not in hanging:
+                of_nodes.setdefault(node, []).append(search)
         asks = [
             (node, some[at : at + ASKED_AT_ONCE])
             for node, some in of_nodes.items()
             for at in range(0, len(some), ASKED_AT_ONCE)
         ]
-        await asyncio.gather(*[self._ask(*one) for one in asks])
+        answering = await asyncio.gather(*[self._ask(*one) for one in asks])
+        hanging.update(node for (node, _), answers in zip(asks, answering, strict=True) if not answers)
 
-    async def _ask(self, node: NodeId, some: Sequence[_Search]) -> None:
+    async def _ask(self, node: NodeId, some: Sequence[_Search]) -> bool:
+        """False: it has not answered."""
         asked: asyncio.Future[list[MemberReport] | None] = asyncio.get_running_loop().create_future()
 
         def on_answer(answer: bytes | None) -> None:
@@ -134,28 +140,31 @@ class FarQueues:
             async with asyncio.timeout(ANSWER_S_MAX):
                 reports = await asked
         except TimeoutError:
-            return
+            return False
         if reports is None:
-            await self._ask_older(node, some)
-            return
+            return await self._ask_older(node, some)
         by_group = {one.queue.group: one for one in some}
         for report in reports:
             if report.group in by_group:
                 by_group[report.group].heard(report)
+        return True
 
-    async def _ask_older(self, node: NodeId, some: Sequence[_Search]) -> None:
-        """One that does not know these letters, or is gone. If it hangs, it is waited for once and not for each queue."""
-        left = list(some)
+    async def _ask_older(self, node: NodeId, some: Sequence[_Search]) -> bool:
+        """One that does not know these letters, or is gone. False: it hangs, and was waited for once and not for each queue."""
+        left, answers = list(some), True
 
         async def ask_some() -> None:
+            nonlocal answers
             while left:
                 search = left.pop()
                 try:
                     search.heard(await self._figures(search.queue, node))
                 except TimeoutError:
+                    answers = False
                     left.clear()
 
         await asyncio.gather(*[ask_some() for _ in range(OLDER_AT_ONCE)])
+        return answers
 
     async def _figures(self, queue: ReplicatedQueue, node: NodeId) -> MemberReport | None:
         async with asyncio.timeout(ANSWER_S_MAX):

@@ -152,6 +152,20 @@ def test_very_many_queues_are_looked_at_some_at_a_time(monkeypatch: pytest.Monke
     assert world.look() == ["n1", "n2", "n3"]
 
 
+@pytest.mark.parametrize("older", [(), (1, 2, 3)])
+def test_a_node_that_hangs_is_waited_for_once_in_a_look_at_very_many(
+    older: tuple[NodeId, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was waited for again for each 5,000 queues, so that a list of 100,000 came 20 s late."""
+    world = World(queues=9, older=older)
+    monkeypatch.setattr(far_queues, "SEARCHED_AT_ONCE", 2)
+    monkeypatch.setattr(far_queues, "ANSWER_S_MAX", 0.05)
+    world.calls.silent = {1}
+    assert world.look() == []
+    assert world.calls.letters[1] == 1
+    assert {world.queue(record).statistics().state for record in world.records} == {"running"}
+
+
 def test_a_queue_with_a_member_on_the_node_is_not_asked_for() -> None:
     world = World()
     assert asyncio.run(world.look_from(1)) == [] and not world.calls.letters
