@@ -16,7 +16,7 @@ class Settings:
     election_max_s: float = 0.3
     eagerness: float = 1.0
     """Divides that wait: a member with 4 campaigns long before one with 1, so a preferred member usually leads. At most one
-    of a group has more than 1: it waits the shortest time, and in a new group none."""
+    of a group has more than 1: in a new group it waits for nothing."""
     election_backoff_max: int = 4
     """A member that keeps failing doubles its wait this many times at most."""
 

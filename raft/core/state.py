@@ -170,14 +170,15 @@ class State:
         return self.members.index > self.commit and self.me in self.members.committed(self.commit).voters
 
     def _election_delay(self) -> float:
-        """Chance keeps members from standing at the same time. A preferred one has no rival, and in a new group no leader to
-        wait for: whoever declared a queue publishes to it next."""
+        """Chance keeps members from standing at the same time. In a new group a preferred one has no rival and no leader to
+        wait for: whoever declared a queue publishes to it next. Once somebody has stood it has: itself, with a vote on its way
+        to slow disks, or the one that it has voted for."""
         settings = self.settings
-        preferred = settings.eagerness > 1
-        if preferred and self.log.last == 0 and self.attempts == 0:
+        is_first = settings.eagerness > 1 and self.term == 0 and self.log.last == 0
+        if is_first and self.attempts == 0:
             return 0.0
         spread = settings.election_max_s - settings.election_min_s
-        chance = 0.0 if preferred else self.random()
+        chance = 0.0 if is_first else self.random()
         delay = (settings.election_min_s + chance * spread) / settings.eagerness
         backoff: int = 1 << min(self.attempts, settings.election_backoff_max)
         return delay * backoff

@@ -160,18 +160,21 @@ def test_a_member_of_no_group_never_stands() -> None:
     assert core.ready(1000.0) is None
 
 
+EAGER_WAIT_S = (Settings().election_min_s + Settings().election_max_s) / 2 / 4
+
+
 def eager_core(store: MemoryStore) -> Core:
     core = Core(ME, store, Settings(eagerness=4.0), lambda: 0.5, 0.0)
     core.trust(2, 0.0)
     return core
 
 
-def test_an_eager_member_waits_the_shortest_time_of_all() -> None:
+def test_an_eager_member_stands_sooner() -> None:
     store = MemoryStore(THREE)
     store.write(None, [Entry(1, 1, EntryKind.COMMAND, b"x")])
-    assert eager_core(store).deadline == pytest.approx(Settings().election_min_s / 4)
+    assert eager_core(store).deadline == pytest.approx(EAGER_WAIT_S)
     other, _ = core_of(THREE)
-    assert other.deadline == pytest.approx((Settings().election_min_s + Settings().election_max_s) / 2)
+    assert other.deadline == pytest.approx(4 * EAGER_WAIT_S)
 
 
 def test_an_eager_member_of_a_new_group_stands_at_once_and_after_that_seldomer() -> None:
@@ -182,6 +185,27 @@ def test_an_eager_member_of_a_new_group_stands_at_once_and_after_that_seldomer()
         now = core.deadline
         core.tick(now)
     assert waits == pytest.approx([0.0, 2 * Settings().election_min_s / 4, 4 * Settings().election_min_s / 4])
+
+
+def test_an_eager_member_that_has_voted_in_a_new_group_gives_the_other_its_time() -> None:
+    """It stood against it in the moment in which its vote was durable, and deposed it."""
+    store = MemoryStore(THREE)
+    core = eager_core(store)
+    core.step(VoteRequest(ME, YOU, 1, 0, 0, pre=False, transfer=False), 0.0)
+    persist(core, store)
+    assert store.facts() == (1, YOU)
+    assert core.deadline == pytest.approx(EAGER_WAIT_S)
+
+
+def test_an_eager_candidate_does_not_stand_once_more_as_it_hears_of_another_node() -> None:
+    store = MemoryStore(THREE)
+    core = eager_core(store)
+    core.tick(0.0)
+    core.step(VoteReply(ME, YOU, 1, granted=True, pre=True), 0.0)
+    persist(core, store)
+    assert (core.standing().role, core.standing().term) == (Role.CANDIDATE, 1)
+    core.trust(3, 0.0)
+    assert core.deadline == pytest.approx(EAGER_WAIT_S)
 
 
 def test_a_candidate_that_keeps_failing_asks_less_and_less_often() -> None:
