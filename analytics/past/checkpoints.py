@@ -27,11 +27,17 @@ class FoldBegin(NamedTuple):
     file: int  # that has the checkpoint
 
     def knows_who_is_out(self, end: int) -> bool:
-        """Whether files up to this moment, µs, begin with a checkpoint each: so `history.level` was full, and what went out is
-        told."""
-        events = [event for event in self.behind if event.at is not None and event.at < end]
-        firsts = {file_of(event): event for event in reversed(events)}
-        return all(file == self.file or event.kind == Kind.CLASSIC_CHECKPOINT for file, event in firsts.items())
+        """Whether files up to this moment, µs, begin with a checkpoint each that says which messages there are: so
+        `history.level` was full, what went out is told, and what a start has found ready, too."""
+        firsts = {file_of(event): event for event in reversed(self._until(end))}
+        return all(file == self.file or _has_ranges(event) for file, event in firsts.items())
+
+    def last_file(self, end: int) -> int:
+        """The newest one that tells something of before this moment, µs."""
+        return max(map(file_of, self._until(end)), default=self.file)
+
+    def _until(self, end: int) -> list[QueueEvent]:
+        return [event for event in self.behind if event.at is not None and event.at < end]
 
 
 def file_of(event: QueueEvent) -> int:
@@ -60,6 +66,11 @@ def _fold_at(event: QueueEvent) -> HistoryFold | None:
     except (ValueError, ArithmeticError):
         return None
     return fold
+
+
+def _has_ranges(event: QueueEvent) -> bool:
+    made = checkpoint_in(event) if event.kind == Kind.CLASSIC_CHECKPOINT else None
+    return made is not None and made.has_ranges
 
 
 def checkpoint_in(event: QueueEvent) -> Checkpoint | None:

@@ -68,6 +68,12 @@ class LogTimeline:
     def _those_of(self, files: Iterable[DatedFile], queue: int) -> Iterator[FileContents]:
         return (one for file in files for one in self._look([file]) if queue in one.queues)
 
+    def last_begun(self, node: str) -> int:
+        """The number of the newest of its files that begins before the moment, whatever that tells of; 0: there is none."""
+        return max(
+            (one.file.number for those in self._nodes for one in those.early if one.file.node == node), default=0
+        )
+
     def late_begins(self) -> list[str]:
         """Nodes of whose logs nothing of before the moment is there, though there was something."""
         return [node.late[0].file.node for node in self._nodes if not node.early and node.late[0].file.number > 1]

@@ -87,13 +87,19 @@ class ClassicPast:
         fold.end()
         lives.take(fold.history.lives, from_state=True)
         figures = figures_at(lives.times, None, self._second)
-        if begin.knows_who_is_out(end) and sum(states.values()) == figures.messages:
+        is_certain = not states[LifeState.OUT] or self._tells_to_the_end(files, begin, end)
+        if is_certain and begin.knows_who_is_out(end) and sum(states.values()) == figures.messages:
             figures = figures._replace(ready=states[LifeState.READY], unacknowledged=states[LifeState.OUT])
         if lives.older:
             at = self._oldest_of(lives.older, files)
             figures = figures._replace(oldest_ms=None if at is None else (self._second + 1) * MS - at)
         why = fold.history.unknown
         return QueuePast(figures, None if why == PUBLISHED_BEFORE else why)
+
+    def _tells_to_the_end(self, files: Sequence[LogFile], begin: FoldBegin, end: int) -> bool:
+        """Whether the newest file tells of the queue. Else its node may have been killed before that: then what was out is
+        ready, and the log says so only with its next word of the queue."""
+        return self._timeline.last_begun(files[0].node) <= begin.last_file(end)
 
     def _oldest_of(self, older: Iterable[Life], files: Sequence[LogFile]) -> int | None:
         """When it was published, ms; None: no file has it any more. Raises NoCheckpoint."""

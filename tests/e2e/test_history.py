@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from analytics.fold.lives import LifeState
 from analytics.fold.queue_history import folded
 from analytics.inputs import log_files
 from analytics.jobs.answer import EXIT_HOLDS
+from analytics.past.queue_at import QueueAt
 from analytics.queue_events import CLASSIC, CLASSIC_KINDS, QUEUE_KINDS, QueueEvent, QueueName
 from broker.actors import ActorKind
 from node.commands.wal_dump import dump_rows
@@ -164,16 +166,32 @@ def test_at_level_full_who_has_a_message_of_a_classic_queue_is_told_until_the_no
         (held,) = [life for life in histories["orders"].lives if life.state is LifeState.OUT]
         assert isinstance(held.last_consumer, int) and held.first_out_at is not None
         assert actors[held.last_consumer].kind == ActorKind.CHANNEL
+        is_held = whole_second()
         node.kill()
     with running_node("--config", str(config), data_dir=data) as node:
+        is_idle = whole_second()  # nothing has been said of the queue since the kill
         connection = pika.BlockingConnection(pika.URLParameters(node.amqp_url))
         connection.channel().basic_publish("", "orders", b"hello", pika.BasicProperties(delivery_mode=2))
         connection.close()
         assert node.stop() == 0
+        is_known = whole_second()
     states = [life.state for life in read(data)[0]["orders"].lives]
     assert states == [LifeState.READY] * 3
+    assert [ready_and_out(data, second) for second in (is_held, is_idle, is_known)] == [(1, 1), (None, None), (3, 0)]
     first, *_, last = said("CLASSIC_CHECKPOINT")
     assert (first["ready"], first["out"], last["ready"], last["ready_ranges"]) == (0, 0, 2, [(0, 2)])
+
+
+def whole_second() -> int:
+    """One that has passed, begun after this was asked for."""
+    second = int(time.time()) + 1
+    until(lambda: time.time() >= second + 1)
+    return second
+
+
+def ready_and_out(data: Path, second: int) -> tuple[int | None, int | None]:
+    (row,) = QueueAt(log_files([str(data)]), [], "orders", second).answer().said.rows
+    return row["ready"], row["unacknowledged"]
 
 
 def declared(data: Path) -> dict[str, Any]:

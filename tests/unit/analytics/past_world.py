@@ -266,6 +266,8 @@ class PastWorld:
         }
         self.file = 0
         self.snapshots = 0
+        self._begun: list[int] = []  # when each file was
+        self._told: list[tuple[int, int, int]] = []  # when a file first told of a queue
         self._random = Random(seed)
         self._commit = 0
         for name in ("log", "archive", RAFT_DIRECTORY):
@@ -285,6 +287,7 @@ class PastWorld:
 
     def _write_file(self) -> None:
         self.file += 1
+        self._begun.append(self.now)
         written = bytearray(encode_roll(Roll(LOG_ID, self.file, 0, self._commit)))
         active = self._random.sample(sorted(self.books), self._random.randrange(1, len(self.books) + 1))
         named: set[int] = set()
@@ -297,6 +300,7 @@ class PastWorld:
             records = book.step(self._random, self.now)
             if queue not in named and records:
                 named.add(queue)
+                self._told.append((self.now, queue, self.file))
                 written += b"".join([*name_record(queue), *begin])
             written += b"".join(part for record in records for part in record)
             if self._commit % STEPS_PER_SNAPSHOT == 0:
@@ -317,6 +321,12 @@ class PastWorld:
             meta = SnapshotMeta(book.index, 1, Membership((1,)), book.machine.version)
             disk = OsDisk(str(self.directory))
             write_snapshot(disk, GROUP, self.snapshots, meta, LiveEntries(), book.machine.snapshot())
+
+    def files_without_word(self, queue: int, second: int) -> int:
+        """How many had begun by the end of this second, or in it, behind the last one that had told of the queue."""
+        end = (second + 1) * 1_000
+        told = max((file for at, one, file in self._told if one == queue and at < end), default=0)
+        return sum(at < end for at in self._begun) - told
 
     def figures(self, queue: int, second: int) -> dict[str, int | None]:
         """What there was at the end of this second, as it was noted."""
