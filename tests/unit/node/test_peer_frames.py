@@ -88,6 +88,29 @@ def test_payloads_longer_than_the_buffer_come_out_whole_between_short_ones(cut: 
     assert read(reader_of(LIMIT, checked), b"".join(framed(payloads, checked=checked)), [cut]) == payloads
 
 
+def test_a_read_as_long_as_the_frame_that_it_completes_has_more_than_that() -> None:
+    """It is not a frame alone, which is taken by other steps."""
+    payloads = [b"first", b"other"]
+    data = b"".join(framed(payloads, checked=True))
+    frame = len(data) // 2
+    for cut in range(1, frame):
+        assert read(reader_of(LIMIT, checked=True), data, [cut, frame, frame]) == payloads
+
+
+def test_a_part_of_a_long_payload_as_long_as_the_frame_before_it_is_no_frame() -> None:
+    payloads = [b"short", bytes(3 * READ_BYTES)]
+    short, data = len(checked_frame(payloads[0])), b"".join(framed(payloads, checked=True))
+    assert read(reader_of(LIMIT, checked=True), data, [short + 100, short, READ_BYTES]) == payloads
+
+
+def test_no_flipped_bit_of_a_frame_alone_comes_through() -> None:
+    frame = checked_frame(b"payload")
+    for bit in range(8 * len(frame)):
+        flipped = (int.from_bytes(frame, "big") ^ 1 << bit).to_bytes(len(frame), "big")
+        with pytest.raises(WrongChecksum):
+            read(reader_of(LIMIT, checked=True), flipped, [len(frame)])
+
+
 @given(st.lists(st.lists(st.binary(max_size=30), min_size=1, max_size=5), max_size=5), st.booleans())
 def test_a_letter_in_pieces_is_framed_as_if_it_were_whole(letters: list[list[Buffer]], checked: bool) -> None:
     whole = [b"".join(letter) for letter in letters]

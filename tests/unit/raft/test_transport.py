@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raft.core.errors import BadBytes
-from raft.core.messages import Append, Entry, EntryKind, TransferNow, member_id
+from raft.core.messages import Append, AppendReply, Entry, EntryKind, Message, TransferNow, member_id
 from raft.transport import (
     JOINED_BYTES_MAX,
     LETTER_BYTES,
@@ -18,6 +18,7 @@ from raft.transport import (
     encode_sign,
     joined,
     letter_bytes,
+    letters_of,
 )
 
 ME, OTHER = member_id(1, 0), member_id(2, 0)
@@ -64,6 +65,31 @@ def test_only_a_large_letter_is_in_pieces_and_its_entries_are_not_copied_into_it
     assert read(letter) == [(1, [message])]
     if isinstance(letter, list):
         assert any(part is message.entries[0].data for part in letter)
+
+
+REPLY, NOW = AppendReply(OTHER, ME, 1, True, 1, 1), TransferNow(OTHER, ME, 1)
+TWO = Append(OTHER, ME, 1, 0, 0, 0, tuple(Entry(index, 1, EntryKind.COMMAND, b"x") for index in (1, 2)))
+NOTHING = Append(OTHER, ME, 1, 0, 0, 0, ())
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        {7: [REPLY]},
+        {7: [append_of(10)]},
+        {7: [NOW]},
+        {7: [TWO]},
+        {7: [NOTHING]},
+        {7: [REPLY, append_of(10)]},
+        {7: [REPLY], 8: [append_of(10)]},
+        {7: [append_of(2 * LETTER_BYTES)]},
+        {},
+    ],
+)
+def test_whatever_is_said_to_one_node_has_the_bytes_of_batches(groups: dict[int, list[Message]]) -> None:
+    """A message alone is written by other steps."""
+    assert [joined(letter) for letter in letters_of(groups)] == [joined(one) for one in encode_batches(groups.items())]
+    assert [one for letter in letters_of(groups) for one in read(letter)] == list(groups.items())
 
 
 def test_nothing_to_send_is_no_letter() -> None:
