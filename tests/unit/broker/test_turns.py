@@ -372,3 +372,5 @@ def test_what_was_caused_by_work_that_failed_has_its_turn_in_the_next_round() ->
         loop.turns.around(work)
     assert loop.take() == []
     assert loop.round() == ["pump q"]
+    loop.turns.wake(queue)
+    assert loop.round() == ["pump q"], "whatever comes later asks for a round again"

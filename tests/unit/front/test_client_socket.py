@@ -187,6 +187,9 @@ def test_after_a_full_read_a_socket_rests_until_the_next_turn() -> None:
         assert done == ["data", "turn", "pause"]
         await asyncio.sleep(0)
         assert done == ["data", "turn", "pause", "resume"]
+        done.clear()
+        read(one)
+        assert done == ["data", "turn", "pause"], "it was read as far as it may be: nothing is waited for"
 
     asyncio.run(reads())
 

@@ -55,10 +55,16 @@ def test_without_a_rate_there_is_nothing_to_wait_for() -> None:
 
 
 class Sender:
-    """A leader, one of whose followers is to get a snapshot of ten chunks."""
+    """A leader, one of whose followers, or both, is to get a snapshot of ten chunks."""
 
     def __init__(
-        self, pace: SnapshotPace, state: bytes = STATE, chunk_bytes: int = CHUNK_BYTES, window_chunks: int = 8
+        self,
+        pace: SnapshotPace,
+        state: bytes = STATE,
+        chunk_bytes: int = CHUNK_BYTES,
+        window_chunks: int = 8,
+        *,
+        both: bool = False,
     ) -> None:
         store = MemoryStore(THREE)
         store.write(Facts(1, 0), [])
@@ -74,10 +80,14 @@ class Sender:
         self.readies(0.0)
         core.step(VoteReply(ME, YOU, 2, granted=True), 0.0)
         self.readies(0.0)
-        core.step(AppendReply(ME, YOU, 2, True, 6, 6), 0.0)
-        core.step(AppendReply(ME, THEY, 2, False, 0, 0, rejected=5), 0.0)
+        behind = (YOU, THEY) if both else (THEY,)
+        if not both:
+            core.step(AppendReply(ME, YOU, 2, True, 6, 6), 0.0)
+        for one in behind:
+            core.step(AppendReply(ME, one, 2, False, 0, 0, rejected=5), 0.0)
         self.readies(0.0)
-        core.step(SnapshotReply(ME, THEY, 2, 5, 0), 0.0)
+        for one in behind:
+            core.step(SnapshotReply(ME, one, 2, 5, 0), 0.0)
 
     def readies(self, now: float) -> list[int]:
         """How many chunks each Ready has sent, until nothing is left to be done."""
@@ -109,6 +119,15 @@ def test_a_chunk_waits_for_the_pace_and_the_leader_wakes_for_it() -> None:
     sender.core.tick(1.01)
     assert sum(sender.readies(1.01)) == 1
     assert sender.core.deadline == pytest.approx(1.02)
+
+
+def test_of_two_chunks_that_wait_the_leader_wakes_for_the_earlier_one() -> None:
+    sender = Sender(SnapshotPace(1000), both=True)
+    assert sum(sender.readies(1.0)) == 2
+    for milliseconds in (10, 20, 30):
+        assert sender.core.deadline == pytest.approx(1.0 + milliseconds / 1000)
+        sender.core.tick(1.0 + milliseconds / 1000 + 1e-6)
+        assert sum(sender.readies(1.0 + milliseconds / 1000 + 1e-6)) == 1
 
 
 def test_a_follower_without_room_is_not_woken_for() -> None:
@@ -147,3 +166,9 @@ def test_a_small_snapshot_waits_for_the_small_ones_before_it_and_not_for_as_many
     for sender in senders:
         sender.readies(1.0)
     assert max(sender.core.deadline or 0.0 for sender in senders if not sender.sent) < 1.0 + 50 * 0.0042
+
+
+def test_small_snapshots_leave_together_as_far_as_their_bytes_are_owed_and_not_what_they_had_reserved() -> None:
+    pace = SnapshotPace(1_000_000)
+    senders = [Sender(pace, state=STATE, chunk_bytes=1 << 18) for _ in range(40)]
+    assert [sum(sender.readies(1.0)) for sender in senders] == [1] * 40

@@ -236,6 +236,18 @@ def test_where_the_leader_cannot_be_reached_the_others_are_asked_in_turn() -> No
     assert len(node.asked) == 4
 
 
+def test_who_led_when_that_was_heard_last_is_asked_first_though_nothing_else_names_it() -> None:
+    node = Node3()
+    node.departures.forget(node)
+    node.asked.clear()
+    node.driver.leader_node = 4
+    node.linked = {1, 2, 3, 4}
+    node.departures.begin(node)
+    for _ in range(3):
+        node.departures.tick()
+    assert node.asked == [4, 1, 2, 4]
+
+
 def test_a_leader_of_old_that_lives_is_not_asked_for_ever() -> None:
     """Nobody tells a member that was removed who leads now: it stayed for ever, and what its clients published waited."""
     node = Node3()
