@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from broker.catalog.policy import EffectiveArguments
 from broker.history_level import HistoryLevel
 from broker.queues.queue_type import Outcome
 from classic.store.log_records import (
@@ -178,6 +179,13 @@ def test_of_too_many_ranges_it_says_how_many_messages_there_are() -> None:
     assert decode_checkpoint(memoryview(encode_checkpoint(fewer))) == fewer and fewer.has_ranges
 
 
+def test_one_with_other_ranges_than_it_says_is_refused() -> None:
+    payload = encode_checkpoint(Checkpoint(9, 4, 1, [9], [(1, 3), (4, 6)], [(7, 8)]))
+    for wrong in (payload[:-12], payload + payload[-12:]):
+        with pytest.raises(ValueError, match="a checkpoint of 2 and 1 ranges has"):
+            decode_checkpoint(memoryview(wrong))
+
+
 def test_of_a_queue_with_too_many_ranges_how_many_outlive_the_node() -> None:
     world = World([record_of("q", 9)], history=HistoryLevel.FULL, log_file_bytes_max=1 << 20)
     log = Log(world)
@@ -208,3 +216,20 @@ def test_what_came_back_since_the_last_tick_is_out_until_its_record_says_so() ->
     kinds = [kind for kind, _ in log.records() if kind >= Kind.CLASSIC_PUBLISH and kind != Kind.NAME]
     behind = [Kind.CLASSIC_PUBLISH, Kind.CLASSIC_OUT, Kind.CLASSIC_CHECKPOINT, Kind.CLASSIC_BACK]
     assert kinds == [Kind.CLASSIC_CHECKPOINT, *behind]
+
+
+@pytest.mark.parametrize("limit", [EffectiveArguments(max_length=1), EffectiveArguments(message_ttl_ms=50)])
+def test_what_left_while_it_was_ready_is_ready_until_its_record_says_so(limit: EffectiveArguments) -> None:
+    """Whose fold begins there would have some consumer take it."""
+    world = World([record_of("q", 9)], history=HistoryLevel.FULL, log_file_bytes_max=1 << 20, effective=limit)
+    log = Log(world)
+    world.publish(["q"], [b"a"])
+    world.now += 60
+    world.host.make_calls(world.now)
+    world.publish(["q"], [b"b"])
+    world.turn()
+    world.queues["q"].named_in = 0
+    world.publish(["q"], [b"c"])
+    world.log.commit_now()
+    made = [decode_checkpoint(payload) for kind, payload in log.records() if kind == Kind.CLASSIC_CHECKPOINT][-1]
+    assert made.ready_ranges[0][0] == 0 and made.out_ranges == []

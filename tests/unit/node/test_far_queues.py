@@ -166,6 +166,22 @@ def test_a_node_that_hangs_is_waited_for_once_in_a_look_at_very_many(
     assert {world.queue(record).statistics().state for record in world.records} == {"running"}
 
 
+def test_nodes_that_were_silent_about_the_first_of_very_many_are_named_whatever_the_others_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(far_queues, "SEARCHED_AT_ONCE", 1)
+    world = World(queues=2)
+    last = world.queue(world.records[-1]).group
+
+    def answer_of_the_last(_: NodeId, letter: bytes, answer: Any) -> None:
+        asked = letters.groups_asked_for(letter)
+        answer(letters.told_reports(MemberReport(group, 1) for group in asked if group == last))
+
+    world.calls.handlers = dict.fromkeys((1, 2, 3), answer_of_the_last)
+    assert world.look() == ["n1", "n2", "n3"]
+    assert [world.queue(record).statistics().state for record in world.records] == ["down", "running"]
+
+
 def test_a_queue_with_a_member_on_the_node_is_not_asked_for() -> None:
     world = World()
     assert asyncio.run(world.look_from(1)) == [] and not world.calls.letters
@@ -185,6 +201,28 @@ def test_others_are_asked_where_a_node_hangs_is_away_or_knows_of_no_leader(monke
     world.cluster.nodes[first].queue(world.records[0]).left()  # it has no member any more
     assert world.look() == [] and world.queue().statistics().state == "running"
     assert world.calls.letters[second] == 1
+
+
+def test_a_node_whose_member_knows_of_no_leader_is_followed_by_the_next_one() -> None:
+    """As one that was cut off, or has just been started."""
+    world = World()
+    world.publish(7)
+    first, group = world.queue().member_nodes()[0], world.queue().group
+    nothing, not_asked_for = MemberReport(group, 0), MemberReport(group + 1, first)
+    said = letters.told_reports([nothing, not_asked_for])
+    world.calls.handlers[first] = lambda node, letter, answer: None if answer is None else answer(said)
+    assert world.look() == [] and world.calls.letters[first] == 1
+    assert (world.queue().statistics().state, world.queue().statistics().ready) == ("running", 7)
+
+
+def test_an_answer_that_comes_after_its_time_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(far_queues, "ANSWER_S_MAX", 0.05)
+    world = World()
+    late: list[Any] = []
+    world.calls.handlers[world.queue().member_nodes()[0]] = lambda node, letter, answer: late.append(answer)
+    assert world.look() == [] and world.queue().statistics().state == "running"
+    (answer,) = late
+    answer(letters.told_reports([]))
 
 
 def test_a_queue_whose_members_have_no_leader_is_a_minority() -> None:
@@ -208,6 +246,15 @@ def test_a_queue_that_no_node_tells_of_is_down_and_its_nodes_are_named(monkeypat
     assert world.look() == ["n1", "n2", "n3"]
     assert world.queue().statistics().state == "down"
     world.away, world.calls.silent = set(), set()
+    assert world.look() == [] and world.queue().statistics().state == "running"
+
+
+def test_a_queue_that_no_node_has_told_of_is_asked_for_again_at_once() -> None:
+    """That nobody was there counts for no while: the next look is to find who has come back."""
+    world = World()
+    world.away = {1, 2, 3}
+    assert world.look() == ["n1", "n2", "n3"]
+    world.away = set()
     assert world.look() == [] and world.queue().statistics().state == "running"
 
 
