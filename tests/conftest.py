@@ -34,6 +34,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.option.fresh_seeds:
+        config.hook.pytest_deselected(items=[item for item in items if not fresh_seeds.draws_seeds(item)])
         items[:] = [item for item in items if fresh_seeds.draws_seeds(item)]
 
 
