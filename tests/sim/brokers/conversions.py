@@ -22,6 +22,7 @@ from broker.errors import BrokerError
 from broker.names import becoming_queue, final_name
 from broker.pending import ignore
 from broker.records import QueueRecord
+from node.conversion.conversion import Phase
 from quorum.fifo.commands import ConsumerKey
 from tests.sim.brokers import invariants
 from tests.sim.brokers.classics import ClassicBook
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 HOLDS_S = (0.01, 0.2, 1.0)
 PAUSES_S = (0.1, 0.3)
 PUBLISHERS, TAKERS = 2, 2
+BEHIND_THE_FENCE = (Phase.FENCED, Phase.SEALED, Phase.SWAPPING)
 
 
 class Everybody(dict[ConsumerKey, bool]):
@@ -187,6 +189,12 @@ class ConvertedQueues:
         if found is not None:
             self._world.watch.count("queue converted")
             found.has_become(self._ledgers[converted.now.id])
+
+    def process_ended(self, process: BrokerProcess) -> None:
+        for conversion in process.conversions:
+            self._world.watch.count("conversion cut by the end of its process")
+            if conversion.phase in BEHIND_THE_FENCE:
+                self._world.watch.count("conversion cut behind its fence")
 
     # the end
 

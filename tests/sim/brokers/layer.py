@@ -40,6 +40,7 @@ RARE_PATHS = (
     "queue declared again",
     "queue converted",
     "conversion taken back",
+    "conversion cut by the end of its process",
     "message of a later life confirmed",
     "message to a deleted queue confirmed",
     "stream cut by retention",

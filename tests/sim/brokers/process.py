@@ -18,6 +18,7 @@ from broker.turns import Turns
 from node.background import Inline
 from node.catalog.catalog_store import NothingKept
 from node.catalog.cluster_metadata import ClusterMetadata
+from node.conversion.conversion import Conversion
 from node.foundation import Foundation
 from node.identity import RAM
 from node.kernel import ENTER_S, Kernel
@@ -42,6 +43,7 @@ class BrokerProcess(Process):
     """See the module."""
 
     site: BrokerSite
+    has_begun = False
 
     # Start and stop
 
@@ -85,6 +87,7 @@ class BrokerProcess(Process):
         for one in others:
             one.then(ignore, ignore)
         started.then(self._entered, self._not_entered)
+        self.has_begun = True
         super().begin()
 
     def _entered(self, _: Any) -> None:
@@ -147,6 +150,11 @@ class BrokerProcess(Process):
     def classic(self) -> WatchedClassicQueues:
         assert isinstance(self.kernel.classic, WatchedClassicQueues), f"{self.kernel.classic}"
         return self.kernel.classic
+
+    @property
+    def conversions(self) -> list[Conversion]:
+        """Those that are under way here."""
+        return list(self.kernel.conversions.running.values()) if self.has_begun else []
 
     @property
     def number(self) -> int:

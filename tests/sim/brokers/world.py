@@ -487,6 +487,8 @@ class BrokerWorld(World):
     def process_ended(self, site: Site, process: Process, *, power: bool) -> None:
         """Of a machine without power nobody hears that its connections are gone."""
         self.watch.ended(site.number)
+        assert isinstance(process, BrokerProcess), f"{process}"
+        self.converted.process_ended(process)
         after_s = self.shape.silence_s if power else self.shape.net_delay_s
         for other in self.sites.values():
             if other is not site and self.network.is_connected(site.number, other.number):
