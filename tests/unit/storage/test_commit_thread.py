@@ -442,6 +442,22 @@ def must(happened: bool) -> None:
     assert happened, "waited in vain"
 
 
+def test_what_was_held_and_is_not_for_the_loop_to_write_is_begun_at_the_end_of_its_round(tmp_path: Path) -> None:
+    """Who let it go asks for nothing more."""
+
+    async def story(log: LogBeside) -> None:
+        ticket = log.writer.gathering
+        log.writer.hold_commit()
+        log.writer.append(KIND, 1, 1, [b"held"])
+        log.writer.commit_at_once()
+        while log.writer.durable < ticket:
+            log.told.clear()
+            await asyncio.wait_for(log.told.wait(), SOON_S)
+        assert log.failures == []
+
+    with_log(tmp_path, story)
+
+
 def test_the_loop_writes_nothing_at_once_while_a_commit_is_on_its_way(tmp_path: Path) -> None:
     async def story(log: LogBeside) -> None:
         asyncio.get_running_loop().remove_reader(CountedThread.made.fileno())

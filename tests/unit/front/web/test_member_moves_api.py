@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from broker.errors import BrokerError, PreconditionFailed, ResourceExhausted
+from broker.errors import AccessRefused, BrokerError, PreconditionFailed, ResourceExhausted
 from broker.operations.operator import Operator
 from broker.records import UserRecord
 from front.member_moves import MemberMoves, Spreading
@@ -210,3 +210,19 @@ def test_what_cannot_be_spread_is_refused(body: dict[str, str]) -> None:
         assert node.members.asked == []
 
     in_loop(story)
+
+
+def test_nodes_that_are_asked_by_others_look_at_the_tags_of_the_user_themselves() -> None:
+    """Over HTTP the first node has looked. A node of another version may not have."""
+
+    async def story() -> None:
+        two = Two()
+        moves, root = two.moves[0], Operator("root", ("administrator",))
+        await moves.begin(root, "queues")
+        with pytest.raises(AccessRefused):
+            moves.told_here(Operator("anne", ("management",)))
+        with pytest.raises(AccessRefused):
+            moves.ended_here(Operator("anne", ("monitoring",)))
+        assert [row["is_to_end"] for row in moves.told_here(Operator("anne", ("monitoring",)))] == [False]
+
+    asyncio.run(story())
