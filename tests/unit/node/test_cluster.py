@@ -64,6 +64,16 @@ def test_the_last_node_does_not_leave_and_a_disk_node_stays_one_while_it_is_the_
     assert world.process.said == []
 
 
+def test_a_node_that_is_told_to_leave_for_good_looks_when_it_leaves_whether_it_is_needed() -> None:
+    """Others may have left since its plan was made."""
+    world = World()
+    asyncio.run(world.cluster.forget("n2"))
+    world.metadata.submitted.clear()
+    with pytest.raises(PreconditionFailed, match="alone in its cluster"):
+        asyncio.run(world.cluster._depart(lambda _: None, lambda: None))
+    assert (world.metadata.submitted, world.process.said) == ([], [])
+
+
 def test_leaving_ends_the_process_without_a_fault() -> None:
     world = World()
     world.groups.trusted = {2}

@@ -349,7 +349,7 @@ def test_behind_a_lost_leader_more_go_while_the_first_have_arrived_and_are_not_s
     due. No turn looks at more than that many."""
     world = Worker(10 * RELEASED_MAX, HOLDING)
     world.worker.look()
-    while len(world.published) < RELEASED_MAX:
+    for _ in range(RELEASED_MAX // LOOKED_AT_MAX - 1):
         count, on_answer = world.released[-1]
         assert count == LOOKED_AT_MAX
         on_answer(range(count), Arrival.ARRIVED, set())
