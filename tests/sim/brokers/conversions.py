@@ -1,10 +1,11 @@
 """Classic queues that become quorum queues in a campaign, whatever else happens to their nodes.
 
 Each has clients of its own (numbered_clients.py), and is asked to be converted again and again until it is; now and then an
-operator takes that back. What must hold is looked at twice:
+operator takes that back. What must hold is looked at three times:
 
     at the change   when the catalog's log has the command, the quorum queue has what the classic one had: all of it that no
                     client has acknowledged, and nothing that it was durably done with
+    behind it       what the classic queue has never handed out comes out in order, and behind what it has handed out
     in the end      what was confirmed has been acknowledged by a client, and what was given twice said so
 
 Where its home is gone for good before the change, the queue is gone with it, and nothing is expected of it.
@@ -52,9 +53,9 @@ class Everybody(dict[ConsumerKey, bool]):
 
 
 def told_by_its_clients(ledger: Ledger) -> Ledger:
-    """Of what clients acknowledge it is not told; and copies of what was out come behind others, with the mark."""
+    """Of what clients acknowledge it is not told; and until the change nobody is given anything."""
     ledger.asked.unwatched = Everybody()
-    ledger._handed_out = lambda known: None  # type: ignore[method-assign]
+    ledger.holds_copies = True
     return ledger
 
 
@@ -112,6 +113,7 @@ class ConvertedQueue:
         missing = [body for body in self.book.alive() if body not in present and body not in self._acknowledged]
         again = [body for body in present if body in self.book.done_with]
         invariants.converted_queue_has_what_it_had(self.about, missing, again)
+        ledger.takes_over(self.book.handed_out.keys() | self.book.may_come_late.keys(), self.book.lanes)
 
     @property
     def is_gone(self) -> bool:

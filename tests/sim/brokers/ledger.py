@@ -8,7 +8,7 @@ are and where they went, and looks at what must be so whatever the rules of the 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -344,7 +344,7 @@ class Ledger:
 
     def _handed_out(self, known: Known) -> None:
         """Each publisher's messages of one priority come out in the order in which they went in."""
-        if known.was_handed_out:
+        if known.was_handed_out or self.holds_copies:
             return
         known.was_handed_out = True
         publisher, _, rest = known.body.partition(b":")
@@ -357,6 +357,15 @@ class Ledger:
             self._lanes[lane] = number
 
     is_target = False  # of dead letters, which come in any order
+    holds_copies = False  # of a queue that is still in its place: that these are out is no delivery
+
+    def takes_over(self, came: Set[bytes], lanes: Mapping[tuple[bytes, int], int]) -> None:
+        """The place of the queue whose copies it has. `came`: what that one has handed out, or what may come late; `lanes`: the
+        newest that it has handed out of each publisher and priority."""
+        self.holds_copies = False
+        self._lanes.update(lanes)
+        for known in self.known.values():
+            known.was_handed_out = known.body in came
 
     def _look(self) -> None:
         twin, rules = self.twin, self.twin.rules

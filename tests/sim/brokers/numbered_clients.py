@@ -85,16 +85,22 @@ class Client:
 
 
 class NumberingPublisher(Client):
-    """Numbers its messages. What is refused or not answered it does not publish again."""
+    """Numbers its messages. What is refused or not answered it does not publish again.
+
+    A body is `client/connection:number:`. Each connection is a publisher of its own to who judges the order: what one has sent
+    may be on its way still, through its node, when the next one publishes through another.
+    """
 
     def __init__(self, world: NumberedQueue, number: int) -> None:
         self.published = 0
+        self._connections = 0
         self._open: dict[int, bytes] = {}
         self._next = 1
         super().__init__(world, number)
 
     def opened(self, channel: Channel) -> None:
         self._open, self._next = {}, 1
+        self._connections += 1
         channel.say(lambda: channel.session.publisher.select_confirms())
         self._publish(channel)
 
@@ -102,7 +108,7 @@ class NumberingPublisher(Client):
         if channel is not self.channel or channel.is_lost or self.world.at_rest:
             return
         self.published += 1
-        body = b"%d:%06d:" % (self.number, self.published)
+        body = b"%d/%d:%06d:" % (self.number, self._connections, self.published)
         self._open[self._next] = body
         self._next += 1
         run = Run("", self.world.queue, encode(b"\0\0", body), 1, len(body), persistent=True)

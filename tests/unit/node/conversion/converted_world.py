@@ -204,7 +204,7 @@ class ConvertedWorld:
     def acknowledging(self, body: bytes) -> None: ...
 
     def seen(self, number: int, given: Given) -> None:
-        body, publisher = given.body, given.body[:1]
+        body, publisher = given.body, given.body.partition(b":")[0]
         assert given.redelivered or body not in self.given, f"{body!r} comes again, and its client is not told"
         self.given[body] = self.given.get(body, 0) + 1
         last = self._last.get((number, publisher), b"")
