@@ -205,27 +205,27 @@ class HomeQueues:
                 self._ask(peer, queue_id, answer, lambda queue: self._get(peer, queue, number, answer))
             case Op.BROWSE:
                 queue_id, skip, limit = words.decode_browse(payload)
-                self._ask(peer, queue_id, answer, lambda queue: self._browse(queue, skip, limit, answer))
+                self._ask_heir(peer, queue_id, answer, lambda queue: self._browse(queue, skip, limit, answer))
             case Op.PURGE:
-                self._ask(peer, words.decode_number(payload), answer, lambda queue: self._purge(peer, queue, answer))
+                queue_id = words.decode_number(payload)
+                self._ask_heir(peer, queue_id, answer, lambda queue: self._purge(peer, queue, answer))
             case Op.PASSED:
                 self._passed(words.decode_number(payload), answer)
             case Op.USE:
-                self._ask(peer, words.decode_number(payload), answer, lambda queue: self._use(queue, answer))
+                self._ask_heir(peer, words.decode_number(payload), answer, lambda queue: self._use(queue, answer))
             case _:
                 raise BadBytes(f"there is no operation {op}")
 
     def _ask(self, peer: AwayNode, queue_id: int, answer: Answer, act: Callable[[Queue], None]) -> None:
-        def try_to(queue: Queue | None) -> None:
-            if queue is None:
-                answer(words.QUEUE_GONE)
-                return
-            try:
-                act(queue)
-            except BrokerError as error:
-                answer(words.encode_refusal(error))
+        self._when_here(peer, queue_id, 0, lambda queue: _try_to(act, queue, answer))
 
-        self._when_here(peer, queue_id, 0, try_to)
+    def _ask_heir(self, peer: AwayNode, queue_id: int, answer: Answer, act: Callable[[Queue], None]) -> None:
+        """Of what the queue has become, when it has, for that node has not heard of it yet: its client's queue is there."""
+        became = self._became.get(queue_id)
+        if became is None:
+            self._ask(peer, queue_id, answer, act)
+        else:
+            _try_to(act, became.queue, answer)
 
     def _when_here(self, peer: AwayNode, queue_id: int, size: int, act: Callable[[Queue | None], None]) -> None:
         """Now, or when the queue is here; with None when it is deleted."""
@@ -336,6 +336,16 @@ class HomeQueues:
             lambda _: answer(words.encode_statistics(queue.statistics())),
             lambda error: answer(words.encode_refusal(error)),
         )
+
+
+def _try_to(act: Callable[[Queue], None], queue: Queue | None, answer: Answer) -> None:
+    if queue is None:
+        answer(words.QUEUE_GONE)
+        return
+    try:
+        act(queue)
+    except BrokerError as error:
+        answer(words.encode_refusal(error))
 
 
 @dataclass(slots=True, frozen=True)
