@@ -12,7 +12,7 @@ requeued.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, cast
 
 from broker.actors import ActorKind, GoneReason, LogActor
@@ -153,6 +153,8 @@ class AwayNode:
         self.takers: dict[int, Taker] = {}  # by number
         self.coming: dict[int, int] = {}  # consumers that wait for their queue to be here, and which
         self.waiting_bytes = 0
+        self._changed: set[int] = set()  # queues of which it knows that they have become others
+        self._late: dict[int, list[Callable[[], None]]] = {}  # answers for when it knows, by queue
         self._host = host
         self._calls = calls
         self._of_queue: dict[Queue, dict[int, Taker]] = {}
@@ -160,6 +162,20 @@ class AwayNode:
 
     def say(self, payload: Sequence[Any] | bytes) -> None:
         self._calls.tell(self.node, CLASSIC, payload)
+
+    # queues that have become others
+
+    def waits_for_change(self, queue_id: int, then: Callable[[], None]) -> bool:
+        """Until it has heard what became of the queue; False: it has."""
+        if queue_id not in self._changed:
+            self._late.setdefault(queue_id, []).append(then)
+            return True
+        return False
+
+    def has_heard_of_change(self, queue_id: int) -> None:
+        self._changed.add(queue_id)
+        for answer in self._late.pop(queue_id, ()):
+            answer()
 
     # receipts
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 
 from broker.errors import BrokerError, ResourceExhausted
@@ -197,12 +198,14 @@ class HomeQueues:
                 wish = words.decode_consume(payload)
                 if wish.number in peer.takers or wish.number in peer.coming:
                     raise BadBytes(f"consumer {wish.number} is there already")
-                self._ask(peer, wish.queue, answer, lambda queue: self._consume(peer, queue, wish, answer))
+                if not self._waits_for_change(peer, wish.queue, partial(answer, words.QUEUE_GONE)):
+                    self._ask(peer, wish.queue, answer, lambda queue: self._consume(peer, queue, wish, answer))
                 if wish.queue in self._waiting:
                     peer.coming[wish.number] = wish.queue
             case Op.GET:
                 queue_id, number = words.decode_pair(payload)
-                self._ask(peer, queue_id, answer, lambda queue: self._get(peer, queue, number, answer))
+                if not self._waits_for_change(peer, queue_id, partial(answer, words.NOTHING_GOT)):
+                    self._ask(peer, queue_id, answer, lambda queue: self._get(peer, queue, number, answer))
             case Op.BROWSE:
                 queue_id, skip, limit = words.decode_browse(payload)
                 self._ask_heir(peer, queue_id, answer, lambda queue: self._browse(queue, skip, limit, answer))
@@ -210,11 +213,18 @@ class HomeQueues:
                 queue_id = words.decode_number(payload)
                 self._ask_heir(peer, queue_id, answer, lambda queue: self._purge(peer, queue, answer))
             case Op.PASSED:
-                self._passed(words.decode_number(payload), answer)
+                queue_id = words.decode_number(payload)
+                self._passed(queue_id, answer)
+                peer.has_heard_of_change(queue_id)
             case Op.USE:
                 self._ask_heir(peer, words.decode_number(payload), answer, lambda queue: self._use(queue, answer))
             case _:
                 raise BadBytes(f"there is no operation {op}")
+
+    def _waits_for_change(self, peer: AwayNode, queue_id: int, then: Callable[[], None]) -> bool:
+        """The queue has become another one, and that node is yet to hear of it. Its client is told that the queue is gone when it
+        has been brought to what has the queue's place: the node says so (PASSED)."""
+        return queue_id in self._became and peer.waits_for_change(queue_id, then)
 
     def _ask(self, peer: AwayNode, queue_id: int, answer: Answer, act: Callable[[Queue], None]) -> None:
         self._when_here(peer, queue_id, 0, lambda queue: _try_to(act, queue, answer))
