@@ -222,8 +222,8 @@ class HomeQueues:
                 raise BadBytes(f"there is no operation {op}")
 
     def _waits_for_change(self, peer: AwayNode, queue_id: int, then: Callable[[], None]) -> bool:
-        """The queue has become another one, and that node is yet to hear of it. Its client is told that the queue is gone when it
-        has been brought to what has the queue's place: the node says so (PASSED)."""
+        """The queue has become another one, and that node is yet to hear of it. Its client is told that the queue is gone when
+        it has been brought to what has the queue's place: the node says so (PASSED)."""
         return queue_id in self._became and peer.waits_for_change(queue_id, then)
 
     def _ask(self, peer: AwayNode, queue_id: int, answer: Answer, act: Callable[[Queue], None]) -> None:
