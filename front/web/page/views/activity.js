@@ -9,7 +9,9 @@ import { table } from "../parts/table.js";
 
 const KEPT_MAX = 1000; // lines of one tab, the oldest go
 const LEVELS = ["debug", "info", "warning", "error"];
-const KINDS = ["queue", "binding", "connection", "alarm", "policy", "user", "permission", "vhost", "node", "exchange", "parameter"];
+const KINDS = [
+  "queue", "binding", "connection", "alarm", "policy", "user", "permission", "vhost", "node", "exchange", "parameter",
+];
 const OUTCOMES = { done: "good", refused: "bad", unknown: "warn" };
 
 export const activity = {
