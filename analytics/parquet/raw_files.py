@@ -33,7 +33,7 @@ RISING = ["place", "at", "first", "written"]  # each row's distance to the one b
 # What is left of numbers then is not worth compressing: a third less time for a file of the same size.
 COMPRESSION_OF = {name: COMPRESSION if name == "data" else "none" for name in ARROW.names}
 WITH_STATISTICS = ["file", "queue", "place", "at"]  # what somebody looks for by the least and the most of it
-WRITTEN_TOGETHER_BYTES = 32 << 20  # of all buckets, or all there is at the end: a group of rows has costs of its own
+WRITTEN_TOGETHER_BYTES = 16 << 20  # of all buckets, or all there is at the end: a group of rows has costs of its own
 
 
 class RawTask(NamedTuple):
