@@ -223,7 +223,8 @@ class Leading:
 
     def attend(self, node: NodeId, incarnation: int, consumers: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
         """The node asks to be served, and says how far each of its consumers has come. Where what comes next was taken away
-        before it was there, it is told what comes instead: it would take that for lost, and ask again for ever."""
+        before it was there, it is told what comes instead: it would take that for lost, and ask again for ever. Who timed out
+        is told again: the first letter may have been lost, with a leader say."""
         attendant = self._attendants.get(node)
         if attendant is None or attendant.incarnation != incarnation:
             attendant = self._attendants[node] = Attendant(incarnation)
@@ -231,10 +232,12 @@ class Leading:
         attendant.until = self._ports.wall_ms() + ATTENDED_MS
         self._catch_up(node, attendant)
         self._tell_news(node, attendant)
-        found = [
-            (number, next_id, self._member.first_held(ConsumerKey(node, incarnation, number), next_id))
-            for number, next_id in consumers
-        ]
+        found: list[tuple[int, int, int]] = []
+        for number, next_id in consumers:
+            key = ConsumerKey(node, incarnation, number)
+            if self._member.has_timed_out(key):
+                self.tell_timed_out(key)
+            found.append((number, next_id, self._member.first_held(key, next_id)))
         return [(number, first_id) for number, next_id, first_id in found if first_id > next_id]
 
     def link_went(self, node: NodeId) -> None:

@@ -270,7 +270,8 @@ class LocalConsumers:
         self._host.wake(self._queue)
 
     def look_up(self) -> None:
-        """The machine knows what our consumers have been given, also by entries that this member never saw."""
+        """The machine knows what our consumers have been given, and who of them timed out, also by entries that this member
+        never saw."""
         member = self._queue.member
         if not self.must_look_up:
             return
@@ -283,6 +284,8 @@ class LocalConsumers:
             for effect in member.machine.checked_out(consumer_key(subscription.number), subscription.next_id):
                 subscription.skip_to(effect.first_id)  # what lies between was settled
                 subscription.take(waiting_delivery(effect))
+            if member.has_timed_out(consumer_key(subscription.number)):
+                self.timed_out(subscription.number)
         for number, departed in self.departed.items():
             for effect in member.machine.checked_out(consumer_key(number), departed.next_id):
                 self.take(number, waiting_delivery(effect))

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from quorum.bodies import Bodies
 from quorum.fifo.commands import ConsumerKey
+from quorum.fifo.consumers import ConsumerState
 from quorum.fifo.effects import Deliver, Effect
 from quorum.fifo.machine import QueueMachine
 from quorum.fifo.results import Result
@@ -64,6 +65,11 @@ class QueueMember:
         found = self.machine.state.consumers.all.get(consumer)
         held = next(found.checked_out.from_id(from_id), None) if found is not None else None
         return held.first_id if held is not None else 0
+
+    def has_timed_out(self, consumer: ConsumerKey) -> bool:
+        """It has not settled in time, and is given nothing more: its client is to be told."""
+        found = self.machine.state.consumers.all.get(consumer)
+        return found is not None and found.state is ConsumerState.TIMED_OUT
 
     # raft/machine.py
 

@@ -272,6 +272,29 @@ def test_a_member_that_was_away_for_long_serves_its_consumers_from_a_snapshot() 
     assert taker.bodies == numbered(50)
 
 
+@pytest.mark.parametrize("node", [3, 4])
+def test_a_consumer_that_timed_out_while_its_node_was_cut_off_is_told_when_that_is_back(node: int) -> None:
+    """It went on as if nothing had happened, and was given nothing any more: the member of node 3 is sent a snapshot, in which
+    nobody says that a consumer timed out, and node 4, which has none, was told by a letter that was lost."""
+    clients = Clients(4, rules=SnapshotRules(entries_max=10))
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], **{"x-consumer-timeout": 1_000})
+    cluster.leader(record)
+    taker = Taker(clients, node, record, settles=False, prefetch=5)
+    publisher = Publisher(clients, 1, record)
+    publisher.publish(5)
+    cluster.run(0.5)
+    assert len(taker.bodies) == 5
+    for other in {1, 2, 3} - {node}:
+        cluster.cut(other, node)
+    for _ in range(50):
+        publisher.publish()
+        cluster.run(0.05)
+    cluster.heal()
+    cluster.run(5)
+    assert (taker.cancelled, taker.consumer.timed_out) == (True, True)
+
+
 def test_a_node_whose_disk_was_lost_is_taken_in_again_under_a_new_number() -> None:
     clients = Clients()
     cluster = clients.cluster

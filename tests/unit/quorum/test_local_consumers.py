@@ -39,6 +39,7 @@ class World:
         state = SimpleNamespace(applied=0, consumers=SimpleNamespace(subscribed=lambda: ()))
         self.machine = SimpleNamespace(state=state, checked_out=self.checked_out)
         self.member = SimpleNamespace(
+            has_timed_out=lambda key: False,
             machine=self.machine,
             active=None,
             holds=lambda key, first_id: True,
