@@ -232,7 +232,7 @@ class NodeQueues:
     def was_converted(self, queue: Queue) -> bool:
         """Whether it has become another one, which has its name."""
         found = self._queues.get((queue.record.vhost, queue.record.name))
-        return found is not None and found.was == queue.record.id
+        return found is not None and found.queue.record.was == queue.record.id
 
     def _found(self, queue: Queue) -> OpenQueue | None:
         """None for the queue of a requester's replies, and for one that was deleted, even if its name is used again."""
@@ -340,7 +340,7 @@ class NodeQueues:
         becoming = self._queues.pop((now.vhost, becoming_queue(now.name)))
         old = self._queues[now.vhost, now.name]
         self._queues[now.vhost, now.name] = becoming
-        becoming.queue.record, becoming.was = now, before.id
+        becoming.queue.record = now
         becoming.effective = self.catalog.effective(now)
         becoming.queue.policy_changed(becoming.effective, self.turns.now)
         self.catalog.version += 1  # routes that were found since the command was applied lead to the old one

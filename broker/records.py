@@ -110,6 +110,7 @@ class QueueRecord:
     owner: str | None = None  # the connection an exclusive queue belongs to
     members: tuple[int, ...] = ()  # of its group, as raft/core/messages.py numbers them; quorum queues only
     formed: int = 0  # where in the group's log it got these members; 0: they are its founders, as it was declared
+    was: int = 0  # id of the classic queue of its home that was converted into it; 0: of none
 
     @property
     def label(self) -> str:

@@ -8,11 +8,10 @@ from broker.queues.queue_type import Queue, QueueType
 
 
 class OpenQueue:
-    __slots__ = ("consumers", "effective", "kind", "queue", "was")
+    __slots__ = ("consumers", "effective", "kind", "queue")
 
     def __init__(self, kind: QueueType, queue: Queue, effective: EffectiveArguments) -> None:
         self.kind = kind
         self.queue = queue
         self.effective = effective  # what the queue was told last
-        self.was = 0  # id of the queue that was converted into this one
         self.consumers: dict[Consumer, None] = {}  # in the order they came; told when the queue is deleted

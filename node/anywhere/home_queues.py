@@ -88,6 +88,12 @@ class HomeQueues:
         for answer in self._passing.pop(queue_id, ()):
             self._answer_passed(queue_id, answer)
 
+    def has_gone(self, queue_id: int) -> None:
+        """What it had become is deleted: who asks for it is told so, and who waits for an answer."""
+        if self._became.pop(queue_id, None) is not None:
+            for peer in self._peers.values():
+                peer.has_heard_of_change(queue_id)
+
     def _passed(self, queue_id: int, answer: Answer) -> None:
         if queue_id in self._became:
             self._answer_passed(queue_id, answer)

@@ -4,13 +4,14 @@ that changed it. In an order in which nothing is there before what it refers to.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from broker import records
 from broker.catalog.commands import catalog_commands as commands
 from broker.catalog.commands.catalog_commands import Command, Record
 from broker.catalog.parts.catalog_conversions import Converted
-from broker.names import is_becoming
+from broker.names import becoming_queue, is_becoming
 from node.catalog.catalog_store import key_of
 
 Told = tuple[Command, Any]  # a command, and what it would have answered
@@ -21,12 +22,15 @@ def difference(before: Iterable[Record], after: Iterable[Record]) -> Iterator[To
     old = {key_of(record): record for record in before}
     new = {key_of(record): record for record in after}
     converted = {one.now.id: one for one in _conversions(old, new)}
+    known = {_queue_id(record) for record in old.values()}
     passed = {one.before.id for one in converted.values()} | converted.keys()
     for key, record in reversed(old.items()):
         if (key not in new or is_another(record, new[key])) and _queue_id(record) not in passed:
             yield _GONE[type(record)](record)
     for key, record in new.items():
         if (one := converted.get(_queue_id(record) or 0)) is not None:
+            if one.now.id not in known:  # it was declared beside the other one meanwhile
+                yield _declared(replace(one.now, name=becoming_queue(one.now.name), was=0))
             yield _converted(one)
             yield _CHANGED[records.QueueRecord](record)  # its members may be others, too
         elif key not in old or is_another(record, old[key]):
@@ -43,13 +47,15 @@ def is_another(record: Record, other: Record) -> bool:
 
 
 def _conversions(old: dict[bytes, Record], new: dict[bytes, Record]) -> Iterator[Converted]:
-    """Queues that were declared beside others before, and have taken their places."""
-    before = {record.id: record for record in old.values() if isinstance(record, records.QueueRecord)}
+    """Queues that have taken the places of others. An earlier version does not say in their records of which."""
+    beside = {
+        record.id for record in old.values() if isinstance(record, records.QueueRecord) and is_becoming(record.name)
+    }
     for key, record in new.items():
-        if not isinstance(record, records.QueueRecord) or is_becoming(record.name) or record.id not in before:
-            continue
         former = old.get(key)
-        if is_becoming(before[record.id].name) and isinstance(former, records.QueueRecord):
+        if not isinstance(record, records.QueueRecord) or not isinstance(former, records.QueueRecord):
+            continue
+        if former.id != record.id and (record.was == former.id or (not record.was and record.id in beside)):
             yield Converted(former, record)
 
 

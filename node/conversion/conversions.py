@@ -90,11 +90,21 @@ class Conversions:
         broker.metadata.subscribe(self._applied)
 
     def begin(self) -> None:
-        """Of conversions that a process before this one was about to make."""
+        """Of conversions that a process before this one has made, or was about to make."""
         for vhost in self._catalog.vhosts:
             for record in list(self._catalog.queues(vhost)):
-                if is_becoming(record.name) and record.home == self._node:
+                if record.home != self._node:
+                    continue
+                if is_becoming(record.name):
                     self._end_former(record)
+                elif record.was:
+                    self._answer_for(record)
+
+    def _answer_for(self, record: QueueRecord) -> None:
+        """Nodes that have not heard yet of the queue that it was ask this one for it."""
+        target = self._open(record)
+        assert isinstance(target, QuorumQueue), f"{record.label} was converted, and is no quorum queue"
+        self._home.became(record.was, target, self._quorum, partial(_when_said, target))
 
     def _end_former(self, becoming: QueueRecord) -> None:
         source = self._source_of(becoming)
@@ -165,7 +175,7 @@ class Conversions:
         self._put_off.pop(one.before.id, None)
         conversion = self.running.pop(one.before.id, None)
         fenced = self._fenced.pop(one.before.id, None)
-        self._home.became(one.before.id, target, self._quorum, partial(_when_said, target))
+        self._answer_for(one.now)
         if conversion is not None:
             conversion.converted(publish)
             logger.info("%s is a quorum queue now; it was fenced for %d ms", one.now.label, conversion.fenced_ms)
@@ -173,6 +183,8 @@ class Conversions:
             fenced.fence.open(target, publish)
 
     def _deleted(self, record: QueueRecord) -> None:
+        if record.was and record.home == self._node:
+            self._home.has_gone(record.was)
         if not is_becoming(record.name):
             self._source_deleted(record)
             return

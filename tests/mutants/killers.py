@@ -311,6 +311,12 @@ KILLERS = (
         blind_to=(*ENGINE, FRONTS, "broker/", *QUORUM_QUEUES, *STREAMS),
     ),
     Killer(
+        "conversions that nodes hear of late",
+        ("tests/unit/node/conversion/test_conversion.py",),
+        only="very_late",
+        blind_to=(*ENGINE, FRONTS, *STREAMS),
+    ),
+    Killer(
         "links to other clusters",
         (
             "tests/unit/broker/test_catalog_claims.py",

@@ -2,8 +2,8 @@
 
 The quorum queue is declared beside it, under a name that is the broker's (broker/names.py, BECOMING_PREFIX), and gets copies of
 its messages (node/conversion/). Then one command has it take the classic queue's place: its name, and with that all
-bindings. It keeps its id, so its group and its log are what they were. Before that command nothing has changed for anybody;
-behind it the classic queue is no more.
+bindings. It keeps its id, so its group and its log are what they were, and its record says which queue it was: nodes that are
+behind may speak of that for long. Before that command nothing has changed for anybody; behind it the classic queue is no more.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class CatalogConversions(CatalogPart):
         becoming = namespace.queues.get(becoming_queue(command.name))
         if before is None or becoming is None or (before.id, becoming.id) != (command.id, command.becomes):
             return None
-        now = replace(becoming, name=command.name)
+        now = replace(becoming, name=command.name, was=before.id)
         for record in (before, becoming):
             self._effective.pop(record.id, None)
         namespace.remove_queue(becoming.name)

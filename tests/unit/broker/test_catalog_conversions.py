@@ -3,6 +3,8 @@ has missed it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from broker.catalog.catalog import Catalog
@@ -10,6 +12,7 @@ from broker.catalog.commands.catalog_commands import (
     Bind,
     ConvertQueue,
     DeclareQueue,
+    DeleteQueue,
     JoinNode,
     PutPolicy,
     PutVhost,
@@ -114,3 +117,23 @@ def test_who_has_missed_it_is_told_of_it_as_of_a_conversion(catalog: Catalog) ->
     told = list(difference(before, catalog.records()))
     assert told[0] == (ConvertQueue("/", "q", former.id, other.id), Converted(former, record_of(catalog, "q")))
     assert len(told) == 2, "and of its members, which may be others"
+
+
+def test_who_has_missed_all_of_it_is_told_first_of_the_queue_that_was_declared_for_it(catalog: Catalog) -> None:
+    """Consumers of the classic queue are the other one's then, and are not told that theirs is gone."""
+    before, former = list(catalog.records()), record_of(catalog, "q")
+    result = converted(catalog)
+    beside = replace(result.now, name=becoming_queue("q"), was=0)
+    told = list(difference(before, catalog.records()))
+    assert [outcome for _, outcome in told] == [beside, Converted(former, result.now), result.now]
+    assert isinstance(told[0][0], DeclareQueue) and told[0][0].name == beside.name
+    assert told[1][0] == ConvertQueue("/", "q", former.id, result.now.id)
+
+
+def test_a_queue_that_was_declared_again_under_the_name_is_no_conversion(catalog: Catalog) -> None:
+    before, former = list(catalog.records()), record_of(catalog, "q")
+    converted(catalog)
+    catalog.apply(DeleteQueue("/", "q", record_of(catalog, "q").id))
+    catalog.apply(DeclareQueue("/", "q", "classic", home="n1"))
+    told = [type(command) for command, _ in difference(before, catalog.records())]
+    assert DeleteQueue in told and ConvertQueue not in told and record_of(catalog, "q").id != former.id

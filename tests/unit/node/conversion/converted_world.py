@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from broker.catalog.commands.catalog_commands import DeclareQueue
+from broker.catalog.commands.metadata_entry import METADATA_GROUP
 from broker.catalog.mirrored_queues import as_converted
 from broker.errors import BrokerError
 from broker.messages.message import Run
@@ -14,6 +15,7 @@ from broker.session.session import GotMessage, Session
 from broker.session.topology import Declared
 from native.content import encode
 from node.conversion.conversion import Conversion
+from raft.core.messages import node_of
 from tests.sim.brokers.channel import Channel, Given
 from tests.sim.brokers.conversions import told_by_its_clients
 from tests.sim.brokers.ledger import Ledger
@@ -22,6 +24,7 @@ from tests.sim.brokers.plan import BrokerShape
 from tests.sim.brokers.process import BrokerProcess
 from tests.sim.brokers.site import BrokerSite
 from tests.sim.brokers.world import BrokerWorld
+from tests.sim.network import Trouble
 from tests.sim.plan import Plan
 from tests.sim.references import Reference
 
@@ -191,6 +194,19 @@ class ConvertedWorld:
         site = self.sim.sites[node]
         site.end(power=False)
         self.sim.start_later(site, down_s)
+
+    def lead_catalog(self, node: int) -> None:
+        leader = self.sim.leader(METADATA_GROUP)
+        assert leader is not None
+        site, driver = leader
+        if site.number != node:
+            to = next(member for member in driver.core._s.membership.voters if node_of(member) == node)
+            site.run(site.life, driver.transfer, (to, self.sim.loop.time()))
+        self.until(lambda: (found := self.sim.leader(METADATA_GROUP)) is not None and found[0].number == node)
+
+    def cut(self, node: int, other: int) -> None:
+        """Nothing passes between the two."""
+        self.sim.network.troubles.append(Trouble("cut", lambda a, b: {a, b} == {node, other}, loss=1.0))
 
     # what its clients ask and tell (NumberedQueue)
 

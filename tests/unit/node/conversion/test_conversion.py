@@ -98,6 +98,46 @@ def test_any_node_is_killed_at_any_step_and_the_queue_is_one_or_the_other_with_a
     world.judge()
 
 
+def converted_unheard_by_node_3(world: ConvertedWorld) -> None:
+    """Its link to the node that leads the catalog is cut, and it knows the queue's home well."""
+    world.lead_catalog(2)
+    world.convert()
+    world.until(lambda: (one := world.conversion) is not None and one.phase >= Phase.COPYING, step_s=0.0005)
+    world.cut(2, 3)
+    world.until(lambda: world.kind_on(1) == "quorum")
+    assert world.kind_on(3) == "classic"
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_node_that_hears_of_the_change_very_late_loses_nothing_of_what_it_confirms(restarts: bool) -> None:
+    """The queue's home had forgotten at its restart what it had become, and took what was published to it for lost with a
+    deleted queue: that counts as confirmed."""
+    world = ConvertedWorld(3, BACKLOG)
+    converted_unheard_by_node_3(world)
+    if restarts:
+        world.kill(1)
+        world.until(lambda: world.knows(1) and world.sim.sites[1].serves_clients)
+    confirmed = len(world.confirmed)
+    world.until(lambda: len(world.confirmed) > confirmed + 100 and world.publishers[2].published > 200)
+    assert world.kind_on(3) == "classic"
+    world.sim.network.heal()
+    world.until(lambda: is_quorum_everywhere(world))
+    world.judge()
+
+
+def test_who_hears_very_late_of_a_queue_that_was_deleted_since_is_told_that_it_is_gone() -> None:
+    """It had no answer before its node heard of the change, and never where a snapshot of the catalog skipped that."""
+    world = ConvertedWorld(3, 0)
+    converted_unheard_by_node_3(world)
+    asked = Answers()
+    world.do(lambda process: asked.ask(process.broker.find_queue("/", QUEUE).queue), 3)  # type: ignore[union-attr,arg-type]
+    world.sim.loop.run_for(0.5)
+    assert asked.got == []
+    world.do(lambda process: process.broker.submit(DeleteQueue("/", QUEUE), 0))
+    world.until(lambda: asked.got)
+    assert world.kind_on(3) == "classic" and asked.got == [None]
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_who_comes_and_goes_as_a_consumer_at_the_very_moment_is_not_turned_away(seed: int) -> None:
     world = ConvertedWorld(seed, BACKLOG)
