@@ -196,3 +196,22 @@ def _has_begun(path: Path) -> bool:
         return False
     with place.open("rb") as file:
         return any(file.read(HEADER_BYTES))
+
+
+def files_of_tasks(files: Sequence[LogFile], bytes_max: int) -> list[list[LogFile]]:
+    """Neighbouring files of one node together, as much as one task is to read."""
+    tasks: list[list[LogFile]] = []
+    size = 0
+    for file in files:
+        if not tasks or tasks[-1][-1].node != file.node or size + file.size > bytes_max:
+            tasks.append([])
+            size = 0
+        tasks[-1].append(file)
+        size += file.size
+    return tasks
+
+
+def evened(tasks: Sequence[list[LogFile]], cores: int) -> list[list[LogFile]]:
+    """The last ones, as many as there are cores, in parts of one file: so no core works on for long when others have ended."""
+    whole = max(0, len(tasks) - cores)
+    return [*tasks[:whole], *([file] for task in tasks[whole:] for file in task)]

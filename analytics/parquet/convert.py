@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 
 from analytics.coverage import Coverage, DamagedBytes, iso_time
-from analytics.inputs import LogFile, SnapshotFile, without_bodies
+from analytics.inputs import LogFile, SnapshotFile, evened, files_of_tasks, without_bodies
 from analytics.jobs.answer import JobAnswer
 from analytics.parquet.bucket_tables import EVENTS_TABLE, LIVES_TABLE, WRITTEN, Write, table_place, writer_of
 from analytics.parquet.conversion_log import ConversionLog, ConversionStep, place_of
 from analytics.parquet.raw_files import BUCKETS, COMPRESSION, RAW, SAID, RawDone, RawTask, convert_files
 from analytics.spark.actors_table import actors
-from analytics.spark.event_source import SCHEMA, TASK_BYTES, files_of_tasks
+from analytics.spark.event_source import SCHEMA, TASK_BYTES
 from analytics.spark.lives_table import order_of_folds, queue_names, told_of_queues
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class StepMaker:
 
     def _tasks(self, files: Sequence[LogFile], snapshots: Sequence[SnapshotFile]) -> list[RawTask]:
         number, converted, target = len(self._log.steps) + 1, self._log.converted(), str(self._making)
-        groups = files_of_tasks(files, TASK_BYTES)
+        groups = evened(files_of_tasks(files, TASK_BYTES), self._spark.sparkContext.defaultParallelism)
         tasks = [RawTask(f"{number:06d}-{at:04d}", group, (), converted, target) for at, group in enumerate(groups)]
         if snapshots:
             tasks.append(RawTask(f"{number:06d}-snapshots", (), snapshots, converted, target))

@@ -19,7 +19,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from analytics.file_window import LookedPiece, entries_of, reader_of
-from analytics.inputs import LogFile, SnapshotFile, log_files, segment_group, snapshot_files
+from analytics.inputs import LogFile, SnapshotFile, files_of_tasks, log_files, segment_group, snapshot_files
 from analytics.queue_events import STANDING_PLACE, STREAM, ActorName, FileEvents, QueueEvent, Said
 from analytics.read_snapshots import snapshot_said
 from analytics.spark.stream_source import LogStreamReader
@@ -138,19 +138,6 @@ class EventRows:
 
     def damaged(self, damage: Sequence[DamagedRange]) -> Iterator[pa.RecordBatch]:
         yield damage_batch(self._file, damage)
-
-
-def files_of_tasks(files: Sequence[LogFile], bytes_max: int) -> list[list[LogFile]]:
-    """Neighbouring files of one node together, as much as one task is to read."""
-    tasks: list[list[LogFile]] = []
-    size = 0
-    for file in files:
-        if not tasks or tasks[-1][-1].node != file.node or size + file.size > bytes_max:
-            tasks.append([])
-            size = 0
-        tasks[-1].append(file)
-        size += file.size
-    return tasks
 
 
 def batches_of(file: LogFile, *, tail: bool) -> Iterator[pa.RecordBatch]:

@@ -17,9 +17,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from analytics.file_window import reader_of
-from analytics.inputs import LogFile, log_files
+from analytics.inputs import LogFile, files_of_tasks, log_files
 from analytics.queue_events import QUORUM, FileEvents, QueueName, packed_groups
-from analytics.spark.event_source import TASK_BYTES, Files, arrow_batch, files_of_tasks
+from analytics.spark.event_source import TASK_BYTES, Files, arrow_batch
 from native import message_columns
 from native.columns import Column, rows_of, values
 from native.log_columns import origins, publishes

@@ -23,9 +23,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from analytics.file_window import reader_of
-from analytics.inputs import LogFile, log_files, unless_deleted
+from analytics.inputs import LogFile, files_of_tasks, log_files, unless_deleted
 from analytics.queue_events import QUORUM, FileEvents, QueueName, packed_groups
-from analytics.spark.event_source import TASK_BYTES, Files, arrow_columns, files_of_tasks
+from analytics.spark.event_source import TASK_BYTES, Files, arrow_columns
 from analytics.spark.life_columns import TIME, YEAR_10000_MS
 from analytics.spark.stream_source import LogStreamReader
 from native import message_columns

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analytics.__main__ import main as analytics
-from analytics.inputs import log_files
+from analytics.inputs import evened, files_of_tasks, log_files
 from analytics.jobs.answer import EXIT_HOLDS
 from tests.bench.history_logs import (
     ASKED,
@@ -151,14 +151,14 @@ class HistoryBench:
 
     def parquet_written(self) -> HistoryRow:
         from analytics.parquet.raw_files import RawTask, convert_files
-        from analytics.spark.event_source import TASK_BYTES, files_of_tasks
+        from analytics.spark.event_source import TASK_BYTES
 
         files = log_files([str(self._lone_large())])
         context = self.spark.sparkContext
 
         def ask() -> int:
             with tempfile.TemporaryDirectory(dir=self._logs) as making:
-                groups = files_of_tasks(files, TASK_BYTES)
+                groups = evened(files_of_tasks(files, TASK_BYTES), context.defaultParallelism)
                 tasks = [RawTask(f"{at:04d}", group, (), {}, making) for at, group in enumerate(groups)]
                 return sum(done.rows for done in context.parallelize(tasks, len(tasks)).map(convert_files).collect())
 

@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from analytics.inputs import NodeExport, export_of, log_files, snapshot_files, unless_deleted, without_bodies
+from analytics.inputs import (
+    NodeExport,
+    evened,
+    export_of,
+    files_of_tasks,
+    log_files,
+    snapshot_files,
+    unless_deleted,
+    without_bodies,
+)
 from analytics.queue_events import packed_groups
 from storage.names import group_segment, group_snapshot, log_file
 
@@ -112,3 +121,16 @@ def test_numbers_of_groups_are_packed_though_a_damaged_log_has_them_below_zero()
         1 << 33,
         (1 << 64) - 1,
     ]
+
+
+def test_tasks_are_of_one_node_each_and_the_last_ones_of_one_file(tmp_path: Path) -> None:
+    """Eleven tasks of two files had one of two cores wait for the last task of the other."""
+    nodes = [node(tmp_path / f"n{number}", 10, 11, 12) for number in (1, 2)]
+    files = log_files([str(one) for one in nodes])
+    tasks = files_of_tasks(files, 21)
+    assert [[(one.node, one.number) for one in task] for task in tasks] == [
+        [("n1", 10), ("n1", 11)], [("n1", 12)], [("n2", 10), ("n2", 11)], [("n2", 12)],
+    ]  # fmt: skip
+    assert [len(task) for task in evened(tasks, 2)] == [2, 1, 1, 1, 1]
+    assert [len(task) for task in evened(tasks, 9)] == [1] * 6
+    assert [one for task in evened(tasks, 3) for one in task] == files
