@@ -143,6 +143,7 @@ class QuorumQueue(Owner):
         self._lead(False)
         self.route.driver = self.member = self.entries.member = None
         self._effects.clear()
+        self._count_at_last()
         self.consumers.take_back()
         if self.consumers:
             self.attend()

@@ -1176,6 +1176,20 @@ def test_a_get_and_a_purge_without_a_leader_are_refused_in_time_and_what_comes_l
     assert taker.got == [(b"0", False)], "nobody has seen it before"
 
 
+def test_who_declares_a_queue_again_is_answered_also_where_the_member_leaves_at_that_moment() -> None:
+    """Its leader had answered, and the member here had not come so far. It never did, and the client waited for ever."""
+    clients, record = led_by_node_1()
+    kind, queue = clients.of(3, record)
+    declared = queue.used(clients.now)
+    assert declared is not None and queue.member is not None
+    asked_at = queue.news.applied
+    while queue.news.applied == asked_at:
+        clients.cluster.run(0.0005)
+    assert queue.news.applied > queue.member.machine.applied and not declared.answered
+    kind.members.drop(queue)
+    assert declared.answered
+
+
 def test_a_queue_that_could_not_be_deleted_when_it_expired_is_deleted_later_unless_it_is_used() -> None:
     clients = Clients()
     cluster = clients.cluster
