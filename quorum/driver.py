@@ -121,6 +121,7 @@ class QuorumQueues:
         assert isinstance(queue, QuorumQueue), f"{queue!r} is no quorum queue"
         ready = queue.ready_count
         queue.close()
+        self.go_on(queue)
         self._parts.forget(queue)
         return ready
 

@@ -102,6 +102,12 @@ class HomeQueues:
         else:
             answer(words.QUEUE_GONE)
 
+    def _forget_passing(self) -> None:
+        """Of queues that are gone, and have become nothing as far as this node was told: a snapshot says no more."""
+        for queue_id in [one for one in self._passing if one not in self.queues and not self._may_come(one)]:
+            for answer in self._passing.pop(queue_id):
+                answer(words.QUEUE_GONE)
+
     def _answer_passed(self, queue_id: int, answer: Answer) -> None:
         self._became[queue_id].when_said(lambda: answer(words.encode_count(0)))
 
@@ -122,6 +128,7 @@ class HomeQueues:
             return
         for queue_id in [queue_id for queue_id in self._waiting if not self._may_come(queue_id)]:
             self._catch_up(queue_id)
+        self._forget_passing()
         if not self._to_tell and now >= self._told_at + FIGURES_INTERVAL_MS:
             self._told_at = now
             self._figures.next_round()

@@ -157,6 +157,22 @@ def test_what_another_node_says_of_a_queue_that_is_gone_or_lives_elsewhere_does_
     assert node.answers == [True], "as of a queue that was deleted just before"
 
 
+def test_who_asks_for_a_queue_that_was_converted_and_deleted_before_its_home_heard_of_it_is_answered() -> None:
+    node, answers = Assembled(), list[bytes | None]()
+    record = node.declare(4, home="home")
+    queue = node.kind.open(record, effective_arguments(record, None, None), START)
+    node.asker.ask(HOME, CLASSIC, words.encode_number(words.Op.PASSED, 4), answers.append)
+    node.network.run()
+    node.kind.tick(START)
+    node.network.run()
+    assert answers == [], "it is here, and may become another one"
+    del node.catalog.queues[4]
+    node.kind.delete(queue, START)
+    node.kind.tick(START)
+    node.network.run()
+    assert answers == [words.QUEUE_GONE]
+
+
 def test_a_letter_that_says_nothing_ends_the_link() -> None:
     node = Assembled()
     node.asker.tell(HOME, CLASSIC, b"")

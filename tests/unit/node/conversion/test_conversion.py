@@ -138,6 +138,32 @@ def test_who_hears_very_late_of_a_queue_that_was_deleted_since_is_told_that_it_i
     assert world.kind_on(3) == "classic" and asked.got == [None]
 
 
+def test_who_waits_for_a_home_that_has_not_heard_yet_is_answered_when_the_queue_is_deleted() -> None:
+    """What is published on another node right behind the change waits until the home has passed on what came before. The home
+    is cut off from the catalog, and what it hears in the end may be a snapshot, in which neither of the queues is."""
+    world, answers = ConvertedWorld(3, 50), Answers()
+    world.at_rest = True
+    world.lead_catalog(2)
+    world.convert()
+    world.until(lambda: (one := world.conversion) is not None and one.phase is Phase.SWAPPING, step_s=0.0002)
+    world.sim.loop.run_for(0.003)  # its last word is on the way
+    world.cut(1, 2)
+    world.until(lambda: world.kind_on(3) == "quorum")
+    run = Run("", QUEUE, encode(b"\0\0", b"1:999999:"), 1, 9, persistent=True)
+
+    def publish(process: BrokerProcess) -> None:
+        found = process.broker.find_queue("/", QUEUE)
+        assert found is not None
+        found.kind.publish([found.queue], run, Receipt(answers, 1, 1, 1), 0)
+
+    world.do(publish, 3)
+    world.sim.loop.run_for(1.0)
+    assert (world.kind_on(1), answers.taken) == ("classic", [])
+    world.do(lambda process: process.broker.submit(DeleteQueue("/", QUEUE), 0), 2)
+    world.until(lambda: answers.taken)
+    assert (world.kind_on(1), answers.taken) == ("classic", [True]), "as of any queue that is gone"
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_who_comes_and_goes_as_a_consumer_at_the_very_moment_is_not_turned_away(seed: int) -> None:
     world = ConvertedWorld(seed, BACKLOG)
