@@ -138,17 +138,43 @@ def test_who_hears_very_late_of_a_queue_that_was_deleted_since_is_told_that_it_i
     assert world.kind_on(3) == "classic" and asked.got == [None]
 
 
-def test_who_waits_for_a_home_that_has_not_heard_yet_is_answered_when_the_queue_is_deleted() -> None:
-    """What is published on another node right behind the change waits until the home has passed on what came before. The home
-    is cut off from the catalog, and what it hears in the end may be a snapshot, in which neither of the queues is."""
-    world, answers = ConvertedWorld(3, 50), Answers()
-    world.at_rest = True
+def home_cut_off_in_mid_change(world: ConvertedWorld) -> None:
+    """The home of the queue is cut off from the node that leads the catalog when it has said that the queue is another one."""
     world.lead_catalog(2)
     world.convert()
     world.until(lambda: (one := world.conversion) is not None and one.phase is Phase.SWAPPING, step_s=0.0002)
     world.sim.loop.run_for(0.003)  # its last word is on the way
     world.cut(1, 2)
     world.until(lambda: world.kind_on(3) == "quorum")
+
+
+@pytest.mark.parametrize("power", [False, True])
+def test_a_home_that_starts_from_before_the_change_hands_out_and_confirms_nothing_before_it_hears_of_it(
+    power: bool,
+) -> None:
+    """Its catalog says that the queue is about to become another one, as it did before the first copy was made."""
+    world = ConvertedWorld(3, BACKLOG)
+    home_cut_off_in_mid_change(world)
+    world.sim.sites[1].end(power=power)
+    world.sim.start_later(world.sim.sites[1], 0.5)
+    world.until(lambda: world.knows(1) and world.sim.sites[1].serves_clients)
+    published, confirmed = world.publishers[0].published, set(world.confirmed)
+    world.until(lambda: world.publishers[0].published > published + 100)
+    assert world.kind_on(1) == "classic"
+    assert {body[:2] for body in world.confirmed.keys() - confirmed} <= {b"2/", b"3/"}
+    queue = world.sim.sites[1].process.broker.find_queue("/", QUEUE).queue  # type: ignore[union-attr]
+    assert isinstance(queue, ClassicQueue) and not queue.out
+    world.sim.network.heal()
+    world.until(lambda: is_quorum_everywhere(world))
+    world.judge()
+
+
+def test_who_waits_for_a_home_that_has_not_heard_yet_is_answered_when_the_queue_is_deleted() -> None:
+    """What is published on another node right behind the change waits until the home has passed on what came before. The home
+    is cut off from the catalog, and what it hears in the end may be a snapshot, in which neither of the queues is."""
+    world, answers = ConvertedWorld(3, 50), Answers()
+    world.at_rest = True
+    home_cut_off_in_mid_change(world)
     run = Run("", QUEUE, encode(b"\0\0", b"1:999999:"), 1, 9, persistent=True)
 
     def publish(process: BrokerProcess) -> None:
