@@ -25,11 +25,10 @@ from front.amqp.backpressure import item_bytes
 from front.amqp.content import Assembly, expected_header
 from front.amqp.methods import HANDLERS
 from front.amqp.replies import ProtocolError, Reply, reply_to
-from native.deliver import content_frames, deliveries
+from native.deliver import BODY_BYTES_MIN, content_frames, deliveries, is_large, large_deliveries
 from native.frame_split import ACK, FRAME, PUBLISH, FrameError, Item
-from wire.amqp import frame, large_delivery, spec
+from wire.amqp import frame, spec
 from wire.amqp.argument_types import MalformedArguments, MalformedText
-from wire.amqp.large_delivery import BODY_BYTES_MIN
 
 if TYPE_CHECKING:
     from broker.session.session import GotMessage, Session
@@ -297,9 +296,8 @@ class Channel:
             piece.routing_key.encode(),
             self.connection.frame_max,
         )
-        if len(content) - position > BODY_BYTES_MIN and large_delivery.is_large(content, position):
-            for part in large_delivery.pieces(*said):
-                self.connection.send(part)
+        if len(content) - position > BODY_BYTES_MIN and is_large(content, position):
+            self.connection.send_pieces(*large_deliveries(*said))
         else:
             self.connection.send(deliveries(*said)[0])
 

@@ -314,6 +314,13 @@ class Connection:
         self._out.append(data)
         self.pressure.unsent_bytes += len(data)
 
+    def send_pieces(self, pieces: list[Buffer], size: int) -> None:
+        """`size`: of all of them together."""
+        if not self._out:
+            self.outside.wake()
+        self._out += pieces
+        self.pressure.unsent_bytes += size
+
     def send_method(self, name: str, /, **arguments: Any) -> None:
         self.send(frame.method_frame(0, spec.encode(name, **arguments)))
 

@@ -102,6 +102,7 @@ def works() -> list[tuple[str, str, str, int, Work]]:
     run = head + messages[: len(messages) // MESSAGES * 20]
     runs = (record_scan.seal([run], 16, 0, 0, 0, 1, 1) + run) * (MESSAGES // 20)
     at, place = struct.pack("<q", 0), log_columns.FilePlace(0)
+    large = content.encode(b"\0\0", bytes(16_384)) * 20
     length, count = struct.pack("<q", len(messages)), struct.pack("<q", MESSAGES)
     names = (1, b"ctag1", 1, False, b"amq.direct", b"orders")
     return [
@@ -117,6 +118,8 @@ def works() -> list[tuple[str, str, str, int, Work]]:
         ("stream_publish", "count items of 100 B", "item", MESSAGES, lambda k: k.count_items(items)),
         ("deliver", "deliveries of 100 B", "message", MESSAGES,
          lambda k: k.deliveries(messages, 0, MESSAGES, *names, FRAME_MAX)),
+        ("deliver", "deliveries of 16 KiB, bodies where they lie", "message", 20,
+         lambda k: k.large_deliveries(large, 0, 20, *names, FRAME_MAX)),
         ("offsets", "offsets of a stream, 100 B", "message", MESSAGES,
          lambda k: k.with_offsets(messages, 0, MESSAGES, 10**9)),
         ("offsets", "the same, 100 B, no two headers alike", "message", MESSAGES,

@@ -4,5 +4,4 @@ tables.py            field tables and property lists
 argument_types.py    the types of method arguments
 spec.py              the methods and their arguments as one table, decoded and encoded
 frame.py             frames as they are sent
-large_delivery.py    the frames of deliveries whose bodies are sent from where they lie
 """

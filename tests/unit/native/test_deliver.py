@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from pamqp import body, commands, frame, header
 
 from native import content as contents
+from native.deliver import is_large
 from tests.unit.native.both import forms
 
-FORMS = forms("deliver", "deliveries", "publishes", "content_frames")
+FORMS = forms("deliver", "deliveries", "large_deliveries", "publishes", "content_frames")
 NO_PROPS = b"\0\0"
 
 
@@ -160,3 +161,42 @@ def test_both_forms_build_the_same_bytes(batch: list[tuple[bytes, bytes]], frame
         for form in FORMS
     ]
     assert all(answer == answers[0] for answer in answers)
+
+
+@pytest.mark.parametrize("form", FORMS)
+class TestLargeDeliveries:
+    @given(
+        sizes=st.lists(st.sampled_from([0, 1, 31, 32, 33, 64, 100]), max_size=5),
+        before=st.integers(0, 2),
+        frame_max=st.sampled_from([0, 9, 40, 131072]),
+    )
+    def test_the_pieces_are_the_bytes_of_deliveries(
+        self, form: Any, sizes: list[int], before: int, frame_max: int
+    ) -> None:
+        bodies = [bytes([number]) * size for number, size in enumerate(sizes)]
+        content = b"".join(contents.encode(b"\x10\x00\x02", text) for text in [b"before"] * before + bodies)
+        start = contents.skip(content, 0, before)
+        said = (content, start, len(bodies), 7, b"tag", 41, True, b"exchange", b"key", frame_max)
+        pieces, size = form.large_deliveries(*said)
+        assert b"".join(pieces) == form.deliveries(*said)[0]
+        assert size == sum(map(len, pieces))
+
+    def test_bodies_stay_where_they_lie(self, form: Any) -> None:
+        content = contents.encode(NO_PROPS, b"x" * 20_000) * 2
+        pieces, _ = form.large_deliveries(content, 0, 2, 7, b"tag", 1, False, b"", b"key", 16_008)
+        views = [piece for piece in pieces if isinstance(piece, memoryview)]
+        assert [len(view) for view in views] == [16_000, 4_000] * 2
+        assert all(view.obj is content for view in views)
+
+    def test_a_message_that_is_not_all_there_is_refused(self, form: Any) -> None:
+        content = contents.encode(NO_PROPS, b"x" * 20_000)
+        with pytest.raises(ValueError, match="damaged content"):
+            form.large_deliveries(content[:-1], 0, 1, 7, b"tag", 1, False, b"", b"key", 131072)
+        with pytest.raises(ValueError, match="damaged content"):
+            form.large_deliveries(content, 0, 2, 7, b"tag", 1, False, b"", b"key", 131072)
+
+
+def test_from_sixteen_kilobytes_on_a_message_is_large() -> None:
+    content = contents.encode(NO_PROPS, b"x" * 16_383) + contents.encode(NO_PROPS, b"x" * 16_384)
+    assert not is_large(content, 0)
+    assert is_large(content, contents.skip(content, 0, 1))
