@@ -4,9 +4,11 @@ BlockTimes has for each block of rows a time before which none of its rows expir
 queue of delayed messages asks some hundred times a second which have a row that is due: so all are looked at once for the
 next WATCHED_MS, and until then those that were found and those that were added since.
 
-The order in which the rows of one block expire has a byte for each row. It is found when a row of the block expires for the
-first time, and kept up to date as rows are cut out: what is due is at its beginning. Where a million messages expire at any
-time, nearly every one that does is alone in its block.
+The order in which the rows of one block expire has a byte for each row. It is found when the block is full, and kept up to
+date as rows are cut out: what is due is at its beginning. Where a million messages expire at any time, nearly every one that
+does is alone in its block. If its order were found only then, most orders would be found within the first third of a
+second in which any row expires: 10,000 messages a second were 0.12 s late in that time. Blocks that come with a snapshot, all
+in one turn, do wait until then.
 """
 
 from __future__ import annotations
@@ -72,7 +74,8 @@ class BlockTimes:
 
 def order_of(times: Sequence[int]) -> bytes:
     """Of rows that expire at these times."""
-    return bytes([row for _, row in sorted(zip(times, range(len(times)), strict=True))])
+    listed = list(times)  # of integers that exist: 13 us for 256 rows, 24 where pairs of time and row are sorted
+    return bytes(sorted(range(len(listed)), key=listed.__getitem__))
 
 
 def without_first(order: bytes, count: int) -> bytes:

@@ -70,6 +70,8 @@ class ReadyRows:
     def add(self, entry: int, offset: int, length: int, run_bytes: int, expires_at: int) -> None:
         tail = self._tail
         if len(tail) >= _BLOCK_WORDS:
+            if self._soonest.times[-1] != NEVER:
+                self._order_of(-1)
             tail = self._add_block()
         tail.extend((entry, offset << 32, length << 32 | length, run_bytes, expires_at))
         times = self._soonest.times

@@ -106,6 +106,22 @@ def test_what_is_due_at_any_time_expires_in_its_millisecond_in_the_order_of_the_
     assert ready_rows.row_count == sum(map(len, due_at.values()))
 
 
+def test_no_full_block_is_sorted_when_its_first_row_expires(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A million rows that wait expire in most of their 4,000 blocks within the first third of a second in which any do."""
+    random, ready_rows = Random(5), ReadyRows(0)
+    for entry in range(3 * BLOCK_ROWS):
+        ready_rows.add(entry, 0, 1, 10, 1_000 + random.randrange(10_000))
+    ready_rows.add(3 * BLOCK_ROWS, 0, 1, 10, NEVER)
+    due = [stored for stored in ready_rows if stored.expires_at <= 2_000]
+    assert len({stored.entry // BLOCK_ROWS for stored in due}) == 3
+
+    def sorts(times: object) -> bytes:
+        raise AssertionError("the order of a full block was not known")
+
+    monkeypatch.setattr("quorum.fifo.ready_rows.order_of", sorts)
+    assert ready_rows.expire(2_000, 1 << 30) == due
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_members_that_look_at_any_times_expire_the_same_rows_whatever_is_taken_in_between(seed: int) -> None:
     """And so does one that begins with a snapshot: what expires is in the log of none of them."""
