@@ -31,6 +31,7 @@ from broker.pending import Pending, ignore
 from broker.queues.consumer import Consumer
 from broker.queues.open_queue import OpenQueue
 from broker.queues.queue_type import Arrival, DeadMessage, DeathReason, OnArrival, Queue, QueueType
+from broker.queues.queue_walk import QueueWalk
 from broker.rate_limits import RateLimits
 from broker.records import BindingRecord, QueueRecord
 from broker.routing.arrivals import DeadLetterReceipt
@@ -108,6 +109,7 @@ class NodeQueues:
         self._delays = delays
         self._kinds: dict[str, QueueType] = {}
         self._queues: dict[tuple[str, str], OpenQueue] = {}
+        self._walk = QueueWalk()  # over the same
         self._exclusive: dict[str, dict[str, QueueRecord]] = {}  # of this process, by owner and name
         # By number of a queue that goes by itself, while that is asked for: who waits for it.
         self._deletions: dict[int, list[Pending[None]]] = {}
@@ -214,7 +216,8 @@ class NodeQueues:
         return found.queue
 
     def queues(self) -> Iterable[Queue]:
-        return (found.queue for found in self._queues.values())
+        """Also to be gone through in slices, while others come and go."""
+        return self._walk
 
     def consumer_added(self, consumer: Consumer) -> None:
         found = self._found(consumer.queue)
@@ -325,9 +328,9 @@ class NodeQueues:
                 f"{record.label} is declared as a {record.kind} queue, a kind that this node does not have"
             )
         effective = self.catalog.effective(record)
-        self._queues[record.vhost, record.name] = OpenQueue(
-            kind, kind.open(record, effective, self.turns.now), effective
-        )
+        opened = OpenQueue(kind, kind.open(record, effective, self.turns.now), effective)
+        self._queues[record.vhost, record.name] = opened
+        self._walk.add(opened)
         self.catalog.version += 1  # routes that were found since the command was applied do not lead to the queue yet
         if record.owner is not None and self._is_ours(record.owner):
             self._exclusive.setdefault(record.owner, {})[record.name] = record
@@ -340,6 +343,7 @@ class NodeQueues:
         becoming = self._queues.pop((now.vhost, becoming_queue(now.name)))
         old = self._queues[now.vhost, now.name]
         self._queues[now.vhost, now.name] = becoming
+        self._walk.remove(old)
         becoming.queue.record = now
         becoming.effective = self.catalog.effective(now)
         becoming.queue.policy_changed(becoming.effective, self.turns.now)
@@ -376,6 +380,7 @@ class NodeQueues:
         del self._queues[record.vhost, record.name]
         self.catalog.version += 1  # one with this name may be declared already, and its routes have led to this one
         self.totals.queues_deleted += 1
+        self._walk.remove(found)
         self.turns.forget_queue(found.queue)
         if record.owner in self._exclusive:
             self._exclusive[record.owner].pop(record.name, None)

@@ -137,7 +137,7 @@ class ThisNode:
     def figures_of_queues(self, who: Operator) -> Iterator[QueueStatistics]:
         """Of all queues of all vhosts, for QueueTotals."""
         who.require_tag(MANAGEMENT)
-        return (queue.counts() for queue in tuple(self._broker.queues()))
+        return (queue.counts() for queue in self._broker.queues())
 
     def identity(self, who: Operator) -> dict[str, str]:
         who.require_tag(MANAGEMENT)

@@ -8,10 +8,11 @@ from broker.queues.queue_type import Queue, QueueType
 
 
 class OpenQueue:
-    __slots__ = ("consumers", "effective", "kind", "queue")
+    __slots__ = ("consumers", "effective", "kind", "place", "queue")
 
     def __init__(self, kind: QueueType, queue: Queue, effective: EffectiveArguments) -> None:
         self.kind = kind
         self.queue = queue
         self.effective = effective  # what the queue was told last
+        self.place = 0  # among all that are open (queue_walk.py)
         self.consumers: dict[Consumer, None] = {}  # in the order they came; told when the queue is deleted

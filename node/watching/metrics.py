@@ -204,9 +204,8 @@ class Metrics:
         """Those that are asked for; what is no family is passed over."""
         async with self._detailing:  # one after the other: each is a walk over all objects
             # Matched here, in slices: where no queue has such a name, no row would ever give up the loop.
-            names = frozenset(
-                [one.record.name async for one in in_slices(self._broker.queues()) if has_queue(one.record.name)]
-            )
+            queues = made_in_slices(iter(self._broker.queues()))
+            names = frozenset([one.record.name async for one in queues if has_queue(one.record.name)])
             return await self._made_detailed(families, MetricScope(has_vhost, names.__contains__))
 
     async def _made_detailed(self, families: Sequence[str], scope: MetricScope) -> list[bytes]:
@@ -226,7 +225,7 @@ class Metrics:
 
     async def _count(self) -> Counted:
         counted = Counted()
-        async for queue in in_slices(self._broker.queues()):
+        async for queue in made_in_slices(iter(self._broker.queues())):
             # Every node knows all queues, and a sum over nodes is to count each once.
             if queue.accounted_here:
                 counted.queues += 1

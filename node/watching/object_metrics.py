@@ -80,7 +80,7 @@ class ObjectMetrics:
     # queues
 
     def _accounted(self, scope: MetricScope, row: Callable[[str, Queue], ObjectRow]) -> Iterator[ObjectRow | None]:
-        for queue in tuple(self._broker.queues()):
+        for queue in self._broker.queues():
             record = queue.record
             if queue.accounted_here and scope.has_vhost(record.vhost) and scope.has_queue(record.name):
                 yield row(labelled(vhost=record.vhost, queue=record.name), queue)
@@ -122,7 +122,7 @@ class ObjectMetrics:
 
     def _deliveries(self, scope: MetricScope) -> Iterator[ObjectRow | None]:
         """Also of replicated queues that are led elsewhere: each node counts what its clients are given."""
-        for queue in tuple(self._broker.queues()):
+        for queue in self._broker.queues():
             record, counts = queue.record, queue.counts()
             is_here = queue.accounted_here or record.kind != "classic"
             if is_here and scope.has_vhost(record.vhost) and scope.has_queue(record.name):
@@ -134,7 +134,7 @@ class ObjectMetrics:
                 yield None
 
     def _queue_info(self, scope: MetricScope) -> Iterator[ObjectRow | None]:
-        for queue in tuple(self._broker.queues()):
+        for queue in self._broker.queues():
             record = queue.record
             is_member = queue.accounted_here or self._has_member(queue)
             if is_member and scope.has_vhost(record.vhost) and scope.has_queue(record.name):

@@ -83,7 +83,7 @@ class NodeSums:
 def walked(broker: Broker, sums: NodeSums) -> Iterator[Queue | Session | Connection | None]:
     """Adds each queue, session and connection of the node, and answers it when it has been added; None: of what has no samples
     of its own."""
-    for queue in tuple(broker.queues()):
+    for queue in broker.queues():
         if queue.accounted_here:
             sums.add_queue(queue.record.vhost, queue.counts())
         yield queue
