@@ -82,6 +82,11 @@ BODY: dict[str, Any] = {
     "permissions": [{"user": "a", "vhost": "fuzz", "configure": "", "write": "", "read": ""}],
 }  # fmt: skip
 WORDS = list(BODY)
+DEEP = [
+    opening * levels + "1" + closing * levels
+    for opening, closing in (("[", "]"), ('{"a":', "}"))
+    for levels in (60, 400, 900)
+]
 HEADERS = {
     "Content-Type": ["application/json", "text/plain", "multipart/form-data; boundary=x", "multipart/form-data", "", "\xff"],
     "X-Vhost": ["fuzz", "nope", "\xff", ""], "Origin": ["http://evil.example", "null", "", "http://["],
@@ -157,6 +162,8 @@ class Requests:
         if chance.random() < 0.2:
             body = self._changed_within(body)
         raw = json.dumps(body).encode()
+        if chance.random() < 0.02:
+            raw = raw[:-1] + f', "{chance.choice(WORDS)}": {chance.choice(DEEP)}}}'.encode()
         if chance.random() < 0.1:
             raw = self._mutated(raw)
         return chance.choice([b"", b"null", b"[]", b"{", b"[" * 5_000, b'"x"']) if chance.random() < 0.03 else raw

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from broker.catalog.definitions.definition_item import ENTRY_NESTING_MAX, nested_at_most
 from broker.json_values import table_from_json
 from front.web.http.refusals import bad_request
 from front.whole_number import whole_number
@@ -15,6 +16,7 @@ Body = Mapping[str, Any]
 SECRET = ("password", "password_hash")  # never said back
 DIGITS_MAX = 19
 TABLE_BYTES_MAX = 65_536  # as JSON: no queue takes more arguments, and each value is looked at several times
+TABLE_NESTING_MAX = ENTRY_NESTING_MAX - 1  # it lies in an entry of definitions
 
 
 def require(body: Body, *names: str) -> None:
@@ -64,9 +66,20 @@ def table(body: Body, name: str) -> dict[str, Any]:
         return {}
     if not isinstance(value, Mapping):
         raise _wrong(name, value, "an object")
-    if len(msgspec.json.encode(value)) > TABLE_BYTES_MAX:
-        raise bad_request(f"'{name}' has more than {TABLE_BYTES_MAX} bytes")
+    _check_table(name, value)
     return table_from_json(value)
+
+
+def _check_table(name: str, value: Mapping[str, Any]) -> None:
+    """Its size first, which takes no Python for each value."""
+    try:
+        size, is_flat = len(msgspec.json.encode(value)), True
+    except RecursionError:
+        size, is_flat = 0, False
+    if size > TABLE_BYTES_MAX:
+        raise bad_request(f"'{name}' has more than {TABLE_BYTES_MAX} bytes")
+    if not is_flat or not nested_at_most(value, TABLE_NESTING_MAX):
+        raise bad_request(f"'{name}' has more than {TABLE_NESTING_MAX} lists or objects within each other")
 
 
 def tags(body: Body, name: str = "tags") -> tuple[str, ...]:

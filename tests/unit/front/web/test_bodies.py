@@ -60,3 +60,22 @@ def test_a_password_of_another_type_is_not_said_back() -> None:
 def test_all_that_are_missing_are_named() -> None:
     with pytest.raises(HttpError, match="'a', 'c' are missing"):
         bodies.require({"b": 1}, "a", "b", "c")
+
+
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+def test_a_table_is_nested_as_deep_as_definitions_may_have_it_and_no_deeper() -> None:
+    deepest = nested(bodies.TABLE_NESTING_MAX)
+    assert bodies.table({"arguments": deepest}, "arguments") == deepest
+
+
+@pytest.mark.parametrize("levels", [bodies.TABLE_NESTING_MAX + 1, 400, 900, 5_000])
+def test_a_table_that_is_nested_deeper_is_refused_before_it_is_read(levels: int) -> None:
+    with pytest.raises(HttpError, match="'arguments' has more than 33 lists or objects within each other") as refused:
+        bodies.table({"arguments": nested(levels)}, "arguments")
+    assert refused.value.status == 400
