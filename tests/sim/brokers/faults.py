@@ -7,12 +7,14 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from broker.catalog.commands.metadata_entry import METADATA_GROUP
 from node.identity import DISK
 from raft.core.messages import Membership, node_of
 from storage import names
+from tests.sim.brokers.conversions import BEHIND_THE_FENCE
 from tests.sim.disk import Call
 from tests.sim.disk import Fault as DiskFault
-from tests.sim.faults import HAPPENINGS, Faults, Happen
+from tests.sim.faults import ARMED_S, HAPPENINGS, Faults, Happen
 from tests.sim.network import Trouble
 from tests.sim.plan import Ask, Fault
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 BESIDE_THE_LOG = (names.CLASSIC_DIRECTORY, names.STORE_PERSISTENT, names.STORE_TRANSIENT)
 Client = TypeVar("Client")
 
+LOOK_S = 0.002  # how often is looked whether a queue is behind its fence
 SHRINKING_S = 5.0  # as long a change of members may be on its way, of which no log knows yet
 
 BROKER_HAPPENINGS: dict[str, Happen] = dict(HAPPENINGS)
@@ -79,6 +82,53 @@ def _damaged_bytes(faults: Faults, fault: Fault, random: Random) -> bool | None:
     site = faults.site(fault)
     number = site.number if site else fault.other
     return faults.trouble(fault, Trouble("damaged bytes", lambda a, b: number in (a, b), loss=0.0, damage=fault.value))
+
+
+@kind("catalog out of reach")
+def _catalog_out_of_reach(faults: Faults, fault: Fault, random: Random) -> bool | None:
+    """One node hears nothing of the one that leads the catalog, and works with all others, which have a newer one."""
+    site = faults.site(fault)
+    trouble = _out_of_reach(world_of(faults), site.number) if site is not None else None
+    return faults.trouble(fault, trouble) if trouble is not None else False
+
+
+def _out_of_reach(world: BrokerWorld, node: int) -> Trouble | None:
+    led = world.leader(METADATA_GROUP)
+    leader = led[0].number if led is not None else node
+    return None if leader == node else Trouble("catalog out of reach", lambda a, b: {a, b} == {node, leader})
+
+
+# Conversions
+
+
+@kind("end in mid change")
+def _end_in_mid_change(faults: Faults, fault: Fault, random: Random) -> None:
+    """The home of a queue that is being converted ends, by itself or with its power, a moment after the queue was fenced. In
+    some of these the catalog is out of its reach from then on, so that its next process may begin with an old one. value: the
+    moment."""
+    world, until = world_of(faults), faults.world.loop.time() + ARMED_S
+    power, stays_behind = random.random() < 0.5, random.random() < 0.5
+
+    def look() -> None:
+        site = next(filter(_has_a_fence, world.sites.values()), None)
+        if site is not None:
+            trouble = _out_of_reach(world, site.number) if stays_behind else None
+            if trouble is not None:
+                world.network.troubles.append(trouble)
+                faults.later(fault.value + 2 * fault.span, faults.end_trouble, trouble)
+            faults.later(fault.value, end, site)
+        elif world.loop.time() < until and not world.is_healed:
+            faults.later(LOOK_S, look)
+
+    def end(site: BrokerSite) -> None:
+        if not world.is_healed and faults.end(site, fault, power=power):
+            faults.took_effect(fault)
+
+    look()
+
+
+def _has_a_fence(site: BrokerSite) -> bool:
+    return site.process is not None and any(one.phase in BEHIND_THE_FENCE for one in site.process.conversions)
 
 
 # The disk

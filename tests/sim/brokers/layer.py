@@ -41,6 +41,7 @@ RARE_PATHS = (
     "queue converted",
     "conversion taken back",
     "conversion cut by the end of its process",
+    "conversion cut behind its fence",
     "message of a later life confirmed",
     "message to a deleted queue confirmed",
     "stream cut by retention",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -198,12 +198,18 @@ OWN_RECIPES: tuple[Recipe, ...] = (
 )
 NOT_OURS = ("add member", "add learner", "promote", "remove member")
 BROKER_RECIPES = (*(recipe for recipe in RECIPES if recipe.kind not in NOT_OURS), *OWN_RECIPES)
-BROKER_KINDS = tuple(recipe.kind for recipe in BROKER_RECIPES)
+# About the moments of conversions: drawn with them, see `_draw_around`.
+AROUND_CONVERSIONS = (
+    Recipe("catalog out of reach", (0.5, 5), leader=0.0),
+    Recipe("end in mid change", (0.1, 3), (0.0, 0.03), weight=2.0),
+)
+BROKER_KINDS = tuple(recipe.kind for recipe in (*BROKER_RECIPES, *AROUND_CONVERSIONS))
 LINKED = (
     "loss", "duplication", "reorder", "delay", "clog", "one way cut", "halves", "isolate", "isolate leader", "flapping",
     "swizzle", "reset", "damaged bytes", "drain", "transfer",
 )  # fmt: skip
-NODES_MIN = dict.fromkeys(LINKED, 2) | {"bridge": 3, "forget node": 3, "shrink queue": 3, "grow queue": 3, "ring": 4}
+OF_SEVERAL = ("bridge", "catalog out of reach", "forget node", "shrink queue", "grow queue")
+NODES_MIN = dict.fromkeys(LINKED, 2) | dict.fromkeys(OF_SEVERAL, 3) | {"ring": 4}
 OF_CLASSIC_HOMES = ("no room beside the log",)
 # How close faults follow each other, more or less. Where they are dense each is over sooner, so that nodes get on in between.
 GAPS_S = (0.05, 0.05, 0.1, 0.1, 0.2)
@@ -230,8 +236,9 @@ def draw(seed: int, seconds: float = SECONDS) -> Plan:
     client_asks = tuple(_draw_client_asks(clients, shape))
     conversions = Random(f"conversions of {seed}")
     shape = replace(shape, converted="+".join(TURNING[: conversions.choice((0, 2, 4))]))
-    all_asks = (*asks, *other_asks, *stream_asks, *client_asks, *_draw_conversions(conversions, shape, faults))
-    return Plan(seed, shape, faults, all_asks, "brokers")
+    converting = tuple(_draw_conversions(conversions, shape, faults))
+    faults += tuple(_draw_around(conversions, shape, converting))
+    return Plan(seed, shape, faults, (*asks, *other_asks, *stream_asks, *client_asks, *converting), "brokers")
 
 
 def _with_other_clients(random: Random, shape: BrokerShape) -> BrokerShape:
@@ -458,6 +465,20 @@ def _draw_conversions(random: Random, shape: BrokerShape, faults: tuple[Fault, .
             at = begin + random.expovariate(1 / gap_s)
             later = [fault.at for fault in faults if fault.at > at]
             begin = max(at, min(later) - random.random() * BEFORE_FAULT_S) if later and random.random() < 0.8 else at
+
+
+def _draw_around(random: Random, shape: BrokerShape, asks: Sequence[Ask]) -> Iterator[Fault]:
+    """What meets conversions at their change, or leaves nodes that have not heard of it."""
+    recipes = [recipe for recipe in AROUND_CONVERSIONS if _can_happen(recipe, shape)]
+    weights = [recipe.weight for recipe in recipes]
+    for ask in asks:
+        if ask.at > shape.seconds - shape.healed_s - FAULTS_BEFORE_HEALING_S or random.random() < 0.5:
+            continue
+        for recipe in random.choices(recipes, weights, k=random.choice((1, 1, 2))):
+            at = ask.at + random.uniform(-BEFORE_FAULT_S, BEFORE_FAULT_S)
+            node, other = random.randint(1, shape.nodes), random.randint(1, shape.nodes)
+            span, value = random.uniform(*recipe.span), random.uniform(*recipe.value)
+            yield Fault(round(at, 3), recipe.kind, node, other, round(span, 3), round(value, 3))
 
 
 def _draw_stream_life(random: Random, at: float, shape: BrokerShape, name: str) -> Iterator[Ask]:

@@ -10,17 +10,18 @@ import pytest
 from node.identity import NodeIdentity
 from node.peers import frames as peer_frames
 from tests.sim.brokers.plan import draw
-from tests.sim.plan import Fault
+from tests.sim.plan import Ask, Fault
 from tests.sim.run import Outcome, run
 
 SECONDS = 22.0
 DAMAGED = tuple(Fault(1.0 + at, "damaged bytes", node=1 + at % 3, span=0.5, value=0.2) for at in range(4))
 
 
-def outcome_of(*faults: Fault, **shape: Any) -> Outcome:
-    """Of these faults and no others."""
+def outcome_of(*faults: Fault, asks: tuple[Ask, ...] = (), **shape: Any) -> Outcome:
+    """Of these faults and no others, and of what is asked for besides."""
     drawn = draw(1, SECONDS)
-    return run(replace(drawn, shape=replace(drawn.shape, voters=3, frail=0, all_must_heal=1, **shape), faults=faults))
+    shaped = replace(drawn.shape, voters=3, frail=0, all_must_heal=1, **shape)
+    return run(replace(drawn, shape=shaped, faults=faults, asks=(*drawn.asks, *asks)))
 
 
 def test_changed_bytes_end_a_connection_which_is_made_again() -> None:
@@ -59,3 +60,22 @@ def test_the_wall_clock_of_one_node_jumps(seconds: float) -> None:
     assert outcome.is_good, outcome.message
     assert outcome.faults == {"wall clock jump": 2}
     assert outcome.counted["message confirmed"] > 20
+
+
+CONVERT = tuple(Ask(at, 1, 0, "convert", "turning-4", 0) for at in (2.0, 4.0, 6.0, 8.0))
+
+
+def test_the_home_of_a_queue_that_is_converted_ends_behind_its_fence() -> None:
+    ends = tuple(Fault(ask.at, "end in mid change", span=0.5, value=0.002) for ask in CONVERT)
+    outcome = outcome_of(*ends, asks=CONVERT, converted="turning-4")
+    assert outcome.is_good, outcome.message
+    assert outcome.faults["end in mid change"] > 0
+    assert outcome.counted["conversion cut behind its fence"] > 0
+
+
+def test_a_queue_is_converted_while_a_node_does_not_hear_of_it() -> None:
+    blind = tuple(Fault(CONVERT[0].at - 0.1, "catalog out of reach", node=node, span=3.0) for node in (1, 2, 3))
+    outcome = outcome_of(*blind, asks=CONVERT, converted="turning-4")
+    assert outcome.is_good, outcome.message
+    assert outcome.faults["catalog out of reach"] > 0
+    assert outcome.counted["queue converted"] == 1
