@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
+from broker.actors import ActorKind
 from broker.errors import BrokerError, ResourceExhausted
 from broker.messages.confirms import Receipt
 from broker.messages.message import Run
@@ -110,6 +111,14 @@ class HomeQueues:
 
     def _answer_passed(self, queue_id: int, answer: Answer) -> None:
         self._became[queue_id].when_said(lambda: answer(words.encode_count(0)))
+
+    def was_refused(self, run: Run, receipt: Receipt | None) -> bool:
+        """Whether its publisher has been told so: it came from another node, and the link has ended without an answer. Who
+        asked for none was told nothing."""
+        by = run.publisher
+        if receipt is None or by is None or by.kind is not ActorKind.NODE:
+            return False
+        return all(by is not peer.actor for peer in self._peers.values())
 
     def held_of(self, queue: Queue) -> list[Slice]:
         """What other nodes have of a queue that lives here."""

@@ -240,7 +240,10 @@ class Conversions:
         self._classic.publish([source], run, receipt, self._wall_ms())
 
     def _publish_to(self, target: QuorumQueue, run: Run, receipt: Receipt | None) -> None:
-        self._quorum.publish([target], run, receipt, self._wall_ms())
+        """What waited behind the fence. Not what its node has refused meanwhile: that node did not wait for it, and what was
+        published there since would be overtaken by it, or doubled, where its publisher has said it again."""
+        if not self._home.was_refused(run, receipt):
+            self._quorum.publish([target], run, receipt, self._wall_ms())
 
     def _advance_soon(self, queue_id: int) -> None:
         self._loop.call_soon(self._advance, queue_id)
