@@ -143,7 +143,9 @@ class Core:
         elif s.campaign is not None and not s.may_campaign():
             follower.become_follower(s, s.term, 0, now)
         elif s.leader and node_of(s.leader) == node:
+            lost = s.leader
             follower.forget_leader(s, now)  # if it still leads, it says so when its node is trusted again
+            s.hasten(lost, now)
         elif not s.may_campaign():
             s.election_at = None
 

@@ -34,7 +34,7 @@ def stand(s: State, now: float) -> None:
     """There is no leader, as far as this member knows: ask who would vote for it."""
     assert s.may_campaign(), f"member {s.me} must not campaign in {s.membership}, trusting {sorted(s.trusted)}"
     s.leader = 0
-    s.attempts += 1
+    s.attempts += not s.hastened  # too early for some voter, it is no reason to wait longer
     earlier = s.campaign if s.campaign is None or s.role is Role.CANDIDATE else s.campaign.earlier
     s.role = Role.PRE_CANDIDATE
     s.campaign = Campaign(earlier)

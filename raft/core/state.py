@@ -26,6 +26,7 @@ from raft.core.messages import (
     SnapshotChunk,
     SnapshotMeta,
     node_of,
+    replica_of,
 )
 from raft.core.ready import Facts, ReadPoint, Role, Standing
 from raft.core.settings import Settings
@@ -40,9 +41,9 @@ class State:
 
     __slots__ = (
         "applied", "applying", "attempts", "campaign", "chunks", "commit", "delayed_s", "election_at", "facts_changed",
-        "facts_durable", "facts_number", "forgotten", "halted", "install", "installing", "intake", "leader", "leadership",
-        "log", "lost_reads", "me", "members", "messages", "messages_after", "pace", "random", "reads", "role", "settings",
-        "shown", "store", "term", "trusted", "vote", "wall_ms",
+        "facts_durable", "facts_number", "forgotten", "halted", "hastened", "install", "installing", "intake", "leader",
+        "leadership", "log", "lost_reads", "me", "members", "messages", "messages_after", "pace", "random", "reads", "role",
+        "settings", "shown", "store", "term", "trusted", "vote", "wall_ms",
     )  # fmt: skip
 
     term: int
@@ -54,6 +55,7 @@ class State:
     applied: int  # highest index that the machine has told of
     election_at: float | None  # when to stand for election, if no leader shows up before
     attempts: int  # elections in a row that did not come to anything
+    hastened: bool  # it is to stand before its time, see `hasten`
 
     def __init__(
         self,
@@ -82,6 +84,7 @@ class State:
         self.election_at = None
         self.delayed_s: float | None = None  # how long to wait before standing, once the vote is fsynced
         self.attempts = 0
+        self.hastened = False
         self.campaign: Campaign | None = None  # while PRE_CANDIDATE or CANDIDATE
         self.leadership: Leadership | None = None  # while LEADER
         self.intake: SnapshotIntake | None = None  # chunks of a snapshot that arrived up to now
@@ -142,6 +145,7 @@ class State:
         its way to the disk waits for that first (Core.persisted): where an fsync takes longer than an election's time, it would
         stand again and again, each time with another vote to wait for."""
         self.election_at = None
+        self.hastened = False
         if self.role is Role.LEADER or self.trusts_leader() or not self.may_campaign():
             return
         delay = 0.0 if self.membership.voters == (self.me,) else self._election_delay()
@@ -149,6 +153,18 @@ class State:
             self.election_at = now + delay
         else:
             self.delayed_s = delay
+
+    def hasten(self, lost: MemberId, now: float) -> None:
+        """The node of the leader was lost. Where chance alone decides, two followers of three wait 0.13 s for nothing, and an
+        operation on two queues 0.18. So one of them stands at once, another one for the next group."""
+        settings = self.settings
+        if self.election_at is not None and (settings.eagerness > 1 or self.me == self._heir_of(lost)):
+            self.election_at = min(self.election_at, now + settings.heir_s / settings.eagerness)
+            self.hastened = True
+
+    def _heir_of(self, lost: MemberId) -> MemberId:
+        left = sorted(voter for voter in self.membership.voters if voter != lost and self.trusts(voter))
+        return left[replica_of(lost) % len(left)] if left else 0
 
     def vote_is_durable(self, now: float) -> None:
         """What waited for that begins to wait for a leader."""

@@ -24,6 +24,7 @@ from raft.core.messages import (
     LeaderCheck,
     LeaderLookup,
     MatchCheck,
+    MemberId,
     Membership,
     Message,
     NotLeading,
@@ -206,6 +207,43 @@ def test_an_eager_candidate_does_not_stand_once_more_as_it_hears_of_another_node
     assert (core.standing().role, core.standing().term) == (Role.CANDIDATE, 1)
     core.trust(3, 0.0)
     assert core.deadline == pytest.approx(EAGER_WAIT_S)
+
+
+def follower_of(leader: MemberId, settings: Settings | None = None) -> Core:
+    """Of THREE, as any member but the leader."""
+    core, store = core_of(Membership(tuple(sorted({ME, leader, THEY}))), settings=settings)
+    core.step(Append(ME, leader, 1, 0, 0, 0), 0.0)
+    persist(core, store)
+    assert core.standing().leader == leader
+    return core
+
+
+def test_of_the_followers_of_a_lost_leader_one_stands_at_once_and_which_one_differs_from_group_to_group() -> None:
+    """So a node that is lost does not leave all that it led to one other node."""
+    waits: list[float] = []
+    for replica in range(4):
+        leader = member_id(2, 1 + replica)
+        core = follower_of(leader)
+        core.suspect(2, 0.0)
+        assert core.deadline is not None
+        waits.append(core.deadline)
+    usual = (Settings().election_min_s + Settings().election_max_s) / 2
+    assert waits == pytest.approx([usual, Settings().heir_s, usual, Settings().heir_s])
+
+
+def test_a_preferred_follower_of_a_lost_leader_stands_before_the_other() -> None:
+    core = follower_of(member_id(2, 1), Settings(eagerness=4.0))
+    core.suspect(2, 0.0)
+    assert core.deadline == pytest.approx(Settings().heir_s / 4)
+
+
+def test_a_follower_that_stood_too_early_waits_as_any_other_then() -> None:
+    core = follower_of(member_id(2, 2))
+    core.suspect(2, 0.0)
+    core.tick(Settings().heir_s)
+    assert core.standing().role is Role.PRE_CANDIDATE
+    usual = (Settings().election_min_s + Settings().election_max_s) / 2
+    assert core.deadline == pytest.approx(Settings().heir_s + usual)
 
 
 def test_a_candidate_that_keeps_failing_asks_less_and_less_often() -> None:
