@@ -9,13 +9,12 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Any, Protocol
 
 from broker.catalog.catalog import Catalog
 from broker.catalog.commands import catalog_commands as commands
 from broker.errors import PreconditionFailed, ResourceExhausted
-from broker.pending import Pending, ignore
+from broker.pending import Pending
 from broker.records import NodeRecord
 from front.answers import answered
 from front.node_ports import (
@@ -241,9 +240,8 @@ class Cluster:
 
     async def leave(self, *, lose_queues: bool = False) -> None:
         self._refuse_while_it_is_needed()
-        check = partial(self._decommissioning.refuse_losses, lose_queues=lose_queues)
-        check()  # and again when its members have moved: clients declare queues meanwhile
-        await self._depart(ignore, check)
+        self._upkeep.refuse_if_parting()
+        await self._decommissioning.leave_now(lose_queues=lose_queues)
 
     async def _depart(self, report: Report, check: Check) -> None:
         """`report` is told how far it is. `check` raises BrokerError where the node is not to be removed now."""

@@ -19,6 +19,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 from broker.errors import BrokerError, PreconditionFailed
@@ -124,6 +125,31 @@ class Decommissioning:
         self._intent.intend(Departure(lose_queues))
         self._stop()
         self._start(plan)
+
+    async def leave_now(self, *, lose_queues: bool) -> None:
+        """For one who waits for it, and is told what is in the way: then the node stays, and so it does where who asked goes
+        away. Where its process ends meanwhile, the next one goes on as if it had been told to `begin`."""
+        if self._intent.leaving is not None:
+            raise PreconditionFailed(
+                f"node '{self._node}' was told to leave its cluster already, and is {self.progress.phase}: let it stay first, "
+                "or wait"
+            )
+        self.refuse_losses(lose_queues=lose_queues)
+        self._intent.intend(Departure(lose_queues))
+        try:
+            self._report(DecommissionProgress(self._node, "draining"))
+            await self._leave(self._report, partial(self._check_wanted, lose_queues))
+        except BaseException:
+            if not self._is_under_way():
+                self._intent.intend(None)
+                self.progress = DecommissionProgress(self._node)
+            raise
+
+    def _check_wanted(self, lose_queues: bool) -> None:
+        """Its members have moved: clients declare queues meanwhile, and it may have been taken back."""
+        if self._intent.leaving is None:
+            raise PreconditionFailed(f"node '{self._node}' stays in its cluster: its leaving was taken back")
+        self.refuse_losses(lose_queues=lose_queues)
 
     def go_on(self) -> None:
         """The node has started: if it was to leave before, it is still."""

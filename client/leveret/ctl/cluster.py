@@ -74,7 +74,8 @@ def leave(
     ] = False,
 ) -> None:
     """Have the node leave its cluster, and stop: members of replicated queues move to other nodes first. Refused where queues
-    would be lost with it. Cut short, the node stays; `node decommission` goes on by itself."""
+    would be lost with it. Where you end this command, the node stays; where the node is killed, it goes on when it
+    starts. `node decommission` goes on in either case."""
     with_node(lambda node: node.admin.leave_cluster(lose_queues=lose_queues))
     render.done("the node has left its cluster, and stops", node=options.node)
 

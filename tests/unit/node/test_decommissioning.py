@@ -322,3 +322,61 @@ def test_a_node_whose_queue_would_be_gone_or_that_has_a_single_obstacle_stays() 
     ):
         leaver.node.begin(lose_queues=True)
     assert (leaver.times_left, leaver.node.progress.phase) == (0, "none")
+
+
+def test_a_node_that_was_killed_while_it_left_goes_on_when_it_starts() -> None:
+    async def story() -> None:
+        killed = Leaver(errors=[ResourceExhausted("no majority")])
+        leaving = asyncio.create_task(killed.node.leave_now(lose_queues=True))
+        await asyncio.sleep(0)
+        assert killed.node.sentences() == ("is to leave the cluster, draining: 0 of 0 queues are moved",)
+        facts = Facts()
+        facts.intend(killed.facts.leaving)  # as they are on the disk of the next process
+        with pytest.raises(ResourceExhausted):
+            await leaving
+        again = Leaver(facts=facts)
+        again.lost = [LostQueue("/", "q", 1, 10)]
+        again.node.go_on()
+        await again.ended()
+        assert (again.times_left, again.node.progress.phase) == (1, "left")
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("how", ["refused", "given up"])
+def test_a_node_whose_leaving_did_not_come_about_stays_when_it_starts(how: str) -> None:
+    async def story() -> None:
+        leaver = Leaver(errors=[ResourceExhausted("no majority")])
+        leaving = asyncio.create_task(leaver.node.leave_now(lose_queues=False))
+        await asyncio.sleep(0)
+        if how == "given up":
+            leaving.cancel()
+        with pytest.raises(ResourceExhausted if how == "refused" else asyncio.CancelledError):
+            await leaving
+        assert (leaver.facts.leaving, leaver.node.sentences()) == (None, ())
+        assert leaver.node.progress == DecommissionProgress("n1")
+
+    asyncio.run(story())
+
+
+def test_a_leaving_that_is_taken_back_while_members_move_removes_nothing() -> None:
+    async def story() -> None:
+        leaver = Leaver()
+        leaver.while_moving = leaver.node.take_back
+        with pytest.raises(PreconditionFailed, match="its leaving was taken back"):
+            await leaver.node.leave_now(lose_queues=False)
+        assert leaver.facts.leaving is None
+
+    asyncio.run(story())
+
+
+def test_who_is_to_leave_already_is_not_told_to_leave_at_once() -> None:
+    async def story() -> None:
+        leaver = Leaver()
+        leaver.node.begin(lose_queues=False)
+        with pytest.raises(PreconditionFailed, match="was told to leave its cluster already, and is draining"):
+            await leaver.node.leave_now(lose_queues=True)
+        await leaver.ended()
+        assert leaver.times_left == 1
+
+    asyncio.run(story())
