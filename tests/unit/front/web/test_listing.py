@@ -95,6 +95,22 @@ def test_a_page_is_of_those_with_the_name(query: str, count: int) -> None:
     assert asked(f"page=1&page_size=1&{query}")["filtered_count"] == count
 
 
+def test_a_page_says_how_many_there_are_with_the_name_and_how_many_at_all() -> None:
+    page = asked("page=2&page_size=4&name=thing-00")
+    assert (page["total_count"], page["filtered_count"], page["page_count"]) == (250, 10, 3)
+    assert names(page["items"]) == names(THINGS[4:8])
+
+
+def test_a_page_behind_all_that_have_the_name_is_out_of_range() -> None:
+    assert refused("page=4&page_size=4&name=thing-00").error == "page_out_of_range"
+
+
+def test_a_part_of_a_name_is_found_in_whatever_case_either_has() -> None:
+    things = [{"name": "Orders"}, {"name": "STRASSE"}, {"name": "other"}]
+    assert names(asked("page=1&name=orders", things)["items"]) == ["Orders"]
+    assert names(asked("page=1&name=stra%C3%9Fe", things)["items"]) == ["STRASSE"]
+
+
 @pytest.mark.parametrize("pattern", ["(", "(?=", "a" * 1_025, "(?!x)a{100000}", "(?<=a*)b{,99999}"])
 def test_a_pattern_that_cannot_be_is_400(pattern: str) -> None:
     assert refused(f"page=1&use_regex=true&name={pattern}").status == 400
@@ -265,5 +281,6 @@ def test_what_is_told_by_a_value_alone_is_shown_for_the_page_only() -> None:
         return names(json.loads(asyncio.run(listed(request, THINGS, kind)).body)["items"])
 
     assert page("sort=size") == shown == ["thing-249", "thing-248"]
+    assert page("sort=size&sort_reverse=true") == shown == ["thing-000", "thing-001"]
     assert page("sort=part.at") == ["thing-000", "thing-003"] and len(shown) == 250
     assert page("sort_reverse=true") == shown == ["thing-249", "thing-248"]

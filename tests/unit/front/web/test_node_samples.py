@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterator
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,11 +14,13 @@ import pytest
 from broker.counting.counters import Counters
 from broker.node_queues import Totals
 from broker.queues.queue_type import QueueStatistics
-from front.web.samples import fresh_sums, node_samples
+from front.web.samples import fresh_sums, node_samples, sampler
+from front.web.samples.books import STEP_S
 from front.web.samples.fresh_sums import FreshSums
-from front.web.samples.node_samples import NodeSamples, counts_row, deliveries_row
-from front.web.samples.node_sums import DATA_AT, SESSION_AT, NodeSums, walked
-from front.web.samples.shapes import QUEUE, SESSION
+from front.web.samples.node_samples import NodeSamples, counts_row, deliveries_row, node_row, overview_row
+from front.web.samples.node_sums import DATA_AT, SESSION_AT, NodeSums, session_row, walked
+from front.web.samples.sampler import Sampler
+from front.web.samples.shapes import NODE, OVERVIEW, QUEUE, SESSION
 from tests.unit.front.web.test_api import client
 
 CONNECTION = client("root", statistics=lambda: {"bytes_in": 100, "bytes_out": 7})
@@ -109,15 +113,57 @@ def test_counts_stand_in_the_order_of_their_shape() -> None:
     assert (deliveries_row(by_hand), deliveries_row(at_once)) == ((3, 0), (0, 2))
 
 
+def test_what_sessions_count_stands_in_the_order_of_its_shape() -> None:
+    counted = {
+        "publish": "published", "confirm": "confirmed", "return_unroutable": "returned", "drop_unroutable": "dropped",
+        "deliver": "delivered", "deliver_no_ack": "delivered_no_ack", "get": "got", "get_no_ack": "got_no_ack",
+        "get_empty": "got_empty", "redeliver": "redelivered", "ack": "acknowledged",
+    }  # fmt: skip
+    counters = Counters(**{name: number for number, name in enumerate(counted.values(), 1)})
+    assert dict(zip(SESSION, session_row(counters), strict=True)) == {
+        name: number for number, name in enumerate(counted, 1)
+    }
+
+
+TOTALS = Totals(
+    connections_opened=10,
+    connections_closed=20,
+    channels_opened=30,
+    channels_closed=40,
+    queues_declared=50,
+    queues_created=60,
+    queues_deleted=70,
+)
+CAME_AND_WENT = {
+    "connection_created": 10, "connection_closed": 20, "channel_created": 30, "channel_closed": 40, "queue_declared": 50,
+    "queue_created": 60, "queue_deleted": 70,
+}  # fmt: skip
+
+
+def test_what_the_overview_counts_stands_in_the_order_of_its_shape() -> None:
+    shown = dict(zip(OVERVIEW.names, overview_row(summed(), TOTALS), strict=True))
+    counted = {"messages_ready": 20, "messages_unacknowledged": 3, "publish": 215, "deliver": 2}
+    of_disks = {"disk_reads": 4, "disk_writes": 5}
+    others = dict.fromkeys(set(SESSION) - set(counted), 0)
+    assert shown == counted | CAME_AND_WENT | of_disks | others
+
+
+def test_what_a_node_counts_stands_in_the_order_of_its_shape() -> None:
+    shown = dict(zip(NODE.names, node_row(facts(), 8, TOTALS), strict=True))
+    assert shown == {
+        "mem_used": 1, "fd_used": 2, "sockets_used": 8, "proc_used": 0, "disk_free": 3, "io_read_bytes": 4,
+        "io_write_bytes": 5, "gc_num": 6, "context_switches": 7, **CAME_AND_WENT,
+    }  # fmt: skip
+
+
 @pytest.fixture
 def traffic(monkeypatch: pytest.MonkeyPatch) -> Traffic:
     monkeypatch.setattr(node_samples, "Session", Channel)
     return Traffic()
 
 
-def sampled(traffic: Traffic) -> NodeSamples:
-    broker: Any = traffic
-    facts: Any = SimpleNamespace(
+def facts() -> Any:
+    return SimpleNamespace(
         memory_bytes=1,
         files_open=2,
         disk_free_bytes=3,
@@ -126,7 +172,11 @@ def sampled(traffic: Traffic) -> NodeSamples:
         collections=6,
         context_switches=7,
     )
-    return NodeSamples(broker, lambda: 5_000, lambda: facts)
+
+
+def sampled(traffic: Traffic) -> NodeSamples:
+    broker: Any = traffic
+    return NodeSamples(broker, lambda: 5_000, facts)
 
 
 def go_round(samples: NodeSamples) -> None:
@@ -144,6 +194,23 @@ def test_a_round_samples_each_object_and_a_vhost_while_it_is_there(traffic: Traf
     assert len(samples.vhosts) == 0
 
 
+def test_what_a_connection_received_and_sent_is_sampled_as_that(traffic: Traffic) -> None:
+    samples = sampled(traffic)
+    samples.connections.add(CONNECTION.id, 0, (0, 0))
+    go_round(samples)
+    assert samples.connections.rates(CONNECTION.id, 5_000) == {"recv_oct": 20.0, "send_oct": 1.4}
+
+
+def test_of_a_replicated_queue_each_node_samples_what_its_own_clients_do(traffic: Traffic) -> None:
+    elsewhere = traffic.all_queues[1]
+    samples = sampled(traffic)
+    go_round(samples)
+    assert len(samples.queues) == 1
+    elsewhere.record.kind = "quorum"
+    go_round(samples)
+    assert len(samples.queues) == 2
+
+
 def test_only_so_much_of_what_channels_do_is_sampled_in_each_round(
     traffic: Traffic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,6 +221,29 @@ def test_only_so_much_of_what_channels_do_is_sampled_in_each_round(
         monkeypatch.setattr(node_samples, "ROUTES_MAX", most)
         go_round(samples)
         assert (len(samples.routes), len(samples.consumers)) == (routes, consumers)
+
+
+def test_a_rate_counts_for_as_long_as_a_round_takes_with_very_many_objects(
+    traffic: Traffic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else all rates of a node whose rounds take longer than samples count were 0."""
+    samples, rounds, second = sampled(traffic), count(1), asyncio.Event()
+
+    async def a_long_round(steps: Iterator[None], duty: float) -> None:
+        if next(rounds) == 2:
+            second.set()
+        await asyncio.sleep(0.02)
+
+    async def run_until_the_second_round() -> None:
+        running = asyncio.create_task(Sampler(samples).run())
+        await second.wait()
+        running.cancel()
+
+    monkeypatch.setattr(sampler, "STEP_S", 0.001)
+    monkeypatch.setattr(sampler, "step_by_step", a_long_round)
+    asyncio.run(run_until_the_second_round())
+    assert len({book.round_ms for book in samples.books}) == 1, "all are gone over in one round"
+    assert 15 <= samples.queues.round_ms < STEP_S * 1_000, "as long as it took, and not what it is at first"
 
 
 def test_sums_are_walked_for_once_and_again_when_that_was_long_enough_ago(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from broker.login.client_address import ClientAddress
 from front.web.http.request import HttpError, Request
 from front.web.samples.books import BASIC, DETAILED, LOOKED_AT_MS, RINGED_MAX, SampleBook
 from front.web.samples.figures import SampledFigures
-from front.web.samples.ranges import Ranges, details, ranges_asked_for
+from front.web.samples.ranges import Ranges, details, ranges_asked_for, sampled_at
 from front.web.samples.rings import SampleRing
 from front.web.samples.shapes import CONNECTION, DATA_RATES, EXCHANGE, LENGTHS, QUEUE, VHOST
 
@@ -173,6 +173,21 @@ def test_who_asks_for_a_long_time_is_shown_the_coarser_ring() -> None:
     assert len(points) >= 59
     assert all(older < newer for newer, older in pairwise(points.values()))
     assert len(sampled.points(605, 5)) == 605 // 5, "the finest ring reaches back as far as that"
+
+
+def test_a_sample_that_stood_for_long_is_shown_at_the_times_that_were_asked_for_only() -> None:
+    asked = (10_000, 5_000, 102_000)
+    expected = [(at, (1,)) for at in (100_000, 95_000, 90_000)]
+    assert list(sampled_at([(101_000, (2,)), (20_000, (1,))], asked)) == expected
+    assert list(sampled_at([(90_000, (1,)), (80_000, (0,))], asked)) == expected
+
+
+def test_the_times_of_a_sum_have_all_that_it_is_the_sum_of() -> None:
+    book = SampleBook(QUEUE, DETAILED, always=True)
+    book.add("one", BEGIN, (7, 5, *(0,) * 6))
+    points = book.points("one", {LENGTHS: (5_000, 5_000, BEGIN)})
+    assert points["messages"] == {BEGIN: 12}
+    assert points["messages_ready"] == {BEGIN: 7}
 
 
 def test_a_ring_takes_no_more_than_a_sample_for_each_step() -> None:
