@@ -250,10 +250,12 @@ class Figured:
 class World:
     """The API with its broker, asked as a client would."""
 
-    def __init__(self, broker: FakeBroker, *, metrics_login: bool = False) -> None:
+    def __init__(self, broker: FakeBroker, *, metrics_login: bool = False, **more: Any) -> None:
+        """`more`: other ports, which most tests do without."""
         self.broker = broker
+        self.node = Node()
         node_broker: Any = broker
-        node: Any = Node()
+        node: Any = self.node
         operations = Operations(node_broker, node)
         versions = {"rabbitmq_version": "3.13.7"}
         everywhere = Everywhere(None)
@@ -263,7 +265,7 @@ class World:
         ports = WebPorts(
             operations, Figured(), lambda: NOW, metrics_login, versions, everywhere, shovels, federation, moves
         )
-        self.api = Api(node_broker, ports)
+        self.api = Api(node_broker, replace(ports, **more))
 
     def request(
         self, method: str, path: str, body: Any = None, user: str | None = "root", raw: bytes = b"", **headers: str
@@ -313,6 +315,10 @@ class World:
 
 @pytest.fixture
 def world() -> World:
+    return World(broker_with_users())
+
+
+def broker_with_users() -> FakeBroker:
     """Vhosts / and v, a queue `orders` in v; users root (administrator), app (may use v) and one for each tag."""
     broker = FakeBroker()
     apply = broker.catalog.apply
@@ -327,7 +333,7 @@ def world() -> World:
     apply(commands.PutPermission(PermissionRecord("app", "v", "^c", "^w", "^r")))
     apply(commands.DeclareQueue("v", "orders", home=HOME, arguments={"x-max-length": 5}))
     apply(commands.DeclareExchange(ExchangeRecord("v", "shop", "direct")))
-    return World(broker)
+    return broker
 
 
 # Who may call what.

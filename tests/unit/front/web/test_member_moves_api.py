@@ -201,6 +201,16 @@ def test_what_failed_is_told_and_a_run_may_be_begun_again(fault: Exception, said
     in_loop(story)
 
 
+def test_runs_of_all_nodes_are_told_the_last_one_first() -> None:
+    async def story(node: Node) -> None:
+        await node("POST", {})
+        for name, began_at in (("n2", NOW - 1), ("n3", NOW + 1)):
+            node.others[name] = json.dumps({"node": name, "state": "done", "began_at": began_at}).encode()
+        assert [row["node"] for row in (await node("GET"))[1]] == ["n3", "n1", "n2"]
+
+    in_loop(story)
+
+
 @pytest.mark.parametrize("body", [{"by": "luck"}, {"kind": "classic"}])
 def test_what_cannot_be_spread_is_refused(body: dict[str, str]) -> None:
     async def story(node: Node) -> None:
