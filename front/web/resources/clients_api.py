@@ -13,7 +13,7 @@ from front.slices import made_in_slices
 from front.web.everywhere import ClusterRows, Everywhere, Json
 from front.web.handlers import WebFront, operator
 from front.web.http.refusals import bad_request, missing
-from front.web.http.request import Request, Response, json_response
+from front.web.http.request import HttpError, Request, Response, json_response
 from front.web.lists.listing import ListOf, listed
 from front.web.message_flows import MessageFlows
 from front.web.router import WebRouter
@@ -172,10 +172,17 @@ class ClientsApi:
         return await listed(request, rows, NAMED)
 
     async def _delete_of_user(self, request: Request, user: str) -> Response:
+        """One that goes by itself meanwhile keeps nobody from closing the others."""
         found = await self._everywhere.find(CONNECTIONS, operator(request), None)
-        for row in found.rows:
-            if row["user"] == user:
-                await self._close_everywhere(request, row["name"])
+        names = [row["name"] for row in found.rows if row["user"] == user]
+        refusals = []
+        for name in names:
+            try:
+                await self._close_everywhere(request, name)
+            except HttpError as error:
+                refusals.append(error)
+        if names and len(refusals) == len(names):
+            raise refusals[0]
         return Response(204)
 
     # channels and consumers
