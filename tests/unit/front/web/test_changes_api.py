@@ -88,6 +88,14 @@ def test_an_operator_policy_is_no_policymakers(world: World) -> None:
     assert world.get("/api/operator-policies/v/p")["name"] == "p"
 
 
+def test_a_policy_is_for_everything_and_of_no_priority_unless_it_says_so(world: World) -> None:
+    body = {"pattern": "^a", "definition": {"max-length": 1}}
+    world.request("PUT", "/api/policies/v/a", body)
+    world.request("PUT", "/api/policies/v/b", {**body, "apply-to": "exchanges", "priority": 7})
+    found = [(one["name"], one["apply-to"], one["priority"]) for one in world.get("/api/policies/v")]
+    assert found == [("a", "all", 0), ("b", "exchanges", 7)]
+
+
 # Sums, and what is full.
 
 
@@ -106,6 +114,22 @@ def test_a_node_with_as_many_connections_as_it_may_have_takes_no_more(world: Wor
 
 
 # Definitions, vhosts, metrics.
+
+
+def test_a_vhost_stays_traced_unless_the_change_says_otherwise(world: World) -> None:
+    for body, traced in (({"tracing": True}, True), ({"description": "new"}, True), ({"tracing": False}, False)):
+        assert world.request("PUT", "/api/vhosts/v", body).status == 204
+        assert world.get("/api/vhosts/v")["tracing"] is traced
+
+
+def test_limits_are_listed_where_there_are_some(world: World) -> None:
+    for what, one in (("vhost", "v"), ("user", "app")):
+        assert world.get(f"/api/{what}-limits") == world.get(f"/api/{what}-limits/{one}") == []
+        assert world.request("PUT", f"/api/{what}-limits/{one}/max-connections", {"value": 5}).status == 204
+        limited = [{what: one, "value": {"max-connections": 5}}]
+        assert world.get(f"/api/{what}-limits") == world.get(f"/api/{what}-limits/{one}") == limited
+        assert world.request("DELETE", f"/api/{what}-limits/{one}/max-connections").status == 204
+        assert world.get(f"/api/{what}-limits") == []
 
 
 def test_definitions_are_sent_again_unless_the_caller_has_these(world: World) -> None:
