@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import socket
 import ssl
 import threading
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 import trustme
 from cryptography import x509
+from msgspec.structs import replace
 
 from node.config import ConfigError, TlsSection
 from node.doors.certificates import Certificates, not_after
@@ -76,6 +79,85 @@ def test_a_certificate_that_changes_is_shown_to_the_next_who_connects(tmp_path: 
     write_pair(tmp_path, authority, "new.example")
     certificates.look()
     assert certificates.context is context and name_shown(context, authority) == "new.example"
+
+
+def test_a_certificate_is_told_of_once_for_each_change(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    authority = trustme.CA()
+    certificates = Certificates(write_pair(tmp_path, authority, "old.example"), LOGGER)
+    context = certificates.context
+    caplog.set_level(logging.INFO)
+    for name in ("new.example", "newer.example"):
+        write_pair(tmp_path, authority, name)
+        for _ in range(3):
+            certificates.look()
+        assert name_shown(context, authority) == name
+    assert caplog.text.count("has changed") == 2
+
+
+def test_a_file_put_in_place_of_another_with_the_same_time_is_another(tmp_path: Path) -> None:
+    """As tools do that keep the times of what they copy."""
+    authority = trustme.CA()
+    section = write_pair(tmp_path, authority, "old.example")
+    certificates = Certificates(section, LOGGER)
+    context = certificates.context
+    (new := tmp_path / "new").mkdir()
+    write_pair(new, authority, "new.example")
+    for path in map(Path, (section.certificate, section.key)):
+        before = path.stat().st_mtime_ns
+        os.utime(new / path.name, ns=(before, before))
+        (new / path.name).replace(path)
+    certificates.look()
+    assert name_shown(context, authority) == "new.example"
+
+
+def is_let_in(context: ssl.SSLContext, authority: trustme.CA, shown: trustme.CA | None) -> bool:
+    """Whether a client is that shows a certificate of that authority, or none."""
+    trusting = ssl.create_default_context()
+    trusting.check_hostname = False
+    authority.configure_trust(trusting)
+    if shown is not None:
+        shown.issue_cert("client").configure_cert(trusting)
+    here, there = socket.socketpair()
+    let_in: list[bool] = []
+
+    def serve() -> None:
+        try:
+            with context.wrap_socket(there, server_side=True) as served:
+                served.sendall(b"welcome")
+                let_in.append(True)
+        except ssl.SSLError:
+            there.close()
+
+    server = threading.Thread(target=serve)
+    server.start()
+    with contextlib.suppress(OSError), trusting.wrap_socket(here) as client:
+        client.recv(7)
+    server.join()
+    return bool(let_in)
+
+
+@pytest.mark.parametrize("verify_peer", [True, False])
+def test_who_shows_no_certificate_is_let_in_unless_one_is_asked_of_all(tmp_path: Path, verify_peer: bool) -> None:
+    own, theirs = trustme.CA(), trustme.CA()
+    theirs.cert_pem.write_to_path(tmp_path / "ca.pem")
+    section = write_pair(tmp_path, own, "node.example")
+    context = Certificates(replace(section, ca=str(tmp_path / "ca.pem"), verify_peer=verify_peer), LOGGER).context
+    assert is_let_in(context, own, shown=theirs)
+    assert is_let_in(context, own, shown=None) is not verify_peer
+    assert not is_let_in(context, own, shown=own), "this authority is not believed for clients"
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_2
+
+
+def test_an_authority_that_is_added_is_believed_without_a_restart(tmp_path: Path) -> None:
+    own, first, second = trustme.CA(), trustme.CA(), trustme.CA()
+    ca = tmp_path / "ca.pem"
+    first.cert_pem.write_to_path(ca)
+    certificates = Certificates(replace(write_pair(tmp_path, own, "node.example"), ca=str(ca)), LOGGER)
+    context = certificates.context
+    assert not is_let_in(context, own, shown=second)
+    second.cert_pem.write_to_path(ca, append=True)
+    certificates.look()
+    assert is_let_in(context, own, shown=second) and is_let_in(context, own, shown=first)
 
 
 def test_a_pair_that_does_not_belong_together_is_told_of_and_not_taken(

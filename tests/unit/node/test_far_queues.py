@@ -21,6 +21,7 @@ from quorum.queue_figures import with_report
 from raft.core.messages import NodeId
 from replicated import letters
 from replicated.kinds import ReplicatedKinds
+from replicated.leader_route import LeaderSight
 from replicated.letters import BadLetter, MemberReport
 from tests.unit.quorum.clients import Clients, Publisher
 from tests.unit.stream.test_random_streams import StreamClients
@@ -139,6 +140,17 @@ def test_one_letter_asks_a_node_for_many_queues_and_what_was_told_counts_for_a_w
     assert world.calls.letters == {leader: (count + 3) // 4 for leader, count in Counter(world.leaders).items()}, (
         "leaders that are known are asked, and nobody else"
     )
+
+
+def test_who_led_when_somebody_looked_last_is_asked_first_while_it_can_be_reached() -> None:
+    """The queues of these tests are all led by the node that is asked first where nothing is known."""
+    world = World()
+    for leader, away, asked in ((3, set(), 3), (2, set(), 2), (3, {3}, 1)):
+        world.away = away
+        world.calls.letters.clear()
+        world.queue().route.sight = LeaderSight(float("-inf"), True, leader)
+        assert world.look() == [] and world.queue().statistics().state == "running"
+        assert world.calls.letters == {asked: 1}
 
 
 def test_very_many_queues_are_looked_at_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
