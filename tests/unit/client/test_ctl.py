@@ -97,6 +97,13 @@ def test_a_queue_from_declaring_to_deleting(leveretctl: Ctl) -> None:
     assert leveretctl("queue", "list") == "no queues in vhost '/'\n"
 
 
+def test_a_queue_is_deleted_on_the_condition_that_is_given_and_on_no_other(leveretctl: Ctl) -> None:
+    leveretctl("queue", "declare", "kept")
+    leveretctl("publish", "hello", "--key", "kept")
+    leveretctl("queue", "delete", "kept", "--if-empty", code=exits.DATA)
+    assert leveretctl("queue", "delete", "kept", "--if-unused") == "queue 'kept' is deleted, with 1 messages\n"
+
+
 def test_a_queue_that_cannot_be_mirrored_says_why(leveretctl: Ctl) -> None:
     leveretctl("queue", "declare", "plain")
     assert "mirroring" not in leveretctl("queue", "list") + leveretctl("queue", "status", "plain")
@@ -446,12 +453,18 @@ def test_a_command_that_is_watched_is_done_again_until_it_is_interrupted(
     assert capsys.readouterr().out.count('"name": "/"') == 3
 
 
-def test_top_shows_the_node_and_the_queues_with_most_messages(
-    node: Running, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert ctl.run(["--node", node.target, "top", "--count", "2", "--interval", "0.1", "--queues", "1"]) == exits.OK
-    out = capsys.readouterr().out
+def test_top_shows_the_node_and_the_queues_with_most_messages(leveretctl: Ctl) -> None:
+    for name, count in (("few", 1), ("most", 3), ("more", 2)):
+        leveretctl("queue", "declare", name)
+        leveretctl("publish", "hello", "--key", name, "--repeat", str(count))
+    out = leveretctl("top", "--count", "2", "--interval", "0.1", "--queues", "2")
     assert out.count("alarms: ") == 2
+    rows = [line.split() for line in out.splitlines()]
+    assert [row[1] for row in rows if row[0] == "/"] == ["most", "more"] * 2
+    shown = leveretctl.json("top", "--count", "1", "--sort", "ready")
+    assert [one["ready"] for one in shown if one["name"] in ("few", "most", "more")] == [1, 2, 3]
+    for name in ("few", "most", "more"):
+        leveretctl("queue", "delete", name)
 
 
 def test_growth_is_what_came_since_the_last_look() -> None:
@@ -478,4 +491,5 @@ def test_the_shell_completes_names_of_the_node(
     asked = f"--node {node.target} queue status"
     assert completed(f"{asked} completed.", monkeypatch, capsys) == ["completed.one", "completed.two"]
     assert completed(f"{asked} completed.t", monkeypatch, capsys) == ["completed.two"]
+    assert completed(f"--node {node.target} stream status completed.", monkeypatch, capsys) == [], "they are no streams"
     assert completed("--node 127.0.0.1:1 queue status completed.", monkeypatch, capsys) == [], "no node, no names"

@@ -341,9 +341,12 @@ class FakeSession:
         return SimpleNamespace(queue=self.broker.queue(self.vhost, name))
 
     def delete_queue(self, name: str, *, if_unused: bool, if_empty: bool, now: int) -> Pending[int]:
-        queue = self.broker.fake_queues.pop((self.vhost, name), None)
+        queue = self.broker.fake_queues.get((self.vhost, name))
         if queue is None:
             return Pending.of(0)
+        if (if_unused and queue.consumers) or (if_empty and queue.ready):
+            return Pending.failed(PreconditionFailed(f"queue '{name}' in use or not empty"))
+        del self.broker.fake_queues[self.vhost, name]
         self.broker.catalog.apply(commands.DeleteQueue(self.vhost, name))
         for consumer in list(queue.consumers):
             consumer.session.cancel(consumer.tag, now)
