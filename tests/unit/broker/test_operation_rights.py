@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,10 +13,14 @@ from broker.operations.operations import Operations
 from broker.operations.operator import Operator, TagMissing
 from broker.operations.users import UserChange
 from broker.records import ParameterRecord, PermissionRecord, PolicyRecord, TopicPermissionRecord, VhostRecord
+from broker.redrive.order import RedriveOrder
+from broker.replay.replay_order import ReplayOrder
 from tests.unit.broker.test_operations import World
 
 TAGS = ("", "management", "policymaker", "monitoring", "administrator")
 POLICY = PolicyRecord("/", "p", ".", "all", 0, {"max-length": 1})
+REDRIVE = RedriveOrder("/", "q")
+REPLAY = ReplayOrder("/", "q", "", "q")
 Operation = Callable[[Operations, Operator], Any]
 MANAGEMENT: list[Operation] = [
     lambda of, who: of.vhosts.listed(who),
@@ -38,6 +43,34 @@ MANAGEMENT: list[Operation] = [
     lambda of, who: of.resources.views(who, []),
     lambda of, who: of.stream_users.publishers(who, None),
     lambda of, who: of.stream_users.subscriptions(who, None),
+    lambda of, who: of.clients.connection(who, "c1"),
+    lambda of, who: of.clients.cancel_consumer(who, "c1", 1, "t", 0),
+    lambda of, who: of.this_node.certificate(who),
+    lambda of, who: of.this_node.figures_of_queues(who),
+    lambda of, who: of.resources.default_exchanges(who, None),
+    lambda of, who: of.resources.exchange(who, "/", "e"),
+    lambda of, who: of.resources.exchange_exists(who, "/", "e"),
+    lambda of, who: of.resources.delete_exchange(who, "/", "e", if_unused=True),
+    lambda of, who: of.resources.queues(who, None),
+    lambda of, who: of.resources.queue(who, "/", "q"),
+    lambda of, who: of.resources.queue_exists(who, "/", "q"),
+    lambda of, who: of.resources.delete_queue(who, "/", "q", if_unused=True, if_empty=True, now=0),
+    lambda of, who: of.resources.bindings(who, None),
+    lambda of, who: of.resources.default_bindings(who, None),
+    lambda of, who: of.resources.count_exchanges(who),
+    lambda of, who: of.resources.count_queues(who),
+    lambda of, who: of.redrives.all(who),
+    lambda of, who: of.redrives.cancel(who, "none"),
+    lambda of, who: of.redrives.forecast(who, REDRIVE),
+    lambda of, who: of.redrives.admit(who, REDRIVE, 0),
+    lambda of, who: of.replays.all(who),
+    lambda of, who: of.replays.cancel(who, "none"),
+    lambda of, who: of.stream_users.connections(who, None),
+    lambda of, who: of.stream_users.connection(who, "/", "c1"),
+    lambda of, who: of.conversions.plan(who, "/", "q"),
+    lambda of, who: of.conversions.begin(who, "/", "q"),
+    lambda of, who: of.conversions.cancel(who, "/", "q"),
+    lambda of, who: of.conversions.progress(who, "/", "q"),
     lambda of, who: of.stream_admin.tracking(who, "/", "s"),
     lambda of, who: of.stream_admin.create_super_stream(who, "/", "s", ("k",), {}, 0),
 ]
@@ -69,7 +102,9 @@ ADMINISTRATOR: list[Operation] = [
     lambda of, who: of.vhosts.protect(who, "/", protected=False),
     lambda of, who: of.vhosts.set_limits(who, "/", {}),
     lambda of, who: of.vhosts.set_limit(who, "/", "max-queues", 1),
+    lambda of, who: of.vhosts.trace(who, "/", on=True),
     lambda of, who: of.rights.listed(who),
+    lambda of, who: of.rights.access(who, "guest", "/", "q"),
     lambda of, who: of.rights.one(who, "/", "guest"),
     lambda of, who: of.rights.set(who, PermissionRecord(who.name, "/", ".*", ".*", ".*")),
     lambda of, who: of.rights.clear(who, "/", "guest"),
@@ -82,6 +117,9 @@ ADMINISTRATOR: list[Operation] = [
     lambda of, who: of.documents.exported(who, "/", password_hashes=False),
     lambda of, who: of.documents.plan(who, b"{}", None),
     lambda of, who: of.documents.plan(who, b"{}", "/"),
+    lambda of, who: of.replays.forecast(who, REPLAY),
+    lambda of, who: of.replays.admit(who, REPLAY, 0),
+    lambda of, who: of.this_node.effective_config(who),
     lambda of, who: of.this_node.name_cluster(who, "c"),
     lambda of, who: of.this_node.forget_logins(who),
     lambda of, who: of.this_node.set_log_level(who, "debug"),
@@ -92,6 +130,38 @@ ALLOWED = {
     "policymaker": (POLICYMAKER, ("policymaker", "administrator")),
     "administrator": (ADMINISTRATOR, ("administrator",)),
 }
+
+
+# What says only whether somebody may do something, and what is called when that was asked already.
+ASKS_FOR_NO_TAG = {"vhosts.may_use", "redrives.begun", "replays.begun"}
+
+
+class Called:
+    """Notes which operations are called, and does nothing."""
+
+    def __init__(self, part: str = "", names: set[str] | None = None) -> None:
+        self._part = part
+        self.names = set() if names is None else names
+
+    def __getattr__(self, name: str) -> Any:
+        if not self._part:
+            return Called(name, self.names)
+        self.names.add(f"{self._part}.{name}")
+        return lambda *_, **__: None
+
+
+def test_every_operation_that_is_told_who_asks_is_in_the_tables_of_these_tests() -> None:
+    called: Any = Called()
+    for operations, _ in ALLOWED.values():
+        for operation in operations:
+            operation(called, Operator("someone", ()))
+    told = {
+        f"{part}.{name}"
+        for part, of in vars(World().operations).items()
+        for name, method in inspect.getmembers(of, inspect.ismethod)
+        if not name.startswith("_") and "who" in inspect.signature(method).parameters
+    }
+    assert told - called.names == ASKS_FOR_NO_TAG
 
 
 def lacks_a_tag(operation: Operation, who: Operator) -> bool:
