@@ -173,6 +173,39 @@ def test_what_goes_out_comes_back_in(full: Catalog) -> None:
     assert other.users["app"].password_hash is None
 
 
+def declared(catalog: Catalog) -> dict[str, Any]:
+    """All that is no connection's own, as records: a document that leaves something out of everything is like itself."""
+    vhosts = list(catalog.vhosts)
+    queues = [one for vhost in vhosts for one in catalog.queues(vhost) if not one.exclusive]
+    own = {"mine"}  # the exclusive queue
+    return {
+        "users": catalog.users,
+        "vhosts": catalog.vhosts,
+        "permissions": list(catalog.all_permissions()),
+        "topic permissions": list(catalog.all_topic_permissions()),
+        "parameters": sorted(catalog.parameters(), key=lambda one: (one.vhost, one.name)),
+        "policies": [list(catalog.policies(vhost, operator)) for vhost in vhosts for operator in (False, True)],
+        "exchanges": [list(catalog.exchanges(vhost)) for vhost in vhosts],
+        "queues": [(one.vhost, one.name, one.kind, one.durable, one.auto_delete, one.arguments) for one in queues],
+        "bindings": [one for vhost in vhosts for one in catalog.bindings(vhost) if one.destination not in own],
+    }
+
+
+def test_nothing_that_was_declared_is_lost_on_the_way(full: Catalog) -> None:
+    other = Catalog()
+    take_in(other, document_of(full, Hashes()))
+    expected = declared(full)
+    assert {part: found for part, found in declared(other).items() if found != expected[part]} == {}
+    assert all(expected.values()), "there is something of each kind"
+
+
+def test_of_what_is_there_as_it_should_be_nothing_is_told_to_change(full: Catalog) -> None:
+    """Limits of users and vhosts come with commands of their own."""
+    wishes = [one for one in reader(full).read(document_of(full, Hashes()), None) if isinstance(one, DefinitionWish)]
+    told = [effect_of(full, one.where, one.command) for one in wishes]
+    assert [one for one in told if one.effect != KEPT or one.text] == [] and len(told) > 20
+
+
 def test_without_hashes_those_who_are_known_keep_their_password(full: Catalog) -> None:
     document = document_of(full, None)
     assert not any("password_hash" in user for user in document["users"])
@@ -223,7 +256,16 @@ def test_a_document_of_rabbitmq_is_understood() -> None:
     (binding,) = [one for one in catalog.bindings("shop") if one.source == "events"]
     assert (binding.destination, binding.routing_key, binding.arguments) == ("orders", "a.#", {"n": 1})
     again = document_of(catalog, Hashes())
-    for part in ("permissions", "policies", "queues", "bindings", "global_parameters", "parameters"):
+    for part in (
+        "vhosts",
+        "permissions",
+        "policies",
+        "exchanges",
+        "queues",
+        "bindings",
+        "global_parameters",
+        "parameters",
+    ):
         assert again[part] == FROM_RABBITMQ[part], part
 
 

@@ -116,6 +116,18 @@ def test_a_node_with_as_many_connections_as_it_may_have_takes_no_more(world: Wor
 # Definitions, vhosts, metrics.
 
 
+def test_the_definitions_of_one_vhost_say_what_it_is_and_may_have(world: World) -> None:
+    assert world.request("PUT", "/api/vhost-limits/v/max-queues", {"value": 9}).status == 204
+    found = world.get("/api/definitions/v")
+    assert (found["original_vhost_name"], found["description"], found["limits"]) == (
+        "v",
+        "for tests",
+        {"max-queues": 9},
+    )
+    assert found["metadata"]["tags"] == ["a", "b"]
+    assert found["rabbitmq_definition_format"] == "single_virtual_host"
+
+
 def test_a_vhost_stays_traced_unless_the_change_says_otherwise(world: World) -> None:
     for body, traced in (({"tracing": True}, True), ({"description": "new"}, True), ({"tracing": False}, False)):
         assert world.request("PUT", "/api/vhosts/v", body).status == 204
