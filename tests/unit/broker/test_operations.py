@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextvars import copy_context
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -252,6 +253,40 @@ def test_a_connection_is_closed_for_its_user_or_an_administrator_and_for_nobody_
         "close connection 'c1' of user 'manager': closed by user 'manager'",
         "close connection 'c2' of user 'monitor': maintenance",
     ]
+
+
+def test_clients_of_one_vhost_are_those_in_it(world: World) -> None:
+    world.catalog.apply(commands.PutVhost(VhostRecord("v")))
+    for one in (world.connections[2], world.sessions[2]):
+        one.vhost = "v"
+    clients = world.operations.clients
+    for vhost, users in (("/", ["manager", "monitor"]), ("v", ["root"]), (None, ["manager", "monitor", "root"])):
+        assert [one.user for one in clients.connections(ROOT, vhost)] == users
+        assert [one.user for one in clients.channels(ROOT, vhost)] == users
+
+
+def test_a_consumer_is_cancelled_for_its_user_or_an_administrator_and_for_nobody_else(world: World) -> None:
+    cancelled: list[tuple[str, str]] = []
+
+    def cancel(user: str, tag: str, now: int) -> bool:
+        """Each session has the consumer `t`."""
+        cancelled.append((user, tag))
+        return tag == "t"
+
+    for session in world.sessions:
+        session.cancel_for_operator = partial(cancel, session.user)
+    clients = world.operations.clients
+    for who, connection, channel in ((MONITOR, "c1", 7), (MANAGER, "c2", 7), (MANAGER, "c1", 8), (ROOT, "c9", 7)):
+        with pytest.raises(NotFound, match="may cancel"):
+            clients.cancel_consumer(who, connection, channel, "t", 0)
+    assert cancelled == []
+    with pytest.raises(NotFound):
+        clients.cancel_consumer(ROOT, "c1", 7, "another", 0)
+    cancelled.clear()
+    clients.cancel_consumer(MANAGER, "c1", 7, "t", 0)
+    clients.cancel_consumer(ROOT, "c2", 7, "t", 0)
+    assert cancelled == [("manager", "t"), ("monitor", "t")]
+    assert len(world.lines) == 7, "also who only tried to is in the audit"
 
 
 def test_who_is_vouched_for_is_nobody_else_of_the_same_name(world: World) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from broker.errors import AccessRefused, InvalidRequest, NotFound, NotSupported, PreconditionFailed, ResourceExhausted
 from broker.messages.confirms import Receipt
-from broker.operations.message_jobs import RUNNING_MAX
+from broker.operations.message_jobs import ENDED_KEPT, RUNNING_MAX
 from broker.operations.operator import Operator
 from broker.operations.redrives import Redrives
 from broker.records import ExchangeRecord
@@ -365,3 +365,17 @@ def test_a_redrive_is_cancelled_by_its_operator_or_an_administrator() -> None:
             redrives.cancel(stranger, view.id)
     redrives.cancel(GUEST, view.id)
     assert view.job.state is RedriveState.CANCELLED
+
+
+def test_redrives_are_seen_by_who_may_see_their_vhost_the_newest_first_and_the_last_that_ended_are_kept() -> None:
+    letters = DeadLetters()
+    redrives = Redrives(letters.world.broker)
+    views = []
+    for number in range(ENDED_KEPT + 2):
+        views.append(redrives.admit(GUEST, order(), number))
+        redrives.ended(views[-1], number + 1)
+    running = redrives.admit(GUEST, order(), 100)
+    kept = [running.id, *(one.id for one in reversed(views[2:]))]
+    assert [one.id for one in redrives.all(GUEST)] == kept
+    assert [one.id for one in redrives.all(Operator("other", ("monitoring",)))] == kept
+    assert list(redrives.all(Operator("other", ("management",)))) == []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from broker.catalog.commands.catalog_commands import PutVhost
 from broker.operations.operator import Operator
 from broker.operations.stream_users import StreamUsers, SubscriptionView
+from broker.records import VhostRecord
 from broker.stream_clients.client_terms import ReadOptions
 from front.web.views.client_views import publisher_view, subscription_view
 from tests.unit.broker.stream_clients.fake_streams import StreamUser, StreamWorld
@@ -82,6 +84,8 @@ def test_who_does_not_monitor_sees_their_own_clients_in_the_vhosts_that_they_may
     own = world.stream_user("app")
     users = StreamUsers(world.broker)
     assert [one.user for one in users.connections(Operator("app", ("management",)), None)] == ["app"]
-    assert len(list(users.connections(ROOT, None))) == 2
+    assert len(list(users.connections(ROOT, None))) == len(list(users.connections(ROOT, "/"))) == 2
+    world.submit(PutVhost(VhostRecord("v")))
+    assert list(users.connections(ROOT, "v")) == []
     own.close()
     assert list(users.connections(Operator("app", ("management",)), None)) == []
