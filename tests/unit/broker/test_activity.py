@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import pytest
+
 from broker.activity.node_events import BURST_MAX, BURST_MS, EVENTS_MAX, LEADER, NodeEvents
 from broker.activity.ring import NumberedRing
 from broker.catalog.commands import catalog_commands as commands
 from broker.login.audit import LINES_KEPT, Audit
 from broker.pending import ignore
-from broker.records import BindingRecord, QueueRecord
+from broker.records import (
+    BindingRecord,
+    ExchangeRecord,
+    ParameterRecord,
+    PermissionRecord,
+    PolicyRecord,
+    QueueRecord,
+    TopicPermissionRecord,
+    UserRecord,
+    VhostRecord,
+)
 from tests.unit.broker.broker_world import World
 
 
@@ -111,3 +123,38 @@ def test_a_burst_ends_though_the_clock_was_set_back() -> None:
     events.leader(record)
     found = [(one.kind, one.name, one.detail, one.local) for _, one in events.after(0)]
     assert found[:2] == [(LEADER, "q", "", True), (LEADER, "", "and 1 more", True)] and len(found) == BURST_MAX + 2
+
+
+@pytest.mark.parametrize(
+    ("command", "kind", "name", "vhost"),
+    [
+        (commands.PutVhost(VhostRecord("v")), "vhost.set", "v", ""),
+        (commands.DeleteVhost("v"), "vhost.deleted", "v", ""),
+        (commands.SetVhostLimits("v", {}), "vhost.limits.set", "v", "v"),
+        (commands.PutUser(UserRecord("u", None)), "user.set", "u", ""),
+        (commands.DeleteUser("u"), "user.deleted", "u", ""),
+        (commands.SetUserLimits("u", {}), "user.limits.set", "u", ""),
+        (commands.PutPermission(PermissionRecord("u", "v", "", "", "")), "permission.set", "u", "v"),
+        (commands.DeletePermission("u", "v"), "permission.cleared", "u", "v"),
+        (commands.PutTopicPermission(TopicPermissionRecord("u", "v", "e", "", "")), "topic.permission.set", "u", "v"),
+        (commands.DeleteTopicPermission("u", "v", None), "topic.permission.cleared", "u", "v"),
+        (commands.PutPolicy(PolicyRecord("v", "p", "", "all", 0, {})), "policy.set", "p", "v"),
+        (commands.DeletePolicy("v", "p"), "policy.cleared", "p", "v"),
+        (commands.SetParameter(ParameterRecord("v", "shovel", "s", {})), "parameter.set", "s", "v"),
+        (commands.ClearParameter("v", "shovel", "s"), "parameter.cleared", "s", "v"),
+        (commands.DeclareExchange(ExchangeRecord("v", "e", "topic")), "exchange.created", "e", "v"),
+        (commands.DeleteExchange("v", "e"), "exchange.deleted", "e", "v"),
+        (commands.DeclareQueue("v", "q"), "queue.created", "q", "v"),
+        (commands.DeleteQueue("v", "q"), "queue.deleted", "q", "v"),
+        (commands.ConvertQueue("v", "q", 1, 2), "queue.converted", "q", "v"),
+        (commands.RemoveNode("n2"), "node.removed", "n2", ""),
+        (commands.NodeLost("n2", 1), "node.lost", "n2", ""),
+    ],
+)
+def test_a_change_is_told_as_what_it_is_of_what_and_in_which_vhost(
+    command: commands.Command, kind: str, name: str, vhost: str
+) -> None:
+    events = NodeEvents(lambda: 5)
+    events.applied(command)
+    ((_, told),) = events.after(0)
+    assert (told.kind, told.name, told.vhost, told.at, told.local) == (kind, name, vhost, 5, False)

@@ -445,7 +445,7 @@ def test_parameters_are_set_where_their_maker_may_look(world: World) -> None:
     assert world.waiting == []
 
 
-def test_queues_that_are_asked_for_by_name_are_shown_to_who_may_see_their_vhost(
+def test_queues_and_exchanges_that_are_asked_for_by_name_are_shown_to_who_may_see_their_vhost(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = SimpleNamespace(vhost="/", name="q")
@@ -453,6 +453,8 @@ def test_queues_that_are_asked_for_by_name_are_shown_to_who_may_see_their_vhost(
     monkeypatch.setattr(world.operations.resources, "view", lambda record: record.name)
     assert list(world.operations.resources.views(MONITOR, [("/", "q")])) == ["q"]
     assert list(world.operations.resources.views(MANAGER, [("/", "q")])) == []
+    assert list(world.operations.resources.exchanges_seen(MONITOR, [("/", "e")])) == [("/", "e")]
+    assert list(world.operations.resources.exchanges_seen(MANAGER, [("/", "e")])) == []
 
 
 def test_a_user_that_is_written_down_somewhere_does_not_have_its_hash_there() -> None:

@@ -35,6 +35,12 @@ class Watched(World):
         self.events = NodeEvents(lambda: NOW)
         broker.events = self.events.ring  # type: ignore[attr-defined]
         super().__init__(broker, log_tail=self.log)
+        self.others: dict[str, bytes] = {}
+        self.api.everywhere._others = self
+
+    async def ask(self, question: bytes, node: str | None = None) -> dict[str, bytes]:
+        """What other nodes say."""
+        return self.others
 
     def found(self, path: str, field: str, user: str = "root") -> list[Any]:
         return [row[field] for row in self.get(path, user)["items"]]
@@ -88,6 +94,16 @@ def test_no_more_are_told_than_are_asked_for_and_those_are_the_newest(world: Wat
     assert world.found(f"{EVENTS}?limit=2", "name") == ["c", "b"]
     for limit in ("0", "1001", "x", "-1"):
         assert world.refused("GET", f"{EVENTS}?limit={limit}").status == 400
+
+
+def test_of_all_nodes_together_no_more_are_told_than_are_asked_for(world: Watched) -> None:
+    rows = [{"node": "n2", "number": number, "kind": "queue.deleted", "at": NOW + number} for number in (3, 2)]
+    world.others = {"n2": ",".join(map(json.dumps, rows)).encode()}
+    for name in "abc":
+        world.events.applied(commands.DeleteQueue("v", name))
+    found = world.get(f"{EVENTS}?limit=3")
+    assert [(one["node"], one["number"]) for one in found["items"]] == [("n2", 3), ("n2", 2), (HOME, 3)]
+    assert found["cursor"] == f"n2:3,{HOME}:3"
 
 
 def test_lines_of_the_log_are_told_from_their_level_on(world: Watched) -> None:
