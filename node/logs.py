@@ -109,7 +109,7 @@ class RecentLog(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self.addFilter(LibraryThrottle())
-        self._lines: NumberedRing[LogLine] = NumberedRing(TAIL_LINES)
+        self._lines: NumberedRing[LogLine] = NumberedRing(TAIL_LINES, lambda: int(time.time() * 1000))
 
     def emit(self, record: logging.LogRecord) -> None:
         text = escaped(record.getMessage())

@@ -88,7 +88,7 @@ class NodeEvents:
     """See the module."""
 
     def __init__(self, now: Callable[[], int]) -> None:
-        self.ring: NumberedRing[NodeEvent] = NumberedRing(EVENTS_MAX)
+        self.ring: NumberedRing[NodeEvent] = NumberedRing(EVENTS_MAX, now)
         self._now = now
         self._bursts: dict[str, _Burst] = {}
 

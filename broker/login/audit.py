@@ -80,7 +80,8 @@ class Audit:
 
     def __init__(self, note: Callable[[str], None], warn: Callable[[str], None]) -> None:
         """`note` takes changes, `warn` failed logins."""
-        self.lines: NumberedRing[AuditLine] = NumberedRing(LINES_KEPT)  # the last, for those who look on
+        # The last, for those who look on.
+        self.lines: NumberedRing[AuditLine] = NumberedRing(LINES_KEPT, lambda: self.wall_ms())
         self._note = note
         self._warn = warn
         self.wall_ms: Callable[[], int] = lambda: 0  # the broker gives it its clock

@@ -24,7 +24,7 @@ from tests.unit.broker.broker_world import World
 
 
 def test_a_ring_keeps_the_last_and_tells_what_is_new() -> None:
-    ring: NumberedRing[str] = NumberedRing(3)
+    ring: NumberedRing[str] = NumberedRing(3, lambda: 0)
     for one in "abcde":
         ring.add(one)
     assert list(ring.after(0)) == [(5, "e"), (4, "d"), (3, "c")]
@@ -33,9 +33,21 @@ def test_a_ring_keeps_the_last_and_tells_what_is_new() -> None:
 
 
 def test_a_number_of_an_earlier_process_shows_all_again() -> None:
-    ring: NumberedRing[str] = NumberedRing(3)
+    ring: NumberedRing[str] = NumberedRing(3, lambda: 0)
     ring.add("first of this one")
     assert list(ring.after(70)) == [(1, "first of this one")]
+
+
+def test_who_has_read_little_of_one_process_misses_nothing_of_the_next() -> None:
+    """Both had begun at 1: what the next one had said up to the number that was known was never shown."""
+    earlier: NumberedRing[str] = NumberedRing(3, lambda: 1_000)
+    for one in "ab":
+        earlier.add(one)
+    known = next(earlier.after(0))[0]
+    later: NumberedRing[str] = NumberedRing(3, lambda: 1_400)
+    for one in "cde":
+        later.add(one)
+    assert [one for _, one in later.after(known)] == ["e", "d", "c"]
 
 
 def test_events_of_clients_and_queues_come_with_the_time_and_are_bounded() -> None:
