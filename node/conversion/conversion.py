@@ -36,6 +36,9 @@ from quorum.held_copies import HeldCopies
 
 STEP_BYTES = 512 << 10  # copied in one go: some milliseconds
 WINDOW_BYTES = 4 << 20  # copied and not on a majority yet
+FOUNDING_MAX_MS = (
+    60_000  # in which a group gets a leader and learns of what all of its nodes know, or others are chosen
+)
 PAUSE_MAX_MS = 900  # behind the fence, before it is opened again to try later
 SEALED_MAX_MS = 10_000  # behind which a group without a leader is given up
 TRY_AGAIN_MS = 1_000
@@ -83,6 +86,7 @@ class Conversion:
             monotonic_ms  # what lasts is counted by it: a fence that a wall clock keeps shut holds everybody
         )
         self._on_phase = on_phase
+        self._began_at = monotonic_ms()
         self._goes_on = False  # soon
         self._waiting_bytes = 0
         self._fence_at = 0  # not before
@@ -137,6 +141,8 @@ class Conversion:
         if member is not None and member.machine.version >= UNSEEN_IN_PLACE and self.copies.are_as_expected:
             self._begin_copying()
             self._go_on()
+        elif self._monotonic_ms() >= self._began_at + FOUNDING_MAX_MS:
+            self.give_up()  # most of its nodes have gone since they were chosen
 
     # copying
 

@@ -21,6 +21,7 @@ from classic.run_backing import ContentLost, ContentOutOfReach
 from native.content import encode
 from native.sequence_set import Range, SequenceSet
 from node.conversion.conversion import (
+    FOUNDING_MAX_MS,
     PAUSE_MAX_MS,
     SEALED_MAX_MS,
     STEP_BYTES,
@@ -327,6 +328,16 @@ def test_a_group_without_a_leader_is_given_up_and_what_it_says_later_means_nothi
     assert changing.copies.ended is not None
     changing.copies.ended(None)
     assert (changing.conversion.phase, changing.kinds()) == (Phase.OVER, [DeleteQueue])
+
+
+@JUMPS
+def test_a_group_that_gets_no_leader_ends_it_before_the_first_copy(changing: Changing, jump_ms: int) -> None:
+    """Most of its nodes had died for good when it was founded. Two such queues kept a policy from converting any other one."""
+    changing.copies.queue.member = None
+    changing.set_wall_clock(jump_ms)
+    assert changing.go_on(FOUNDING_MAX_MS - 1) is Phase.FOUNDING
+    assert changing.go_on(1) is Phase.OVER
+    assert changing.kinds() == [DeleteQueue]
 
 
 def test_who_does_not_know_what_became_of_the_command_waits_behind_the_fence(changing: Changing) -> None:
