@@ -20,11 +20,12 @@ from broker.catalog.carrying_out import CommandOutcome
 from broker.catalog.commands import catalog_commands as commands
 from broker.catalog.mirrored_queues import as_converted
 from broker.errors import BrokerError
-from broker.names import becoming_queue, final_name
+from broker.names import becoming_queue, final_name, is_becoming
 from broker.pending import ignore
 from broker.records import QueueRecord
 from node.conversion.conversion import Phase
 from quorum.fifo.commands import ConsumerKey
+from raft.core.messages import node_of
 from tests.sim.brokers import invariants
 from tests.sim.brokers.classics import ClassicBook
 from tests.sim.brokers.invariants import About
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 HOLDS_S = (0.01, 0.2, 1.0)
 PAUSES_S = (0.1, 0.3)
 PUBLISHERS, TAKERS = 2, 2
+TAKE_BACK_S = 0.5
 BEHIND_THE_FENCE = (Phase.FENCED, Phase.SEALED, Phase.SWAPPING)
 
 
@@ -184,6 +186,8 @@ class ConvertedQueues:
 
     def declared(self, outcome: CommandOutcome) -> None:
         """The catalog's log says so."""
+        if isinstance(outcome.command, commands.DeclareQueue) and outcome.result is not None:
+            self._look_at_founders(outcome.result)
         if not isinstance(outcome.command, commands.ConvertQueue) or outcome.result is None:
             return
         converted: Converted = outcome.result
@@ -191,6 +195,21 @@ class ConvertedQueues:
         if found is not None:
             self._world.watch.count("queue converted")
             found.has_become(self._ledgers[converted.now.id])
+
+    def _look_at_founders(self, becoming: QueueRecord) -> None:
+        """Who stays away in the end may have been chosen as a founder before that was known: the home gives up after a minute,
+        and an operator before that."""
+        if self._world.is_healed and is_becoming(becoming.name):
+            present = [one for one in becoming.members if node_of(one) not in self._world.away]
+            if len(present) * 2 <= len(becoming.members):
+                self._world.loop.call_later(TAKE_BACK_S, self._take_back_at_last, becoming)
+
+    def _take_back_at_last(self, becoming: QueueRecord) -> None:
+        site = self._world.a_node(self._random)
+        if site is not None and site.process is not None:
+            site.run(site.life, self._take_back, (site.process, final_name(becoming.name)))
+        if site is None or site.process is None or site.process.broker.catalog.queue_of_id(becoming.id) is not None:
+            self._world.loop.call_later(TAKE_BACK_S, self._take_back_at_last, becoming)
 
     def process_ended(self, process: BrokerProcess) -> None:
         for conversion in process.conversions:
