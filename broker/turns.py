@@ -126,6 +126,13 @@ class Turns:
         self._comes = False
         self.end_requested()
 
+    def behind(self, work: Callable[[], None]) -> None:
+        """As `around`, unless a turn is to end anyway: then that one ends behind it."""
+        if self._is_near or self._comes:
+            work()
+        else:
+            self.around(work)
+
     def end_requested(self) -> None:
         """Now, if one was asked for and has not come yet."""
         if self._is_near:

@@ -202,8 +202,7 @@ class Kernel:
     def begin(self, authenticator: Authenticator, tokens: TokenLogins | None = None) -> None:
         ports, metadata, place, wall_ms = self._ports, self.metadata, self.place, self._wall_ms
         self.places = QueuePlaces(place.number, metadata.catalog, metadata, self.groups.trusts)
-        work = self._turns_of_work()
-        metadata.work = work
+        work = metadata.work = self._turns_of_work()
         self.turns = turns = Turns(ports.loop.call_soon, wall_ms, work)
         self.broker = broker = self._parts.broker(
             node=place.name,
@@ -242,6 +241,7 @@ class Kernel:
         )
         self.conversions = Conversions(place.name, broker, self.classic, *parts)
         self.groups.around_round = turns.around  # what it has confirmed leaves at once
+        self.log.around_lone_commit = turns.behind  # so do confirms of classic queues
         broker.recover(wall_ms())
         self.conversions.begin()
         self.classic.opened(wall_ms())

@@ -72,6 +72,13 @@ class WalFiles:
             self.broken = True
             raise DiskFailed(f"the log's directory was changed by somebody else: {error}") from error
 
+    def outcome_of(self, commit: Commit) -> float | StorageError:
+        """`write` it: what that returned, or what it raised."""
+        try:
+            return self.write(commit)
+        except StorageError as error:
+            return error
+
     def _write(self, commit: Commit) -> float:
         if commit.begins_file and self.ready < commit.file_number:
             self._finish_new_file(commit.file_number)

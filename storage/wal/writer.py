@@ -81,6 +81,9 @@ POSTPONED_PAUSE_S = 0.05
 ZEROS_PAY_COMMIT_BYTES_MAX = 512 << 10
 # What gathers is sealed to follow the commit being written from this size on: to gather more would save little by then.
 FOLLOWING_BYTES_MIN = 1 << 20
+# Who waits for no more than this may say so at once, before the sockets are looked at again. Where all commits were told so,
+# windows of 1,000 messages came back in more pieces, with a commit for each: 14 % more processor time.
+LONE_BYTES_MAX = 4 << 10
 # Only behind a record of this size it is looked for that.
 LARGE_RECORD_BYTES = 64 << 10
 
@@ -114,6 +117,7 @@ class LogWriter:
         self._wanted = False  # somebody waits for what gathers now
         self._held = False  # see `hold_commit`
         self._postponed: Commit | None = None  # in flight, and could not be begun yet
+        self.around_lone_commit: Callable[[Callable[[], None]], None] = lambda run: run()  # what writes one, and tells
         self._rolled_subscribers: list[Callable[[int], None]] = []
         self._commit_count = self._written_bytes = 0
         self._file_commits = 0  # in the file that is written
@@ -331,7 +335,10 @@ class LogWriter:
             return
         if commits.is_idle:
             inline = self._writes_inline()
-            self._dispatch(self._seal(), inline)
+            if inline and self._core.gathering_bytes <= LONE_BYTES_MAX:
+                self.around_lone_commit(lambda: self._dispatch(self._seal(), inline=True))
+            else:
+                self._dispatch(self._seal(), inline)
         elif self._may_follow():
             self._dispatch(self._seal(), inline=False)
 
@@ -354,7 +361,7 @@ class LogWriter:
     def _dispatch(self, commit: Commit, inline: bool) -> None:
         """Write the commit here, or in a thread: in the log's while that may be busy making the very file."""
         if self._thread is None or (inline and commit.file_number <= self._files.ready):
-            self._finish_commit(commit, self._try_to_write(commit))
+            self._finish_commit(commit, self._files.outcome_of(commit))
         elif not self._begun_beside(commit):
             self._thread.submit(lambda: self._write_and_report(commit))
 
@@ -440,15 +447,8 @@ class LogWriter:
     # jobs: in the thread, or where they are asked for when there is none
 
     def _write_and_report(self, commit: Commit) -> None:
-        outcome = self._try_to_write(commit)
+        outcome = self._files.outcome_of(commit)
         self._report(lambda: self._finish_commit(commit, outcome))
-
-    def _try_to_write(self, commit: Commit) -> float | StorageError:
-        """Also called by the loop, for a commit that it writes itself."""
-        try:
-            return self._files.write(commit)
-        except StorageError as error:
-            return error
 
     def _prepare(self, number: int, *, zeros: bool = True) -> None:
         """One slice of a new file; commits that wait for the thread take their turn before the next."""

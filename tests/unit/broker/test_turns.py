@@ -353,6 +353,35 @@ def test_a_turn_around_some_work_ends_right_behind_it_without_a_round_of_the_loo
     assert loop.round() == ["pump q"], "whatever comes later asks for a round again"
 
 
+def test_a_turn_behind_some_work_ends_at_once_too() -> None:
+    loop = Loop()
+    session = loop.session("s")
+    loop.turns.behind(lambda: loop.turns.confirm(session))
+    assert (loop.take(), loop.soon) == (["confirm s"], [])
+
+
+def test_work_within_a_turn_does_not_end_it() -> None:
+    loop = Loop()
+    session = loop.session("s")
+    now = loop.turns.begin()
+    loop.turns.behind(lambda: loop.turns.confirm(session))
+    assert loop.take() == []
+    loop.turns.end(now)
+    assert loop.take() == ["confirm s"]
+
+
+def test_work_within_work_that_ends_its_turn_leaves_the_end_to_that() -> None:
+    loop = Loop()
+    session = loop.session("s")
+
+    def work() -> None:
+        loop.turns.behind(lambda: loop.turns.confirm(session))
+        loop.done.append("worked")
+
+    loop.turns.around(work)
+    assert loop.take() == ["worked", "confirm s"]
+
+
 def test_work_that_causes_nothing_ends_no_turn() -> None:
     loop = Loop()
     loop.turns.now = 1

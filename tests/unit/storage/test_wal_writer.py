@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +21,7 @@ from storage.wal.fsync_times import COMMITS_LOOKED_AT, STALL_AVOIDED_S
 from storage.wal.log_core import MARK_EVERY_BYTES, LogCore, LogEnd
 from storage.wal.new_file import SLICE_BYTES
 from storage.wal.replay import Replay
-from storage.wal.writer import LogWriter
+from storage.wal.writer import LONE_BYTES_MAX, LogWriter
 from tests.sim.disk import Call, Fault, SimDisk, fault_on
 from tests.unit.storage.log_world import KIND, LOG_ID, Log, log_files, open_log, recover
 
@@ -339,6 +340,32 @@ def test_a_commit_that_is_held_waits_for_who_holds_it_and_takes_all_along(at_onc
     log.append(3, b"z")
     log.loop.run_soon()
     assert log.writer.durable == ticket + 1, "it is held once"
+
+
+@pytest.mark.parametrize("lone", [True, False])
+def test_who_is_around_a_lone_commit_begins_before_it_is_written_and_ends_when_it_was_told(lone: bool) -> None:
+    log = open_log()
+    order: list[str] = []
+
+    def around(run: Callable[[], None]) -> None:
+        order.append("begins")
+        run()
+        order.append("ends")
+
+    log.writer.when_durable(lambda _: order.append("told"))
+    log.writer.around_lone_commit = around
+    log.append(1, bytes(10 if lone else LONE_BYTES_MAX))
+    log.loop.run_soon()
+    assert order == (["begins", "told", "ends"] if lone else ["told"])
+
+
+def test_who_blocks_for_a_commit_is_within_something_of_its_own() -> None:
+    log = open_log()
+    around: list[object] = []
+    log.writer.around_lone_commit = around.append
+    log.append(1, b"x")
+    log.writer.commit_now()
+    assert (around, log.writer.durable) == ([], log.writer.gathering - 1)
 
 
 def test_a_commit_that_was_scheduled_before_it_is_held_is_made() -> None:
