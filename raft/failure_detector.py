@@ -35,11 +35,13 @@ class DetectorSettings:
 
 
 class TrustChange(NamedTuple):
-    """Trust in a node began or ended. `restarted`: it is another process now, which leads nothing."""
+    """Trust in a node began or ended. `restarted`: it is another process now, which leads nothing. `silent`: nothing says that
+    its process has ended."""
 
     node: NodeId
     trusted: bool
     restarted: bool = False
+    silent: bool = False
 
 
 @dataclass(slots=True)
@@ -143,7 +145,8 @@ class FailureDetector:
         is_patient = now < self._patient_until
         for node, peer in self._peers.items():
             if peer.trusted and not is_patient and self._is_silent(peer, now):
-                self._judge(node, peer, False)
+                peer.trusted = False
+                self._verdicts.append(TrustChange(node, False, silent=True))
             if now >= peer.next_ping:
                 self._ping(node, peer, now)
         self._next_tick = min([peer.next_ping for peer in self._peers.values()], default=now + interval)

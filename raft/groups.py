@@ -488,12 +488,12 @@ class Groups:
             self._net.send(node, encode_sign(sign))
         verdicts = self._detector.take_verdicts()
         now = self._clock.monotonic() if verdicts else 0.0
-        for node, trusted, restarted in verdicts:
+        for node, trusted, restarted, silent in verdicts:
             for driver in self._drivers.values():
                 if trusted:
                     driver.core.trust(node, now)
                 else:
-                    driver.core.suspect(node, now)
+                    driver.core.suspect(node, now, silent=silent)
                 if restarted and driver.leader_node == node:
                     driver.forget_leader(now)
                 self.wake(driver)

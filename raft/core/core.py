@@ -132,8 +132,9 @@ class Core:
         elif s.election_at is not None and now >= s.election_at:
             election.stand(s, now)
 
-    def suspect(self, node: NodeId, now: float) -> None:
-        """The node does not answer."""
+    def suspect(self, node: NodeId, now: float, *, silent: bool = False) -> None:
+        """The node does not answer, or hung up. `silent`: it may be busy, and lead on; after so long a wait a moment
+        more is no loss."""
         s = self._s
         if node == node_of(s.me) or node not in s.trusted:
             return
@@ -145,7 +146,8 @@ class Core:
         elif s.leader and node_of(s.leader) == node:
             lost = s.leader
             follower.forget_leader(s, now)  # if it still leads, it says so when its node is trusted again
-            s.hasten(lost, now)
+            if not silent:
+                s.hasten(lost, now)
         elif not s.may_campaign():
             s.election_at = None
 

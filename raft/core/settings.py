@@ -18,7 +18,7 @@ class Settings:
     """Divides that wait: a member with 4 campaigns long before one with 1, so a preferred member usually leads. At most one
     of a group has more than 1: in a new group it waits for nothing."""
     heir_s: float = 0.02
-    """Where the leader's node is lost, one follower, on which all agree that know of it, waits no longer than this: about as
+    """Where the leader's node hung up, one follower, on which all agree that know of it, waits no longer than this: about as
     long as the others take to know it, too. Its attempt may fail; then it waits as any other."""
     election_backoff_max: int = 4
     """A member that keeps failing doubles its wait this many times at most."""

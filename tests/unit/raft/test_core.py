@@ -237,6 +237,15 @@ def test_a_preferred_follower_of_a_lost_leader_stands_before_the_other() -> None
     assert core.deadline == pytest.approx(Settings().heir_s / 4)
 
 
+def test_the_followers_of_a_leader_that_was_only_silent_give_it_the_usual_time() -> None:
+    """On a busy machine it may live, and say so."""
+    for settings in (Settings(), Settings(eagerness=4.0)):
+        core = follower_of(member_id(2, 2), settings)
+        core.suspect(2, 0.0, silent=True)
+        usual = (settings.election_min_s + settings.election_max_s) / 2 / settings.eagerness
+        assert core.deadline == pytest.approx(usual)
+
+
 def test_a_follower_that_stood_too_early_waits_as_any_other_then() -> None:
     core = follower_of(member_id(2, 2))
     core.suspect(2, 0.0)

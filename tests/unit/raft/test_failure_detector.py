@@ -202,7 +202,7 @@ def test_a_node_that_was_held_up_itself_asks_again_before_it_judges() -> None:
     pair.run_until(31.7)
     assert pair.verdicts[1:] == []
     pair.run_until(32.0)
-    assert pair.verdicts[1:] == [TrustChange(THEM, False)]
+    assert pair.verdicts[1:] == [TrustChange(THEM, False, silent=True)]
 
 
 def test_a_removed_peer_is_suspected_for_good() -> None:
