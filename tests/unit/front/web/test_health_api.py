@@ -105,12 +105,14 @@ def test_a_certificate_that_ends_within_the_time_fails(
         assert said["expired"][0]["certfile"] == "/cert.pem"
 
 
-@pytest.mark.parametrize(("days", "status"), [(29, 200), (30, 503), (31, 503)])
-def test_a_month_has_thirty_days(world: World, monkeypatch: pytest.MonkeyPatch, days: int, status: int) -> None:
-    until = NOW + 30 * DAY_MS
-    monkeypatch.setattr(world.node, "certificate", lambda: CertificateFacts("c", until), raising=False)
-    assert checked(world, f"certificate-expiration/{days}/days")[0] == status
-    assert checked(world, "certificate-expiration/1/months")[0] == 503
+@pytest.mark.parametrize(("unit", "days"), [("days", 1), ("weeks", 7), ("months", 30), ("years", 365)])
+def test_each_unit_of_time_has_so_many_days(
+    world: World, monkeypatch: pytest.MonkeyPatch, unit: str, days: int
+) -> None:
+    for until, status in ((NOW + 2 * days * DAY_MS, 503), (NOW + 2 * days * DAY_MS + 1, 200)):
+        certificate = CertificateFacts("c", until)
+        monkeypatch.setattr(world.node, "certificate", lambda certificate=certificate: certificate, raising=False)
+        assert checked(world, f"certificate-expiration/2/{unit}")[0] == status
 
 
 @pytest.mark.parametrize("within", ["0/days", "x/days", "-1/days", "1/fortnights"])
