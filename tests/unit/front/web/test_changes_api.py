@@ -37,6 +37,20 @@ def test_users_without_permissions_are_those_that_have_none_anywhere(world: Worl
     assert [one["name"] for one in world.get("/api/users/without-permissions")] == ["root"]
 
 
+@pytest.mark.parametrize("access", ["configure", "write", "read"])
+def test_what_a_user_may_do_with_a_name_is_told_of_each_kind_of_access(world: World, access: str) -> None:
+    found = world.get(f"/api/leveret/users/app/access?vhost=v&name={access[0]}1")
+    assert {name for name in ("enter", "configure", "write", "read") if found[name]} == {"enter", access}
+    assert world.get("/api/leveret/users/app/access?vhost=%2F&name=c1")["enter"] is False
+
+
+def test_logins_that_failed_are_told_beside_those_that_did_not(world: World) -> None:
+    world.broker.audit.logins.update({("AMQP 0-9-1", True): 5, ("AMQP 0-9-1", False): 2})
+    (found,) = [one for one in world.get(f"/api/auth/attempts/{HOME}") if one["protocol"] == "amqp091"]
+    counts = {"auth_attempts": 7, "auth_attempts_failed": 2, "auth_attempts_succeeded": 5}
+    assert found == {"protocol": "amqp091", **counts}
+
+
 # Topic permissions: one for each exchange.
 
 
