@@ -20,13 +20,27 @@ if TYPE_CHECKING:
 # So many changes wait for the disk together: one at a time would cost one fsync each.
 TOGETHER = 256
 REMARKS_LOGGED = 20
+ENTRIES_IN_A_PIECE = 500
 
 logger = logging.getLogger("leveret.definitions")
 
 
 async def export_definitions(documents: Documents, who: Operator, vhost: str | None, *, password_hashes: bool) -> bytes:
-    pieces = documents.exported(who, vhost, password_hashes=password_hashes)
-    return b"".join([piece async for piece in made_in_slices(pieces)])
+    return b"".join(await exported_pieces(documents, who, vhost, password_hashes=password_hashes))
+
+
+async def exported_pieces(
+    documents: Documents, who: Operator, vhost: str | None, *, password_hashes: bool
+) -> list[bytes]:
+    """The same, not joined: with 100,000 queues it has fourteen megabytes."""
+    pieces: list[bytes] = []
+    some: list[bytes] = []
+    async for entry in made_in_slices(documents.exported(who, vhost, password_hashes=password_hashes)):
+        some.append(entry)
+        if len(some) == ENTRIES_IN_A_PIECE:
+            pieces.append(b"".join(some))
+            some.clear()
+    return [*pieces, b"".join(some)]
 
 
 async def check_definitions(documents: Documents, who: Operator, raw: bytes, vhost: str | None) -> ImportReport:

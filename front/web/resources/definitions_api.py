@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from hashlib import blake2b
 
 from broker.operations.import_plan import ImportReport
-from front.definitions import check_definitions, export_definitions, import_definitions
+from front.definitions import check_definitions, exported_pieces, import_definitions
+from front.slices import made_in_slices
 from front.web.handlers import WebFront, operator
 from front.web.http.multipart import sent_file
 from front.web.http.request import Request, Response, json_response
@@ -32,14 +34,15 @@ class DefinitionsApi:
     async def _get(self, request: Request, vhost: str | None = None) -> Response:
         """With hashes of passwords, unless `password-hashes=false`; `download=NAME` has browsers keep it as a file."""
         hashes = request.asked("password-hashes") != "false"
-        body = await export_definitions(self._documents, operator(request), vhost, password_hashes=hashes)
-        tag = f'"{blake2b(body, digest_size=16).hexdigest()}"'
+        pieces = await exported_pieces(self._documents, operator(request), vhost, password_hashes=hashes)
+        tag = await _tag(pieces)
         headers = [("ETag", tag)]
         if request.asked("download") is not None:
             headers.append(("Content-Disposition", f'attachment; filename="{_file_name(request)}"'))
         if request.headers.get(b"if-none-match") == tag.encode():
             return Response(304, headers=tuple(headers))
-        return Response(200, body, headers=tuple(headers))
+        body, more = (pieces[0], []) if len(pieces) == 1 else (b"", pieces)
+        return Response(200, body, headers=tuple(headers), pieces=more)
 
     async def _post(self, request: Request, vhost: str | None = None) -> Response:
         """`dry-run=true` says what would change and changes nothing; `report=true` says it afterwards."""
@@ -48,6 +51,13 @@ class DefinitionsApi:
             return _told(await check_definitions(self._documents, who, raw, vhost))
         report = await import_definitions(self._documents, who, raw, vhost, self._front.broker.end_turn)
         return _told(report) if request.asks("report") else Response(204)
+
+
+async def _tag(pieces: Sequence[bytes]) -> str:
+    digest = blake2b(digest_size=16)
+    async for piece in made_in_slices(iter(pieces)):
+        digest.update(piece)
+    return f'"{digest.hexdigest()}"'
 
 
 def _told(report: ImportReport) -> Response:
