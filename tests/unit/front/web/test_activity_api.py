@@ -21,7 +21,7 @@ EVENTS, LOG, AUDIT = "/api/leveret/events", "/api/leveret/log", "/api/leveret/au
 
 class Log:
     def __init__(self) -> None:
-        self._lines: NumberedRing[LogLine] = NumberedRing(10)
+        self._lines: NumberedRing[LogLine] = NumberedRing(10, lambda: 0)
         self.after = self._lines.after
 
     def add(self, *levels: str) -> None:
@@ -79,11 +79,11 @@ def test_a_cursor_goes_on_behind_what_was_told_also_behind_what_a_filter_left_ou
     world.events.applied(commands.DeleteUser("u"))
     first = world.get(f"{EVENTS}?kind=queue.")
     assert [row["name"] for row in first["items"]] == ["c", "b", "a"]
-    assert first["cursor"] == f"{HOME}:4"
+    assert first["cursor"] == f"{HOME}:{NOW + 4}"
     world.events.applied(commands.DeleteQueue("v", "d"))
     second = world.get(f"{EVENTS}?cursor={first['cursor']},n9:7")
     assert [row["name"] for row in second["items"]] == ["d"]
-    assert second["cursor"] == f"{HOME}:5,n9:7", "what another node has told is not forgotten while it does not answer"
+    assert second["cursor"] == f"{HOME}:{NOW + 5},n9:7", "what another node has told is not forgotten while it does not answer"
     third = world.get(f"{EVENTS}?cursor={second['cursor']}")
     assert (third["items"], third["cursor"]) == ([], second["cursor"])
 
@@ -102,8 +102,8 @@ def test_of_all_nodes_together_no_more_are_told_than_are_asked_for(world: Watche
     for name in "abc":
         world.events.applied(commands.DeleteQueue("v", name))
     found = world.get(f"{EVENTS}?limit=3")
-    assert [(one["node"], one["number"]) for one in found["items"]] == [("n2", 3), ("n2", 2), (HOME, 3)]
-    assert found["cursor"] == f"n2:3,{HOME}:3"
+    assert [(one["node"], one["number"]) for one in found["items"]] == [("n2", 3), ("n2", 2), (HOME, NOW + 3)]
+    assert found["cursor"] == f"n2:3,{HOME}:{NOW + 3}"
 
 
 def test_lines_of_the_log_are_told_from_their_level_on(world: Watched) -> None:
