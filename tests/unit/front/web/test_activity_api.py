@@ -83,7 +83,9 @@ def test_a_cursor_goes_on_behind_what_was_told_also_behind_what_a_filter_left_ou
     world.events.applied(commands.DeleteQueue("v", "d"))
     second = world.get(f"{EVENTS}?cursor={first['cursor']},n9:7")
     assert [row["name"] for row in second["items"]] == ["d"]
-    assert second["cursor"] == f"{HOME}:{NOW + 5},n9:7", "what another node has told is not forgotten while it does not answer"
+    assert second["cursor"] == f"{HOME}:{NOW + 5},n9:7", (
+        "what another node has told is not forgotten while it does not answer"
+    )
     third = world.get(f"{EVENTS}?cursor={second['cursor']}")
     assert (third["items"], third["cursor"]) == ([], second["cursor"])
 
