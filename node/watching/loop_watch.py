@@ -26,7 +26,11 @@ from typing import Any
 
 from broker.login.log_throttle import LogThrottle
 
-ROOT = str(Path(__file__).resolve().parent.parent) + "/"
+ROOT = str(Path(__file__).resolve().parents[2]) + "/"  # of the packages; with others beside them where they are installed
+OURS = tuple(
+    f"{package}/"
+    for package in ["broker", "classic", "front", "links", "native", "node", "quorum", "raft", "replicated", "storage", "stream", "wire"]
+)
 BEAT_S = 0.02
 SLOW_S = 0.05
 WORKS_MAX = 100  # names that are counted apart; functions are few, but not known beforehand
@@ -126,8 +130,7 @@ class LoopWatch:
     def _look(self) -> None:
         while not self._ended.wait(self._beat_s):
             if time.monotonic() - self._due >= self._slow_s / 2:
-                frame = sys._current_frames().get(self._thread_id)
-                seen = place_of(frame)
+                seen = place_of_thread(self._thread_id)
                 if seen is not None:
                     self._seen.append(seen)
 
@@ -153,15 +156,29 @@ class SlowTurnLog:
         )
 
 
+def place_of_thread(thread_id: int) -> tuple[str, str] | None:
+    """What it is doing now, looked at from another thread.
+
+    CPython 3.11 makes a frame's object when somebody looks at it. A garbage collection that this sets off may let the thread go
+    on, its frame ends, and what the object shows is freed memory: the process dies. So none may begin meanwhile.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return place_of(sys._current_frames().get(thread_id))
+    finally:
+        if collects:
+            gc.enable()
+
+
 def place_of(frame: FrameType | None) -> tuple[str, str] | None:
     """The innermost function of ours, and those that lead to it; None: none of ours runs."""
     ours: list[str] = []
     while frame is not None:
         code = frame.f_code
-        if code.co_filename.startswith(ROOT) and "/site-packages/" not in code.co_filename:
-            name = code.co_filename.removeprefix(ROOT)
-            if name not in _OUTSIDE:
-                ours.append(f"{name}:{code.co_qualname}")
+        name = code.co_filename.removeprefix(ROOT)
+        if name.startswith(OURS) and name not in _OUTSIDE:
+            ours.append(f"{name}:{code.co_qualname}")
         frame = frame.f_back
     if not ours:
         return None

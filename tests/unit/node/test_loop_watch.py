@@ -5,15 +5,22 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import sys
+import threading
 import time
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.core import Metric
 
+from front.slices import step_by_step
 from node.watching import loop_watch
 from node.watching.loop_watch import GARBAGE, LoopWatch, SlowTurn, SlowTurnLog
 from node.watching.metrics import slow_turns
+from tests.running_node import ROOT
 
 SLOW_S = 0.03
 LONG_S = 0.09  # of what these tests do: a machine that is busy with something else makes shorter turns slow too
@@ -53,7 +60,8 @@ def spin(seconds: float) -> None:
 
 
 def test_a_long_turn_is_told_with_the_function_that_ran(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop_watch, "ROOT", str(loop_watch.Path(__file__).parent) + "/")
+    monkeypatch.setattr(loop_watch, "ROOT", str(Path(__file__).parent) + "/")
+    monkeypatch.setattr(loop_watch, "OURS", (Path(__file__).name,))
     watch, (turn, *_) = watched(lambda: spin(0.1))
     assert turn.work == "test_loop_watch.py:spin"
     assert turn.callers.endswith("<lambda> > spin")
@@ -67,6 +75,58 @@ def test_a_turn_that_waited_is_told_as_one_that_did_not_use_the_processor() -> N
     _, (turn, *_) = watched(lambda: time.sleep(0.1))
     assert turn.seconds >= LONG_S
     assert turn.processor_seconds < 0.05
+
+
+def test_the_work_of_any_package_has_a_name() -> None:
+    seen = set()
+
+    def look() -> Iterator[None]:
+        seen.add(loop_watch.place_of(sys._getframe()))
+        yield
+
+    asyncio.run(step_by_step(look()))
+    assert seen == {("front/slices.py:step_by_step", "step_by_step")}
+
+
+def test_the_packages_that_are_named_are_those_of_a_node() -> None:
+    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["root_packages"]
+    assert {*loop_watch.OURS, "analytics/", "leveret/"} == {f"{package}/" for package in packages}
+
+
+def at_depth(depth: int, then: Callable[[], object]) -> None:
+    if depth:
+        at_depth(depth - 1, then)
+    else:
+        then()
+
+
+def test_no_collection_begins_while_the_frames_of_another_thread_are_looked_at() -> None:
+    """One let that thread go on: its frame ended, the watch looked at freed memory, and nodes died of it."""
+    asked, ended = threading.Event(), threading.Event()
+    looked_at = threading.Thread(target=at_depth, args=(100, lambda: (asked.set(), ended.wait())))
+    looked_at.start()
+    asked.wait()
+    collections: list[str] = []
+
+    def note(phase: str, _: dict[str, Any]) -> None:
+        collections.append(phase)
+
+    thresholds = gc.get_threshold()
+    gc.callbacks.append(note)
+    gc.set_threshold(1)
+    try:
+        before = len(collections)
+        loop_watch.place_of_thread(looked_at.ident or 0)
+        during = len(collections) - before
+        _kept: list[list[int]] = [[] for _ in range(100)]
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(note)
+        ended.set()
+        looked_at.join()
+    assert gc.isenabled()
+    assert not during
+    assert collections, "none would have begun in any case"
 
 
 def test_the_collector_is_named_when_most_of_the_time_was_its_own() -> None:
