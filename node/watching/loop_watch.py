@@ -26,7 +26,9 @@ from typing import Any
 
 from broker.login.log_throttle import LogThrottle
 
-ROOT = str(Path(__file__).resolve().parents[2]) + "/"  # of the packages; with others beside them where they are installed
+ROOT = (
+    str(Path(__file__).resolve().parents[2]) + "/"
+)  # of the packages; with others beside them where they are installed
 OURS = (
     *("broker/", "classic/", "front/", "links/", "native/", "node/"),
     *("quorum/", "raft/", "replicated/", "storage/", "stream/", "wire/"),
