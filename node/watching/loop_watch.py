@@ -26,9 +26,8 @@ from typing import Any
 
 from broker.login.log_throttle import LogThrottle
 
-ROOT = (
-    str(Path(__file__).resolve().parents[2]) + "/"
-)  # of the packages; with others beside them where they are installed
+# Of the packages, with those of others beside them where they are installed.
+ROOT = str(Path(__file__).resolve().parents[2]) + "/"
 OURS = (
     *("broker/", "classic/", "front/", "links/", "native/", "node/"),
     *("quorum/", "raft/", "replicated/", "storage/", "stream/", "wire/"),
