@@ -306,8 +306,7 @@ class ClassicQueue:
         figures = self.sizes()
         figures.exclusive_consumer_tag = self._consumers.exclusive_tag
         figures.head_timestamp = head_timestamp(self.levels) if figures.ready else None
-        figures.details = details(self.levels)
-        return figures
+        return figures.with_details(details(self.levels))
 
     def sizes(self) -> QueueStatistics:
         figures, active = self.counts(), self._consumers.active

@@ -334,9 +334,7 @@ class QuorumQueue(Owner):
         return fill_in_sizes(self._figures, self)
 
     def statistics(self) -> QueueStatistics:
-        figures = self.sizes()
-        figures.details = details(self)
-        return figures
+        return self.sizes().with_details(details(self))
 
     def figures(self) -> dict[str, Any]:
         return for_operators(self)

@@ -380,9 +380,7 @@ class StreamQueue:
         return found
 
     def statistics(self) -> QueueStatistics:
-        found = self.sizes()
-        found.details = details(self)
-        return found
+        return self.sizes().with_details(details(self))
 
     def sizes(self) -> QueueStatistics:
         return fill_in_sizes(self.counts(), self)

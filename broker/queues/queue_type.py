@@ -18,8 +18,9 @@ deliver more say so to `QueueHost.wake`; the host calls their `pump` once at the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from broker.background_work import Work
@@ -148,6 +149,13 @@ class QueueStatistics:
     exclusive_consumer_tag: str | None = None  # of who consumes it alone
     head_timestamp: int | None = None  # as the publisher of the message says that comes next, where that is in memory
     details: dict[str, Any] = field(default_factory=dict)  # backing_queue_status of a classic queue
+
+    def with_details(self, details: dict[str, Any]) -> QueueStatistics:
+        """A copy: a queue keeps no details, for those of very many queues are a burden to the garbage collector."""
+        return QueueStatistics(*_without_details(self), details=details)
+
+
+_without_details = attrgetter(*(one.name for one in fields(QueueStatistics) if one.name != "details"))
 
 
 class HeldSlice(Protocol):

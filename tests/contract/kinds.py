@@ -126,10 +126,14 @@ def kinds_for(test: str) -> list[Kind]:
     return [kind for kind in KINDS if test not in kind.differs and (kind.keeps is None or test in kind.keeps)]
 
 
+FAR_CLASSIC_RULES = {
+    "test_the_details_that_are_shown_of_a_queue_are_not_kept_with_it": "what its home told is kept, as it was told"
+}
+
 KINDS = [
     Kind("memory", open_memory),
     Kind("classic", open_classic),
-    Kind("classic-on-another-node", open_far_classic, node_acknowledges=True),
+    Kind("classic-on-another-node", open_far_classic, FAR_CLASSIC_RULES, node_acknowledges=True),
     Kind("quorum-alone", open_quorum(1, [1], 1, 1), QUORUM_RULES),
     Kind("quorum-on-the-leader", open_quorum(3, [1, 2, 3], 1, 1), QUORUM_RULES),
     Kind("quorum-on-a-follower", open_quorum(3, [1, 2, 3], 2, 1), QUORUM_RULES),

@@ -11,6 +11,7 @@ STREAM_RULES = frozenset(
         "test_every_publish_is_answered_exactly_once",
         "test_exchange_and_key_of_the_publish_come_with_each_delivery",
         "test_prefetch_is_never_exceeded",
+        "test_the_details_that_are_shown_of_a_queue_are_not_kept_with_it",
         "test_what_is_browsed_is_bounded_by_its_bytes_and_one_message_comes_in_any_case",
         "test_what_was_published_to_a_queue_that_is_deleted_counts_as_confirmed",
     }

@@ -90,6 +90,12 @@ def test_exchange_and_key_of_the_publish_come_with_each_delivery(world: World) -
     assert [(piece.exchange, piece.routing_key, piece.queue) for piece in taker.pieces] == [("", "key", queue)]
 
 
+def test_the_details_that_are_shown_of_a_queue_are_not_kept_with_it(world: World) -> None:
+    queue = world.queue()
+    queue.statistics()
+    assert not queue.counts().details
+
+
 # ------------------------------------------------------------------------- get
 
 

@@ -217,8 +217,10 @@ class QueuesApi:
     ) -> Told:
         """Of a home that does not answer there is what is known here."""
         of_nodes: dict[tuple[str | None, str], list[tuple[str, str]]] = {}
-        for record in records:
+        replicated: list[QueueRecord] = []
+        async for record in made_in_slices(iter(records)):
             if record.kind != "classic":
+                replicated.append(record)
                 of_nodes.setdefault((None, TRAFFIC), []).append((record.vhost, record.name))
             elif record.home not in ("", self._node):
                 of_nodes.setdefault((record.home, QUEUES), []).append((record.vhost, record.name))
@@ -227,7 +229,7 @@ class QueuesApi:
             self._everywhere.find_elsewhere(what, who, names, asked, one, node=node)
             for (node, what), names in questions
         ]
-        looked = look_at(self._resources, (record for record in records if record.kind != "classic"))
+        looked = look_at(self._resources, replicated)
         _, found = await asyncio.gather(looked, asyncio.gather(*answers))
         told = Told()
         for ((_, what), _), rows in zip(questions, found, strict=True):

@@ -77,8 +77,8 @@ class SampleBook:
 
     def forget_gone(self, now: int) -> Iterator[None]:
         """Objects that were not sampled in this round, which ends with it; one with each step."""
-        for key, found in list(self._objects.items()):
-            if found.round != self._round:
+        for key in list(self._objects):
+            if self._objects[key].round != self._round:
                 del self._objects[key]
                 self._ringed.pop(key, None)
             yield
