@@ -152,10 +152,12 @@ class QueueStatistics:
 
     def with_details(self, details: dict[str, Any]) -> QueueStatistics:
         """A copy: a queue keeps no details, for those of very many queues are a burden to the garbage collector."""
-        return QueueStatistics(*_without_details(self), details=details)
+        shown = QueueStatistics(*_all_figures(self))
+        shown.details = details
+        return shown
 
 
-_without_details = attrgetter(*(one.name for one in fields(QueueStatistics) if one.name != "details"))
+_all_figures = attrgetter(*(one.name for one in fields(QueueStatistics)))
 
 
 class HeldSlice(Protocol):
