@@ -17,6 +17,7 @@
     sequence_set   a set of numbers kept as ranges
     index_ranges   ascending columns of numbers -> their union as ranges
     log_columns    a piece of a log -> its records, publishes and settlements as columns
+                   pieces of a log -> what happened to queues, by buckets of them (event_buckets, in the same twin)
     message_columns  contents -> their messages and what their properties say, as columns
     write_thread   no function: a thread that writes and syncs, defined in storage/wal/write_thread.py as it does I/O
 

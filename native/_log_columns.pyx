@@ -2,13 +2,14 @@
 """The compiled twin of native/log_columns.py."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
 from cpython.bytes cimport PyBytes_AS_STRING
-from libc.stdint cimport int64_t, uint8_t, uint64_t
-from libc.string cimport memcmp, memcpy
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy, memset
 
 from native._column_layout cimport (
-    BINARY, INT8, INT32, INT64, Column, add_bytes, end_bytes, finished, maybe8, maybe64, new_column, null_bytes, put8, put32,
-    put64, put_bytes,
+    BINARY, DATA_BYTES_MAX, INT8, INT32, INT64, Column, add_bytes, end_bytes, finished, maybe8, maybe64, new_column,
+    null_bytes, put8, put32, put64, put_bytes,
 )
 from native._little_endian cimport get_le, put_le
 from native._record_layout cimport HEADER_SIZE, WHOLE, crc32c_init, look_at
@@ -29,6 +30,7 @@ cdef enum:
     CLASSIC_BACK = 26
     CLASSIC_CHECKPOINT = 27
     RAFT_ENTRIES = 32
+    RAFT_COMMIT = 42
     COUNTS = 51
     STREAM_READERS = 52
     COMMAND = 0
@@ -87,6 +89,11 @@ cdef enum:
     COUNT_COLUMNS = 9
     READER_COLUMNS = 6
     EVENT_COLUMNS = 9
+    GATHERED_COLUMNS = 10
+    IS_TIMED = 0x10000
+    FIRST_ROWS = 256
+    CACHE_LINE = 64
+    PAGE = 4096
 
     FILE_BITS = 40
     HEADS_MAX = 255
@@ -1012,78 +1019,72 @@ cdef uint64_t content_at(const uint8_t *p, uint64_t size) noexcept nogil:
 
 cdef uint64_t skeleton(const uint8_t *entry, uint64_t length, Column *into) noexcept nogil:
     """The size of what is left of a command without contents, which is put at the end of a column unless that is NULL; all of
-    one that is no sequence of ops."""
-    cdef uint64_t off = ENTRY_SIZE, kept = ENTRY_SIZE, size, part
+    one that is no sequence of ops, of which not all is put there then."""
+    cdef uint64_t off = ENTRY_SIZE, begin = 0, kept = 0, size, content
     if length < ENTRY_SIZE or entry[0] != ENTRY_VERSION:
         return length
-    if into != NULL:
-        add_bytes(into, entry, ENTRY_SIZE)
     while length - off >= OP_SIZE:
         size = get_le(entry + off + 1, 4)
         if size > length - off - OP_SIZE:
-            break
-        part = OP_SIZE + (content_at(entry + off + OP_SIZE, size) if entry[off] == ENQUEUE else size)
-        if into != NULL:
-            add_bytes(into, entry + off, part)
-        kept += part
-        off += OP_SIZE + size
-    return kept if off == length else length
+            return length
+        off += OP_SIZE
+        if entry[off - OP_SIZE] == ENQUEUE:
+            content = content_at(entry + off, size)
+            if content < size:
+                if into != NULL:
+                    add_bytes(into, entry + begin, off + content - begin)
+                kept += off + content - begin
+                begin = off + size
+        off += size
+    if off != length:
+        return length
+    if into != NULL:
+        add_bytes(into, entry + begin, length - begin)
+    return kept + length - begin
 
 
-cdef class Events:
-    """The table of what happened to queues: counts first, then fills."""
+cdef struct EventRow:
+    uint64_t queue, place, term, at, first, size, offset, file
+    uint32_t kind       # IS_TIMED with it: `at` is known
+    uint32_t data_end   # in the data of all rows
 
-    cdef uint64_t rows, row, data_bytes, file
-    cdef bint filling
-    cdef Column columns[EVENT_COLUMNS]
-    cdef tuple buffers
 
-    cdef int begin(self) except -1:
-        cdef uint64_t rows = self.rows
-        cdef Column *c = self.columns
-        self.buffers = (
-            new_column(&c[0], INT64, False, rows), new_column(&c[1], INT64, False, rows),
-            new_column(&c[2], INT64, False, rows), new_column(&c[3], INT32, False, rows),
-            new_column(&c[4], INT64, True, rows), new_column(&c[5], INT64, False, rows),
-            new_column(&c[6], BINARY, False, rows, self.data_bytes), new_column(&c[7], INT64, False, rows),
-            new_column(&c[8], INT64, False, rows),
-        )
-        self.filling = True
-        return 0
+cdef class EventWalk:
+    """What happened to queues, in the order of the records. `add` says where a row is put."""
+
+    cdef uint64_t file
+    cdef bint filling, with_commits
+    cdef EventRow *row
+    cdef Column *data
 
     cdef bint add(
-        self, Record *record, uint64_t queue, uint64_t place, uint64_t first, uint64_t data_bytes, uint64_t size
-    ) noexcept:
-        """Everything but the data, which the caller adds if this is True."""
-        cdef Column *c = self.columns
-        cdef uint64_t row = self.row
-        if not self.filling:
-            self.rows += 1
-            self.data_bytes += data_bytes
-            return False
-        put64(&c[0], row, queue)
-        put64(&c[1], row, place)
-        put64(&c[2], row, record.term if record.kind == RAFT_ENTRIES else 0)
-        put32(&c[3], row, record.kind)
-        maybe64(&c[4], row, record.timed, record.time)
-        put64(&c[5], row, first)
-        put64(&c[7], row, size)
-        put64(&c[8], row, record.offset)
-        return True
+        self, Record *record, uint64_t queue, uint64_t place, uint64_t first, uint64_t data_bytes
+    ) except -1:
+        """False: it was counted, and nothing is put anywhere. Else a row is begun, with room for so many bytes of data."""
+        return False
 
-    cdef void end_row(self) noexcept:
-        end_bytes(&self.columns[6], self.row)
-        self.row += 1
+    cdef void put(self, Record *record, uint64_t queue, uint64_t place, uint64_t first) noexcept:
+        cdef EventRow *row = self.row
+        row.queue, row.place, row.first = queue, place, first
+        row.term = record.term if record.kind == RAFT_ENTRIES or record.kind == RAFT_COMMIT else 0
+        row.at = record.time if record.timed else 0
+        row.kind = <uint32_t>record.kind | (IS_TIMED if record.timed else 0)
+        row.offset, row.file = record.offset, self.file
+
+    cdef void end_row(self, uint64_t size) noexcept:
+        self.row.size = size
+        self.row.data_end = <uint32_t>self.data.filled
 
     cdef uint64_t classic_place(self, Record *record) noexcept:
         return self.file << FILE_BITS | record.offset
 
-    cdef void classic(self, Record *record) noexcept:
-        if self.add(record, get_le(record.payload, 8), self.classic_place(record), 0, record.size, 0):
-            add_bytes(&self.columns[6], record.payload, record.size)
-            self.end_row()
+    cdef int classic(self, Record *record) except -1:
+        if self.add(record, get_le(record.payload, 8), self.classic_place(record), 0, record.size):
+            add_bytes(self.data, record.payload, record.size)
+            self.end_row(0)
+        return 0
 
-    cdef void heads(self, Record *record) noexcept:
+    cdef int heads(self, Record *record) except -1:
         """The head of a publish for each of its queues, as if it had gone to that one only."""
         cdef const uint8_t *p = record.payload
         cdef uint64_t head_len = get_le(p, 2), queues = get_le(p + 2, 2), number
@@ -1091,39 +1092,55 @@ cdef class Events:
         cdef const uint8_t *end = queue + PAIR_SIZE * queues
         cdef uint64_t own_len = head_len - PAIR_SIZE * queues + PAIR_SIZE
         cdef uint8_t lengths[4]
-        cdef Column *data = &self.columns[6]
+        cdef Column *data
         if queues * own_len > HEADS_MAX * record.size:
-            return
+            return 0
         put_le(lengths, own_len, 2)
         put_le(lengths + 2, 1, 2)
         for number in range(queues):
-            if self.add(record, get_le(queue, 8), self.classic_place(record), get_le(queue + 8, 8), own_len, 0):
+            if self.add(record, get_le(queue, 8), self.classic_place(record), get_le(queue + 8, 8), own_len):
+                data = self.data
                 add_bytes(data, lengths, 4)
                 add_bytes(data, p + 4, PUBLISHED_SIZE - 4)
                 add_bytes(data, queue, PAIR_SIZE)
                 add_bytes(data, end, head_len - <uint64_t>(end - p))
-                self.end_row()
+                self.end_row(0)
             queue += PAIR_SIZE
+        return 0
 
-    cdef void entries(self, Record *record, Ops *ops) noexcept:
+    cdef int entries(self, Record *record, Ops *ops) except -1:
         cdef Pack *pack = &ops.pack
-        cdef Column *data = &self.columns[6]
-        cdef uint64_t length, kept
+        cdef uint64_t length
         while pack.number < pack.count:
             length = get_le(pack.lengths + 4 * pack.number, 4)
-            kept = skeleton(pack.data, length, NULL) if record.flags == COMMAND else length
-            if self.add(
-                record, record.writer, record.index + pack.number, record.flags, kept, length if kept < length else 0
-            ):
-                if kept < length:
-                    skeleton(pack.data, length, data)
-                else:
-                    add_bytes(data, pack.data, length)
-                self.end_row()
+            self.entry(record, record.index + pack.number, pack.data, length)
             pack.data += length
             pack.number += 1
+        return 0
 
-    cdef void walk(self, Records found) noexcept:
+    cdef int entry(self, Record *record, uint64_t index, const uint8_t *entry, uint64_t length) except -1:
+        cdef bint is_command = record.flags == COMMAND
+        cdef uint64_t kept = length, begin
+        cdef Column *data
+        if is_command and not self.filling:
+            kept = skeleton(entry, length, NULL)
+        if self.add(record, record.writer, index, record.flags, kept):
+            data = self.data
+            begin = data.filled
+            if is_command:
+                kept = skeleton(entry, length, data)
+            if data.filled - begin != kept:
+                data.filled = begin
+                add_bytes(data, entry, length)
+            self.end_row(length if kept < length else 0)
+        return 0
+
+    cdef int commit(self, Record *record) except -1:
+        if self.add(record, record.writer, 0, record.index, 0):
+            self.end_row(0)
+        return 0
+
+    cdef int walk(self, Records found) except -1:
         cdef Record record
         cdef Run run
         cdef Ops ops
@@ -1142,8 +1159,63 @@ cdef class Events:
             elif record.kind == CLASSIC_CHECKPOINT:
                 if record.size >= CHECKPOINT_SIZE:
                     self.classic(&record)
-            elif record.kind == RAFT_ENTRIES and not found.is_named(record.writer) and begin_entries(&ops, &record):
-                self.entries(&record, &ops)
+            elif record.kind == RAFT_ENTRIES:
+                if not found.is_named(record.writer) and begin_entries(&ops, &record):
+                    self.entries(&record, &ops)
+            elif record.kind == RAFT_COMMIT and self.with_commits:
+                self.commit(&record)
+        return 0
+
+
+cdef void put_event(Column *c, uint64_t number, const EventRow *row) noexcept nogil:
+    """All of EVENTS but the last column, and the data, whose bytes are there."""
+    put64(&c[0], number, row.queue)
+    put64(&c[1], number, row.place)
+    put64(&c[2], number, row.term)
+    put32(&c[3], number, row.kind & ~<uint32_t>IS_TIMED)
+    maybe64(&c[4], number, (row.kind & IS_TIMED) != 0, row.at)
+    put64(&c[5], number, row.first)
+    put64(&c[7], number, row.size)
+
+
+cdef class Events(EventWalk):
+    """The table of them: counts first, then fills."""
+
+    cdef uint64_t rows, data_bytes, filled
+    cdef Column columns[EVENT_COLUMNS]
+    cdef tuple buffers
+    cdef EventRow one
+
+    cdef int begin(self) except -1:
+        cdef uint64_t rows = self.rows
+        cdef Column *c = self.columns
+        self.buffers = (
+            new_column(&c[0], INT64, False, rows), new_column(&c[1], INT64, False, rows),
+            new_column(&c[2], INT64, False, rows), new_column(&c[3], INT32, False, rows),
+            new_column(&c[4], INT64, True, rows), new_column(&c[5], INT64, False, rows),
+            new_column(&c[6], BINARY, False, rows, self.data_bytes), new_column(&c[7], INT64, False, rows),
+            new_column(&c[8], INT64, False, rows),
+        )
+        self.row, self.data = &self.one, &self.columns[6]
+        self.filling = True
+        return 0
+
+    cdef bint add(
+        self, Record *record, uint64_t queue, uint64_t place, uint64_t first, uint64_t data_bytes
+    ) except -1:
+        if not self.filling:
+            self.rows += 1
+            self.data_bytes += data_bytes
+            return False
+        self.put(record, queue, place, first)
+        return True
+
+    cdef void end_row(self, uint64_t size) noexcept:
+        self.one.size = size
+        put_event(self.columns, self.filled, &self.one)
+        end_bytes(&self.columns[6], self.filled)
+        put64(&self.columns[8], self.filled, self.one.offset)
+        self.filled += 1
 
 
 def events(buffer, uint64_t base, found, uint64_t file, bytes other_groups):
@@ -1155,3 +1227,179 @@ def events(buffer, uint64_t base, found, uint64_t file, bytes other_groups):
     table.begin()
     table.walk(source)
     return table.rows, finished(table.columns, table.buffers, table.rows)
+
+
+# Events of many pieces.
+
+
+cdef class Room:
+    """Memory that grows. It begins at a line of the processor's cache that is not that of the others: large blocks of memory
+    begin at the same place of a page, so what is put into many of them, row by row, would be there in turn only."""
+
+    cdef bytearray memory
+    cdef uint64_t begin, size
+
+    def __init__(self, uint64_t number):
+        self.begin = number * CACHE_LINE % PAGE
+        self.give_back()
+
+    cdef uint8_t *start(self) noexcept:
+        return <uint8_t *>PyByteArray_AS_STRING(self.memory) + self.begin
+
+    cdef int give_back(self) except -1:
+        self.memory = None
+        self.size = 0
+        return 0
+
+    cdef int grow(self, uint64_t used, uint64_t size) except -1:
+        """What is used lies in other memory then: somebody may still look at the one before."""
+        cdef bytearray before = self.memory
+        self.memory = PyByteArray_FromStringAndSize(NULL, <Py_ssize_t>(self.begin + size))
+        if used:
+            memcpy(self.start(), PyByteArray_AS_STRING(before) + self.begin, used)
+        self.size = size
+        return 0
+
+    cdef object seen(self, uint64_t size):
+        return memoryview(self.memory)[self.begin:self.begin + size] if size else b""
+
+
+cdef class Bucket:
+    """Rows as they come: memory for each column of each bucket is more than a processor can have in view."""
+
+    cdef Room rows, data
+    cdef uint64_t count
+    cdef Column filled
+
+    def __init__(self, uint64_t number):
+        self.rows, self.data = Room(2 * number), Room(2 * number + 1)
+        self.filled.filled = self.count = 0
+
+    cdef EventRow *add(self, uint64_t data_bytes) except NULL:
+        """With room for so much."""
+        cdef uint64_t used = self.count * sizeof(EventRow), wanted = self.filled.filled + data_bytes
+        if wanted > DATA_BYTES_MAX:
+            raise ValueError(f"a column would have {wanted} bytes, {DATA_BYTES_MAX} is the most")
+        if used == self.rows.size:
+            self.rows.grow(used, 2 * used if used else FIRST_ROWS * sizeof(EventRow))
+        if wanted > self.data.size:
+            self.data.grow(self.filled.filled, wanted + self.data.size)
+            self.filled.data = self.data.start()
+        self.count += 1
+        return <EventRow *>self.rows.start() + self.count - 1
+
+    cdef int clear(self) except -1:
+        """The memory is there for what comes, unless most of it was not needed."""
+        if self.count * sizeof(EventRow) < self.rows.size // 4:
+            self.rows.give_back()
+        if self.filled.filled < self.data.size // 4:
+            self.data.give_back()
+        self.filled.filled = self.count = 0
+        return 0
+
+
+cdef class BucketColumns:
+    """The rows of one bucket after another, as columns of GATHERED."""
+
+    cdef list rooms     # of each column but the data, then of the bits of `at`
+    cdef Column columns[GATHERED_COLUMNS]
+
+    def __init__(self):
+        self.rooms = [Room(number) for number in range(GATHERED_COLUMNS + 1)]
+
+    cdef int make_room(self, uint64_t rows) except -1:
+        cdef Py_ssize_t number
+        cdef Room room
+        for number in range(GATHERED_COLUMNS + 1):
+            room = <Room>self.rooms[number]
+            if room.size < (rows + 1) * sizeof(uint64_t):
+                room.grow(0, (rows + 1) * sizeof(uint64_t))
+            if number < GATHERED_COLUMNS:
+                self.columns[number].values = room.start()
+                self.columns[number].bits = NULL
+        memset(room.start(), 0, (rows + 7) // 8)
+        self.columns[4].bits, self.columns[4].present = room.start(), 0
+        (<int32_t *>self.columns[6].values)[0] = 0
+        return 0
+
+    cdef object table(self, Bucket bucket):
+        cdef const EventRow *row = <const EventRow *>bucket.rows.start()
+        cdef Column *c = self.columns
+        cdef uint64_t number, written
+        self.make_room(bucket.count)
+        for number in range(bucket.count):
+            written = 0 if row.kind & ~<uint32_t>IS_TIMED == RAFT_COMMIT else (row.file << FILE_BITS) + row.offset
+            put_event(c, number, row)
+            c[6].filled = row.data_end
+            end_bytes(&c[6], number)
+            put64(&c[8], number, written)
+            put64(&c[9], number, row.file)
+            row += 1
+        return bucket.count, self.seen(bucket)
+
+    cdef tuple seen(self, Bucket bucket):
+        cdef list made = []
+        cdef Py_ssize_t number
+        cdef uint64_t rows = bucket.count, width
+        for number in range(GATHERED_COLUMNS):
+            width = 4 if number == 3 or number == 6 else 8
+            made.append((None, (<Room>self.rooms[number]).seen(width * (rows + (number == 6)))))
+        made[6] += (bucket.data.seen(bucket.filled.filled),)
+        if self.columns[4].present < rows:
+            made[4] = ((<Room>self.rooms[GATHERED_COLUMNS]).seen((rows + 7) // 8), made[4][1])
+        return tuple(made)
+
+
+cdef class EventBuckets(EventWalk):
+    """See native/event_buckets.py."""
+
+    cdef list events, commits
+    cdef BucketColumns event_columns, commit_columns
+    cdef uint64_t buckets
+
+    def __init__(self, uint64_t buckets):
+        self.events = [Bucket(number) for number in range(buckets)]
+        self.commits = [Bucket(buckets + number) for number in range(buckets)]
+        self.event_columns, self.commit_columns = BucketColumns(), BucketColumns()
+        self.buckets = buckets
+        self.filling = self.with_commits = True
+
+    cdef bint add(
+        self, Record *record, uint64_t queue, uint64_t place, uint64_t first, uint64_t data_bytes
+    ) except -1:
+        cdef list those = self.commits if record.kind == RAFT_COMMIT else self.events
+        cdef Bucket bucket = <Bucket>those[<Py_ssize_t>(queue % self.buckets)]
+        self.row = bucket.add(data_bytes)
+        self.data = &bucket.filled
+        self.put(record, queue, place, first)
+        return True
+
+    def take(self, buffer, uint64_t base, found, uint64_t file, bytes other_groups):
+        """See native/event_buckets.py."""
+        self.file = file
+        self.walk(Records(buffer, base, found, other_groups))
+
+    @property
+    def size(self):
+        """See native/event_buckets.py."""
+        cdef Bucket bucket
+        cdef uint64_t size = 0
+        for bucket in self.events + self.commits:
+            size += bucket.count * sizeof(EventRow) + bucket.filled.filled
+        return size
+
+    def tables(self, Py_ssize_t number):
+        """See native/event_buckets.py."""
+        cdef Bucket events = self.events[number], commits = self.commits[number]
+        found = []
+        if events.count:
+            found.append(self.event_columns.table(events))
+        if commits.count:
+            found.append(self.commit_columns.table(commits))
+        return found
+
+    def clear(self):
+        """See native/event_buckets.py."""
+        cdef Bucket bucket
+        for bucket in self.events + self.commits:
+            bucket.clear()

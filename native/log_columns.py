@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from native import columns, compiled_twin
@@ -146,7 +146,7 @@ def publishes_plain(buffer: Buffer, base: int, found: columns.Table, queue_group
     with memoryview(buffer) as view:
         groups = set(struct.unpack(f"<{len(queue_groups) // 8}Q", queue_groups))
         rows: list[Row] = []
-        for record, payload in _payloads(view, base, found):
+        for record, payload in payloads(view, base, found):
             if record["kind"] == CLASSIC_PUBLISH:
                 rows.extend(_classic_runs(record, payload))
             elif record["kind"] == RAFT_ENTRIES and _unsigned(record["writer"]) in groups:
@@ -161,7 +161,7 @@ def origins_plain(buffer: Buffer, base: int, found: columns.Table, queue_groups:
     with memoryview(buffer) as view:
         groups = set(struct.unpack(f"<{len(queue_groups) // 8}Q", queue_groups))
         rows: list[Row] = []
-        for record, payload in _payloads(view, base, found):
+        for record, payload in payloads(view, base, found):
             if record["kind"] == CLASSIC_PUBLISH:
                 rows.extend(_parts(record, payload))
             elif record["kind"] == RAFT_ENTRIES and _unsigned(record["writer"]) in groups:
@@ -174,7 +174,7 @@ def settles_plain(buffer: Buffer, base: int, found: columns.Table, queue_groups:
     with memoryview(buffer) as view:
         groups = set(struct.unpack(f"<{len(queue_groups) // 8}Q", queue_groups))
         rows: list[Row] = []
-        for record, payload in _payloads(view, base, found):
+        for record, payload in payloads(view, base, found):
             if CLASSIC_SETTLE <= record["kind"] <= CLASSIC_QUEUE_DELETED:
                 rows.extend(_classic_settles(record, payload))
             elif record["kind"] in (CLASSIC_DONE, CLASSIC_BACK):
@@ -189,7 +189,7 @@ def counts_plain(buffer: Buffer, base: int, found: columns.Table) -> columns.Tab
     """Messages of these records that the log does not have, only their number."""
     with memoryview(buffer) as view:
         rows: list[Row] = []
-        for record, payload in _payloads(view, base, found):
+        for record, payload in payloads(view, base, found):
             if record["kind"] == COUNTS_KIND:
                 rows.extend(_counted(record, payload))
         return columns.table(COUNTS, rows)
@@ -199,7 +199,7 @@ def readers_plain(buffer: Buffer, base: int, found: columns.Table) -> columns.Ta
     """How far consumers of streams are, as these records say: storage/history/reader_records.py."""
     with memoryview(buffer) as view:
         rows: list[Row] = []
-        for record, payload in _payloads(view, base, found):
+        for record, payload in payloads(view, base, found):
             if record["kind"] == STREAM_READERS:
                 for actor, stream, offset, flags in _READER.iter_unpack(whole(payload, 0, _READER.size)):
                     rows.append((record["offset"], record["time"], actor, stream, offset, flags & READER_LEFT))
@@ -235,7 +235,7 @@ def _unsigned(number: int) -> int:
     return number & (1 << 64) - 1
 
 
-def _payloads(view: memoryview, base: int, found: columns.Table) -> Iterator[tuple[dict[str, Any], memoryview]]:
+def payloads(view: memoryview, base: int, found: columns.Table) -> Iterator[tuple[dict[str, Any], memoryview]]:
     """The records of a table, each with its payload."""
     for record in columns.rows_of(RECORDS, found):
         start = record["offset"] - base
@@ -251,15 +251,20 @@ def events_plain(buffer: Buffer, base: int, found: columns.Table, file: int, oth
     with memoryview(buffer) as view:
         others = set(struct.unpack(f"<{len(other_groups) // 8}Q", other_groups))
         rows: list[Row] = []
-        for record, payload in _payloads(view, base, found):
-            if record["kind"] == CLASSIC_PUBLISH:
-                rows.extend(_heads(record, payload, file))
-            elif len(payload) >= _CLASSIC_SIZES.get(record["kind"], len(payload) + 1):
-                queue = _TIME.unpack_from(payload)[0]
-                rows.append((queue, *_classic_event(record, file, 0, bytes(payload))))
-            elif record["kind"] == RAFT_ENTRIES and _unsigned(record["writer"]) not in others:
-                rows.extend(skeletons(record, payload))
+        for record, payload in payloads(view, base, found):
+            rows.extend(rows_of_event(record, payload, file, others))
         return columns.table(EVENTS, rows)
+
+
+def rows_of_event(record: dict[str, Any], payload: memoryview, file: int, others: Container[int]) -> Iterator[Row]:
+    """What happened to queues, as one record says; nothing of a record of another kind."""
+    if record["kind"] == CLASSIC_PUBLISH:
+        yield from _heads(record, payload, file)
+    elif len(payload) >= _CLASSIC_SIZES.get(record["kind"], len(payload) + 1):
+        queue = _TIME.unpack_from(payload)[0]
+        yield queue, *_classic_event(record, file, 0, bytes(payload))
+    elif record["kind"] == RAFT_ENTRIES and _unsigned(record["writer"]) not in others:
+        yield from skeletons(record, payload)
 
 
 def _heads(record: dict[str, Any], payload: memoryview, file: int) -> Iterator[Row]:

@@ -111,6 +111,12 @@ EVENTS: Final = (
     Field("size", INT64),  # of an entry whose skeleton this is; 0: this is all of it
     Field("offset", INT64),  # of the record
 )
+GATHERED: Final = (
+    *EVENTS[:-1],
+    # Where the record lies in its node's log: the file's number, and below it FILE_BITS bits of offset; 0 of commits.
+    Field("written", INT64),
+    Field("file", INT64),
+)
 FILE_BITS: Final = 40  # files have 64 MiB, or one large record more
 
 # What a settle says: the outcomes of a quorum queue's SETTLE; other ops and records; the reasons of CLASSIC_DONE; those of

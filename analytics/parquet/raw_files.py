@@ -16,10 +16,19 @@ import pyarrow.parquet as pq
 from analytics.coverage import DamagedBytes
 from analytics.inputs import LogFile, SnapshotFile, unless_deleted
 from analytics.parquet.conversion_log import ConvertedFile, begin_attempt
-from analytics.queue_events import FileEvents
-from analytics.spark.event_source import ARROW, DAMAGE, batches_of_piece, batches_of_snapshot, damage_batch
+from analytics.queue_events import FileEvents, packed_groups
+from analytics.spark.event_source import (
+    ARROW,
+    DAMAGE,
+    arrow_column,
+    batches_of_snapshot,
+    damage_batch,
+    rare_batches_of_piece,
+)
+from native.event_buckets import BucketTable, EventBuckets
 from native.log_columns import FilePlace
-from storage.history.column_reader import ColumnReader, log_of
+from native.log_tables import GATHERED
+from storage.history.column_reader import ColumnPiece, ColumnReader, log_of
 from storage.os_disk import OsDisk
 from storage.record import Kind
 
@@ -33,6 +42,9 @@ RISING = ["place", "at", "first", "written"]  # each row's distance to the one b
 # What is left of numbers then is not worth compressing: a third less time for a file of the same size.
 COMPRESSION_OF = {name: COMPRESSION if name == "data" else "none" for name in ARROW.names}
 WITH_STATISTICS = ["file", "queue", "place", "at"]  # what somebody looks for by the least and the most of it
+# A column that may have no value takes a tenth more time: each row of it says that there is one.
+SCHEMA = pa.schema([field.with_nullable(field.name == "at") for field in ARROW])
+PIECE_BYTES = 2 << 20  # that are read at once: what a processor has beside it
 WRITTEN_TOGETHER_BYTES = 16 << 20  # of all buckets, or all there is at the end: a group of rows has costs of its own
 
 
@@ -72,7 +84,7 @@ def convert_files(task: RawTask) -> RawDone:
             for batch in batches_of_snapshot(snapshot):
                 buckets.write(batch)
     pa.default_memory_pool().release_unused()  # the worker stays for a while, and what rows took is half of it
-    return done._replace(made=buckets.made, rows=buckets.rows)
+    return done._replace(made=buckets.made, rows=buckets.rows, first=buckets.first, last=buckets.last)
 
 
 def _convert(file: LogFile, task: RawTask, buckets: RowBuckets, done: RawDone) -> RawDone:
@@ -82,16 +94,13 @@ def _convert(file: LogFile, task: RawTask, buckets: RowBuckets, done: RawDone) -
     if before is not None and before.is_whole:
         return done
     start = begin if before is None else FilePlace(before.base, begin.log_id, begin.file, before.commit, before.time)
-    reader = ColumnReader(disk, file.name, start, is_followed=not file.is_last, until_durable=file.is_last)
+    reader = ColumnReader(
+        disk, file.name, start, is_followed=not file.is_last, until_durable=file.is_last, piece_bytes=PIECE_BYTES
+    )
     others, streams = (before.others, before.streams) if before is not None else ((), ())
     events = FileEvents(file.number, others=others, streams=streams)
-    first, last = done.first, done.last
     for piece in reader.pieces():
-        for batch in batches_of_piece(file, events, piece):
-            times = pc.min_max(batch.column("at")).as_py()
-            first = _known(min, first, times["min"])
-            last = _known(max, last, times["max"])
-            buckets.write(batch)
+        buckets.take(file, events, piece)
     if reader.damage:
         buckets.write(damage_batch(file, reader.damage))
     if before is None or reader.place.base > before.base or not file.is_last:
@@ -102,7 +111,7 @@ def _convert(file: LogFile, task: RawTask, buckets: RowBuckets, done: RawDone) -
     damage = [
         DamagedBytes(file.node, file.number, one.offset, one.length, one.torn, one.reason) for one in reader.damage
     ]
-    return done._replace(first=first, last=last, damage=[*done.damage, *damage])
+    return done._replace(damage=[*done.damage, *damage])
 
 
 def _known(which: Callable[[list[int]], int], *times: int | None) -> int | None:
@@ -120,20 +129,25 @@ def by_bucket(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
 
 
 class RowBuckets:
-    """Files that rows are written to, each begun when it has one. What waits is parts of the batches that came: it is written
-    for all buckets at once, so that one with few rows does not keep all of them."""
+    """Files that rows are written to, each begun when it has one. What waits is written for all buckets at once, so that one
+    with few rows does not keep what others have: rows of pieces of a log, which a kernel gathers, and parts of batches."""
 
     made: list[str]
     rows: int
+    first: int | None  # µs
+    last: int | None
 
     def __init__(self, task: RawTask) -> None:
         self.made = []
         self.rows = 0
+        self.first = self.last = None
         self._name = f"{task.name}.parquet"
         self._attempt = begin_attempt(task.making)
         self._writers: dict[str, pq.ParquetWriter] = {}
         self._waiting: dict[str, list[pa.RecordBatch]] = {}
         self._waiting_bytes = 0
+        self._gathered = EventBuckets(BUCKETS)
+        self._repeated = _Repeated("")
 
     def __enter__(self) -> RowBuckets:
         return self
@@ -143,24 +157,56 @@ class RowBuckets:
         for writer in self._writers.values():
             writer.close()
 
+    def take(self, file: LogFile, events: FileEvents, piece: ColumnPiece) -> None:
+        """All rows of a piece, all of which is durable."""
+        if file.node != self._repeated.node:
+            self._flush()
+            self._repeated = _Repeated(file.node)
+        for batch in rare_batches_of_piece(file, events, piece):
+            self.write(batch)
+        self._gathered.take(piece.buffer, piece.base, piece.records, file.number, packed_groups(events.others))
+        self._flush_if_much()
+
     def write(self, batch: pa.RecordBatch) -> None:
         said = pc.is_in(batch.column("kind"), pa.array(SAID_KINDS, pa.int32()))
         if pc.any(said).as_py():
-            self._write(SAID, batch.filter(said))
+            self._keep(SAID, batch.filter(said))
             batch = batch.filter(pc.invert(said))
         for number, rows in by_bucket(batch):
-            self._write(bucket_of(number), rows)
+            self._keep(bucket_of(number), rows)
         self._waiting_bytes += batch.nbytes
-        if self._waiting_bytes >= WRITTEN_TOGETHER_BYTES:
+        self._flush_if_much()
+
+    def _keep(self, bucket: str, rows: pa.RecordBatch) -> None:
+        if rows.num_rows:
+            self._waiting.setdefault(bucket, []).append(rows)
+
+    def _flush_if_much(self) -> None:
+        if self._waiting_bytes + self._gathered.size >= WRITTEN_TOGETHER_BYTES:
             self._flush()
 
-    def _write(self, bucket: str, rows: pa.RecordBatch) -> None:
-        if not rows.num_rows:
-            return
+    def _flush(self) -> None:
+        """Each bucket as one group of rows."""
+        for number in range(BUCKETS):
+            gathered = [_gathered_batch(one, self._repeated) for one in self._gathered.tables(number)]
+            if gathered:
+                rare = self._waiting.pop(bucket_of(number), [])
+                self._write(bucket_of(number), [*gathered, *_as_one(rare)])
+        for bucket, waiting in self._waiting.items():
+            self._write(bucket, _as_one(waiting))
+        self._waiting.clear()
+        self._gathered.clear()
+        self._waiting_bytes = 0
+
+    def _write(self, bucket: str, batches: Sequence[pa.RecordBatch]) -> None:
+        table = pa.Table.from_arrays(pa.Table.from_batches(batches).columns, schema=SCHEMA)
+        times = pc.min_max(table.column("at")).as_py()
+        self.first = _known(min, self.first, times["min"])
+        self.last = _known(max, self.last, times["max"])
+        self.rows += table.num_rows
         if bucket not in self._writers:
             self._begin(bucket)
-        self._waiting[bucket].append(rows)
-        self.rows += rows.num_rows
+        self._writers[bucket].write_table(table)
 
     def _begin(self, bucket: str) -> None:
         path = self._attempt / RAW / bucket / self._name
@@ -168,17 +214,36 @@ class RowBuckets:
         self.made.append(str(path.relative_to(self._attempt.parent)))
         self._writers[bucket] = pq.ParquetWriter(
             path,
-            ARROW,
+            SCHEMA,
             compression=COMPRESSION_OF,
             use_dictionary=OFTEN_THE_SAME,
             column_encoding=dict.fromkeys(RISING, "DELTA_BINARY_PACKED"),
             write_statistics=WITH_STATISTICS,
         )
-        self._waiting[bucket] = []
 
-    def _flush(self) -> None:
-        for bucket, waiting in self._waiting.items():
-            if waiting:  # as one piece each: the writer takes a tenth longer for ten
-                self._writers[bucket].write_table(pa.Table.from_batches(waiting).combine_chunks())
-                waiting.clear()
-        self._waiting_bytes = 0
+
+def _as_one(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """The writer takes a tenth longer for ten."""
+    return pa.Table.from_batches(batches).combine_chunks().to_batches() if batches else []
+
+
+class _Repeated:
+    """Columns that are the same in all rows that are gathered of a node: those of more rows than any bucket has had."""
+
+    def __init__(self, node: str) -> None:
+        self.node = node
+        self._rows = 0
+        self._columns: dict[str, pa.Array] = {}
+
+    def columns(self, rows: int) -> dict[str, pa.Array]:
+        if rows > self._rows:
+            self._rows = 2 * rows
+            self._columns = {"node": pa.repeat(self.node, self._rows), "durable": pa.repeat(True, self._rows)}
+        return {name: column.slice(0, rows) for name, column in self._columns.items()}
+
+
+def _gathered_batch(gathered: BucketTable, repeated: _Repeated) -> pa.RecordBatch:
+    rows, columns = gathered
+    found = {field.name: arrow_column(field, rows, column) for field, column in zip(GATHERED, columns, strict=True)}
+    found |= repeated.columns(rows)
+    return pa.RecordBatch.from_arrays([found[name] for name in ARROW.names], schema=ARROW)

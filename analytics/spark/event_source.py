@@ -25,7 +25,7 @@ from analytics.read_snapshots import snapshot_said
 from analytics.spark.stream_source import LogStreamReader
 from analytics.streams.stream_copies import StreamOnNode, stream_members
 from analytics.streams.stream_look import logged_stream_event
-from native.columns import BINARY, INT8, INT32, INT64, Column, Field, Table
+from native.columns import BINARY, INT8, INT32, INT64, Field, Table
 from native.log_tables import EVENTS, RECORDS
 from storage.history.column_reader import ColumnPiece, DamagedRange
 from storage.record import Kind
@@ -166,13 +166,18 @@ def batches_of_members(members: Sequence[StreamOnNode]) -> Iterator[pa.RecordBat
 
 
 def batches_of_piece(file: LogFile, events: FileEvents, piece: ColumnPiece) -> Iterator[pa.RecordBatch]:
-    said = events.said(piece, with_commits=False)
-    if said:
-        yield arrow_batch(ARROW, [_said_row(file, one) for one in said])
+    yield from rare_batches_of_piece(file, events, piece)
     yield from _commit_batch(file, events, piece)
     made = events.events(piece)
     if made[0]:
         yield _event_batch(file, events, made)
+
+
+def rare_batches_of_piece(file: LogFile, events: FileEvents, piece: ColumnPiece) -> Iterator[pa.RecordBatch]:
+    """All but what a kernel finds: events of queues, and how far members have committed. To be asked before that."""
+    said = events.said(piece, with_commits=False)
+    if said:
+        yield arrow_batch(ARROW, [_said_row(file, one) for one in said])
     yield from _stream_batch(file, LookedPiece(piece, events, said), events.streams)
 
 
@@ -256,10 +261,10 @@ def _damage_row(file: LogFile, damage: DamagedRange) -> Row:
 def arrow_columns(fields: Sequence[Field], made: Table) -> list[pa.Array]:
     """The columns of a kernel's table, without a copy."""
     rows, columns = made
-    return [_arrow_column(field, rows, column) for field, column in zip(fields, columns, strict=True)]
+    return [arrow_column(field, rows, column) for field, column in zip(fields, columns, strict=True)]
 
 
-def _arrow_column(field: Field, rows: int, column: Column) -> pa.Array:
+def arrow_column(field: Field, rows: int, column: Sequence[bytes | memoryview | None]) -> pa.Array:
     buffers = [None if part is None else pa.py_buffer(part) for part in column]
     return pa.Array.from_buffers(ARROW_TYPES[field.kind], rows, buffers)
 

@@ -65,3 +65,20 @@ def test_a_bucket_with_few_rows_does_not_keep_what_others_have(
     groups = {pq.ParquetFile(tmp_path / one).metadata.num_row_groups for one in buckets.made}
     assert buckets.rows == rounds * sum(batch.num_rows for batch in batches)
     assert min(groups) > 1
+
+
+def test_raw_has_the_rows_of_the_source(logs: Path, tmp_path: Path) -> None:
+    """A conversion gathers them in another way (native/event_buckets.py)."""
+    import pyarrow.parquet as pq
+
+    from analytics.parquet.raw_files import RawTask, convert_files
+    from analytics.spark.event_source import batches_of
+
+    files = log_files([str(logs)])
+    told = [row for file in files for batch in batches_of(file, tail=False) for row in batch.to_pylist()]
+    done = convert_files(RawTask("000001-0000", files, (), {}, str(tmp_path)))
+    rows = [row for one in done.made for row in pq.read_table(tmp_path / one).to_pylist()]
+    assert Counter(map(repr, rows)) == Counter(map(repr, told))
+    assert done.rows == len(told)
+    times = [row["at"] for row in told if row["at"] is not None]
+    assert (done.first, done.last) == (min(times), max(times))
