@@ -1,6 +1,7 @@
-"""Entries of the two kinds that are most of a quorum queue's log, each in one go: a run is published, a range acknowledged.
+"""Entries of the kinds that are most of a quorum queue's log, each in one go: a run is published, a range acknowledged, or the
+one and then the other.
 
-The machine takes an entry op by op, in a dozen calls. For these two, while nothing else goes on (no limit or time to live in
+The machine takes an entry op by op, in a dozen calls. For these, while nothing else goes on (no limit or time to live in
 force, nothing due, every number the expected one), the same comes of it here in a few: the same state, digest included, and
 the same lives (tests/unit/analytics/test_lone_entries.py compares them behind each entry). Any other entry is left to the
 machine as it is.
@@ -27,8 +28,6 @@ from quorum.fifo.commands import (
     OP_HEAD,
     PERSISTENT,
     PRIORITY_MAX,
-    RANGE,
-    SETTLE_HEAD,
     CommandKind,
     SessionKey,
 )
@@ -43,7 +42,8 @@ _FIRST_OP = ENTRY_HEAD.size
 _ORIGIN_AT = _FIRST_OP + OP_HEAD.size
 _BEHIND_ORIGIN = _ORIGIN_AT + ORIGIN.size
 _WAITED_FOR = 1  # the one flag of an origin with which it keeps its size
-_ACKNOWLEDGEMENT = Struct("<BQBIIQQBQI")  # head of the entry, head of the op, one range
+_ACKNOWLEDGEMENT = Struct("<BIIQQBQI")  # head of the op, and one range
+_ALONE = _FIRST_OP + _ACKNOWLEDGEMENT.size
 _ACKNOWLEDGED = int(Outcome.ACKNOWLEDGED)
 _UP = ConsumerState.UP
 _EXACT_MAX = 1 << 53  # bytes of a run that floats tell apart: the machine's fold divides them among publishers
@@ -78,7 +78,7 @@ class LoneEntries:
             return False
         kind = data[_FIRST_OP]
         if kind == _SETTLE:
-            return len(data) == _ACKNOWLEDGEMENT.size and not size and self._settle(index, data, now)
+            return len(data) == _ALONE and not size and self._settle(index, data, now)
         if kind == _ENQUEUE:
             return self._enqueue(index, data, size, now, _FIRST_OP, _NO_ORIGIN)
         return kind == _ORIGINS and len(data) > _BEHIND_ORIGIN and self._enqueue_of(index, data, size, now)
@@ -102,12 +102,13 @@ class LoneEntries:
             kind, op_size, node, incarnation, sequence, _, length, body_bytes, expiration, flags, priority, exchange_len,
             key_len,
         ) = ENQUEUE_HEAD.unpack_from(data, at)  # fmt: skip
-        s, whole, key = self._machine.state, size or len(data), (node, incarnation)
+        s, key = self._machine.state, (node, incarnation)
+        behind = (size or len(data)) - (at + OP_HEAD.size + op_size)
         session = s.sessions.all.get(key)  # type: ignore[call-overload]  # equal to the key
         if (
             kind != _ENQUEUE
-            or at + OP_HEAD.size + op_size != whole
-            or len(data) > whole
+            or (behind and behind != _ACKNOWLEDGEMENT.size)
+            or len(data) > (size or len(data))
             or session is None
             or session.rejected
             or session.next_sequence != sequence
@@ -120,7 +121,8 @@ class LoneEntries:
         ):
             return False
         turn = s.consumers.next(length)
-        if not self._goes_as_a_whole(length, turn):
+        settled = self._acknowledged(data, len(data) - behind) if behind else None
+        if not self._goes_as_a_whole(length, turn) or (behind and settled is None):
             return False
         key_at = at + ENQUEUE_HEAD.size + exchange_len
         actor, number, confirm = origin
@@ -134,7 +136,10 @@ class LoneEntries:
         self._machine.counters.published += length
         own = priority if priority < PRIORITY_MAX else PRIORITY_MAX
         stored = _stored((index, at, 0, length, length, body_bytes, NEVER, own, 0, 0))
-        self._end(index, data, size, self._keep(stored, run) if turn is None else self._hand_out(stored, run, turn[0]))
+        trail = self._keep(stored, run) if turn is None else self._hand_out(stored, run, turn[0])
+        if settled is not None:
+            trail += self._machine.acknowledge(*settled, rows_moved=turn is not None)
+        self._end(index, data, size, trail, behind)
         return True
 
     def _session(self, key: tuple[int, int]) -> SessionKey:
@@ -171,28 +176,35 @@ class LoneEntries:
         return stored.entry * first_id
 
     def _settle(self, index: int, data: bytes, now: int) -> bool:
-        machine = self._machine
-        s = machine.state
-        _, _, _, op_size, node, incarnation, number, outcome, first, length = _ACKNOWLEDGEMENT.unpack(data)
-        consumer = s.consumers.all.get((node, incarnation, number))  # type: ignore[call-overload]  # equal to the key
+        settled = self._acknowledged(data, _FIRST_OP)
+        if settled is None:
+            return False
+        self._machine.state.now = now
+        self._end(index, data, 0, self._machine.acknowledge(*settled))
+        return True
+
+    def _acknowledged(self, data: bytes, at: int) -> tuple[MachineConsumer, int, int] | None:
+        """By whom, and which range; None: what stands there does something else."""
+        kind, op_size, node, incarnation, number, outcome, first, length = _ACKNOWLEDGEMENT.unpack_from(data, at)
+        consumer = self._machine.state.consumers.all.get((node, incarnation, number))  # type: ignore[call-overload]  # equal to the key
         if (
-            op_size != SETTLE_HEAD.size - OP_HEAD.size + RANGE.size
+            kind != _SETTLE
+            or op_size != _ACKNOWLEDGEMENT.size - OP_HEAD.size
             or outcome != _ACKNOWLEDGED
             or consumer is None
             or consumer.state is not _UP
             or consumer.overdue
             or first + length > ID_END
         ):
-            return False
-        s.now = now
-        self._end(index, data, 0, machine.acknowledge(consumer, first, length))
-        return True
+            return None
+        return consumer, first, length
 
-    def _end(self, index: int, data: bytes, size: int, trail: int) -> None:
-        """The entry is applied, and the digest has it."""
+    def _end(self, index: int, data: bytes, size: int, trail: int, behind: int = 0) -> None:
+        """The entry is applied, and the digest has it. `behind`: so much stands behind contents that were cut out."""
         s = self._machine.state
         s.applied = index
         outcome = trail + s.ready.count + (s.ready.size << 8) + (s.delayed.count << 16) + (index << 24)
         if s.version >= BODIES_COMPARED:
-            outcome += crc32c(data if not size else data + bytes(size - len(data)))
+            cut = len(data) - behind
+            outcome += crc32c(data if not size else b"".join((data[:cut], bytes(size - len(data)), data[cut:])))
         s.digest = (s.digest * DIGEST_FACTOR + outcome) & DIGEST_MASK

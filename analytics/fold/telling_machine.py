@@ -172,8 +172,9 @@ class TellingMachine(QueueMachine):
 
     # coming back
 
-    def acknowledge(self, consumer: MachineConsumer, first: int, length: int) -> int:
-        """An entry whose only op acknowledges this range, of a consumer that is up. What the digest is to have of it."""
+    def acknowledge(self, consumer: MachineConsumer, first: int, length: int, *, rows_moved: int = 0) -> int:
+        """An entry whose last op acknowledges this range, of a consumer that is up; those before it have moved so many rows.
+        What the digest is to have of it."""
         s = self.state
         self._acknowledge(consumer, consumer.checked_out.take(first, length))
         if not consumer.in_line:
@@ -181,6 +182,7 @@ class TellingMachine(QueueMachine):
         if not s.ready.count:
             return first + length
         self._bound()
+        self._rows -= rows_moved
         self._trail = first + length
         self._hand_out()
         self._effects.clear()

@@ -57,7 +57,10 @@ CONSUMES = st.tuples(
 )  # fmt: skip
 LONE = st.tuples(
     st.sampled_from([0, 1, 1, 400]),
-    st.lists(st.one_of(PUBLISHES, PUBLISHES, ACKNOWLEDGEMENTS, ACKNOWLEDGEMENTS, CONSUMES), min_size=1, max_size=1),
+    st.one_of(
+        st.lists(st.one_of(PUBLISHES, PUBLISHES, ACKNOWLEDGEMENTS, ACKNOWLEDGEMENTS, CONSUMES), min_size=1, max_size=1),
+        st.tuples(PUBLISHES, ACKNOWLEDGEMENTS).map(list),
+    ),
     st.just(False),
 )
 SESSION, CONSUMER = SessionKey(1, 1), ConsumerKey(1, 1, 1)
@@ -184,6 +187,26 @@ def test_a_skeleton_counts_as_its_whole_entry() -> None:
     again.say(entry_head(START) + publish(1))
     again.say(whole)
     assert again.fold.machine.digest == folds.fold.machine.digest
+
+
+def test_a_publish_and_then_an_acknowledgement_are_taken_in_one_go() -> None:
+    folds = lone_queue()
+    folds.say(entry_head(START) + publish(1))
+    for number in range(1, 20):
+        whole = entry_head(START + number) + publish(number + 1, content=bytes(100)) + acknowledge(number)
+        cut = len(whole) - len(acknowledge(number))
+        folds.say(whole) if number % 2 else folds.say(whole[: cut - 100] + whole[cut:], len(whole))
+    assert folds.taken == 20
+    assert folds.fold.machine.figures().unacknowledged == 1
+
+
+def test_what_waits_is_handed_out_behind_the_acknowledgement_of_the_same_entry() -> None:
+    folds = lone_queue()
+    folds.say(entry_head(START) + publish(1, 2))
+    folds.say(entry_head(START + 1) + publish(3) + acknowledge(1, 2))
+    folds.say(entry_head(START + 2) + publish(4) + encode(Settle(CONSUMER, Outcome.REJECTED, [(3, 1)])))
+    assert folds.taken == 2
+    assert folds.fold.machine.figures().unacknowledged == 1
 
 
 def numbered(sequence: int, name: bytes, number: int) -> bytes:
