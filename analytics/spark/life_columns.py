@@ -26,6 +26,7 @@ ARROW = pa.schema(
     ]
 )  # fmt: skip
 _EXACT_MAX = 1 << 53  # what a float holds exactly
+_NUMBER_MAX = (1 << 63) - 1
 
 Columns = dict[str, pa.Array]
 
@@ -33,16 +34,14 @@ Columns = dict[str, pa.Array]
 def lives_batch(queue: int, lives: Sequence[Life], history: QueueHistory) -> pa.RecordBatch:
     """A row for each life of this queue's history."""
     columns = {
-        "queue": _column("queue", [queue] * len(lives)),
-        "unknown": _column("unknown", [history.unknown] * len(lives)),
+        "queue": _same("queue", queue, len(lives)),
+        "unknown": _same("unknown", history.unknown, len(lives)),
         **_places(lives),
         **_publishes([life.publish for life in lives]),
         **_deliveries(lives, history),
         **_ends(lives, history),
+        **_times(lives),
     }
-    wait = pc.subtract(_numbers([life.first_out_at for life in lives]), _numbers([life.publish.at for life in lives]))
-    hold = pc.subtract(_numbers([life.ended_at for life in lives]), _numbers([life.last_out_at for life in lives]))
-    columns |= {"wait_ms": wait, "hold_ms": hold}
     return pa.RecordBatch.from_arrays([columns[name] for name in ARROW.names], schema=ARROW)
 
 
@@ -59,7 +58,6 @@ def _places(lives: Sequence[Life]) -> Columns:
 
 def _publishes(runs: Sequence[PublishedRun]) -> Columns:
     return {
-        "published_at": _times([run.at for run in runs]),
         "actor": _column("actor", [run.actor for run in runs]),
         "publish_no": _column("publish_no", [run.publish_no for run in runs]),
         "confirm": _column("confirm", [run.confirm for run in runs]),
@@ -72,24 +70,59 @@ def _publishes(runs: Sequence[PublishedRun]) -> Columns:
 def _deliveries(lives: Sequence[Life], history: QueueHistory) -> Columns:
     first, last = [life.first_consumer for life in lives], [life.last_consumer for life in lives]
     return {
-        "first_out_at": _times([life.first_out_at for life in lives]),
-        "last_out_at": _times([life.last_out_at for life in lives]),
         "times_out": _column("times_out", [life.times_out for life in lives]),
         "first_consumer": _column("first_consumer", _each(named_consumer, first)),
         "last_consumer": _column("last_consumer", _each(named_consumer, last)),
         "first_actor": _column("first_actor", _each(history.actor_of, first)),
         "last_actor": _column("last_actor", _each(history.actor_of, last)),
-        "returned": _column("returned", [list(life.returned.items()) for life in lives]),
+        "returned": _returned(lives),
     }
 
 
 def _ends(lives: Sequence[Life], history: QueueHistory) -> Columns:
     return {
         "state": _column("state", _each(str, [life.state for life in lives])),
-        "ended_at": _times([life.ended_at for life in lives]),
-        "committed": _column("committed", [history.is_committed(life) for life in lives]),
-        "of_term": _column("of_term", [history.overruled.get(life.entry) for life in lives]),
+        "committed": _committed(lives, history),
+        "of_term": _terms(lives, history),
     }
+
+
+def _committed(lives: Sequence[Life], history: QueueHistory) -> pa.Array:
+    """As QueueHistory.is_committed says of each."""
+    told = _numbers([life.told_at for life in lives])
+    return pc.if_else(pc.less_equal(told, min(history.committed, _NUMBER_MAX)), True, pa.scalar(None, pa.bool_()))
+
+
+def _terms(lives: Sequence[Life], history: QueueHistory) -> pa.Array:
+    if not history.overruled:
+        return _same("of_term", None, len(lives))
+    return _column("of_term", [history.overruled.get(life.entry) for life in lives])
+
+
+def _times(lives: Sequence[Life]) -> Columns:
+    published, ended = _numbers([life.publish.at for life in lives]), _numbers([life.ended_at for life in lives])
+    first, last = _numbers([life.first_out_at for life in lives]), _numbers([life.last_out_at for life in lives])
+    return {
+        "published_at": _as_times(published),
+        "first_out_at": _as_times(first),
+        "last_out_at": _as_times(last),
+        "ended_at": _as_times(ended),
+        "wait_ms": pc.subtract(first, published),
+        "hold_ms": pc.subtract(ended, last),
+    }
+
+
+def _returned(lives: Sequence[Life]) -> pa.Array:
+    """Of most nothing has come back."""
+    returned = [life.returned for life in lives]
+    if any(returned):
+        return _column("returned", [list(reasons.items()) for reasons in returned])
+    none = pa.repeat(pa.scalar(0, pa.int32()), len(lives) + 1)
+    return pa.MapArray.from_arrays(none, pa.array([], pa.string()), pa.array([], pa.int32()))
+
+
+def _same(name: str, value: object, rows: int) -> pa.Array:
+    return pa.repeat(_column(name, [value])[0], rows)
 
 
 def _column(name: str, values: Sequence[object]) -> pa.Array:
@@ -100,21 +133,23 @@ def _numbers(values: Sequence[int | None]) -> pa.Array:
     return arrow_array(values, pa.int64())
 
 
-def _times(ms: Sequence[int | None]) -> pa.Array:
+def _as_times(ms: pa.Array) -> pa.Array:
     """As `micros` has them."""
-    found = _numbers(ms)
-    known = pc.if_else(pc.less(found, YEAR_10000_MS), found, pa.scalar(None, pa.int64()))
+    known = pc.if_else(pc.less(ms, YEAR_10000_MS), ms, pa.scalar(None, pa.int64()))
     return pc.multiply(known, 1_000).cast(TIME)
 
 
 def _each(made: Callable[[object], object], values: Iterable[object]) -> list[object]:
-    """What is made of values, most of which come many times."""
+    """What is made of values, most of which come many times, and often the same one again."""
     known: dict[object, object] = {}
     found = []
+    before, one = object(), None
     for value in values:
-        if value not in known:
-            known[value] = made(value)
-        found.append(known[value])
+        if value is not before:
+            if value not in known:
+                known[value] = made(value)
+            before, one = value, known[value]
+        found.append(one)
     return found
 
 
