@@ -101,8 +101,13 @@ class NodeShovels:
     def applied(self, command: Command, result: Any) -> None:
         """A subscriber of the metadata."""
         if isinstance(command, LOOKED_AT) and self._timer is not None and not self._stopped:
+            self._look_in(0.0)
+
+    def _look_in(self, delay_s: float) -> None:
+        """Once, whatever was to come before: what a look submits may ask for the next one itself."""
+        if self._timer is not None:
             self._timer.cancel()
-            self._timer = self._clock.call_later(0.0, self._look)
+        self._timer = self._clock.call_later(delay_s, self._look)
 
     def _look(self) -> None:
         declared = self._static | {
@@ -112,7 +117,7 @@ class NodeShovels:
         self._compare({key: declared[key] for key in held})
         self._claims.release_ended()
         left_s = self._claims.held_until - self._clock.monotonic()
-        self._timer = self._clock.call_later(min(LOOK_S, left_s) if left_s > 0 else LOOK_S, self._look)
+        self._look_in(min(LOOK_S, left_s) if left_s > 0 else LOOK_S)
 
     def _compare(self, mine: dict[Key, ParameterRecord]) -> None:
         """What runs here with what should."""

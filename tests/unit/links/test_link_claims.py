@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from broker.catalog.catalog import Catalog
-from broker.catalog.commands.catalog_commands import AddNode, Command, ReleaseClaim, TakeClaim
+from broker.catalog.commands.catalog_commands import AddNode, Command, ReleaseClaim, RenewClaims, TakeClaim
 from broker.errors import BrokerError, ResourceExhausted
 from broker.pending import Pending
 from broker.records import ClaimRecord, NodeRecord
@@ -146,6 +146,23 @@ def test_each_link_runs_on_one_node_and_stays_there() -> None:
     log.run(60)
     assert {link: log.running(link) for link in LINKS} == where
     assert {node.claims.epoch(LINK) for node in nodes} == {1}
+
+
+def test_nodes_of_all_versions_agree_on_who_should_run_a_link() -> None:
+    """Were they of two minds, each would wait for the other."""
+    assert [ranked("shovel", link, NODES) for link in sorted(LINKS)] == [
+        ["b", "c", "a"],
+        ["a", "c", "b"],
+        ["a", "c", "b"],
+    ]
+
+
+def test_claims_are_renewed_by_one_command_in_so_long() -> None:
+    log, _ = world("a")
+    log.nodes["a"].candidates = ["a"]
+    log.run(60)
+    renewals = [command for command, _ in log.commands if isinstance(command, RenewClaims)]
+    assert 60 / (RENEW_S + 1.0) <= len(renewals) <= 60 / RENEW_S
 
 
 def test_a_node_alone_runs_all_at_once() -> None:

@@ -85,6 +85,14 @@ def test_messages_come_in_order_and_leave_their_source_once_they_are_confirmed()
     assert bench.links() == []
 
 
+def test_one_that_is_stopped_before_it_has_connected_connects_no_more() -> None:
+    bench = Bench(b"a")
+    bench.shovel.start()
+    bench.shovel.stop()
+    bench.clock.advance(1)
+    assert (bench.links(), bench.bodies("from")) == ([], [b"a"])
+
+
 def test_properties_and_what_messages_are_stored_by_stay_as_they_were() -> None:
     bench = Bench()
     bench.publish(b"a", priority=4, expiration="60000", message_id="m", headers={"own": 1})

@@ -8,7 +8,7 @@ import pytest
 
 from links.amqp.events import Confirmed, Delivered, PublishReturned
 from links.shovel.definition import read_definition
-from links.shovel.shovel import BATCH_BYTES_MAX, IN_FLIGHT_BYTES_MAX, STALL_S, Shovel
+from links.shovel.shovel import AUTODELETE, BATCH_BYTES_MAX, IN_FLIGHT_BYTES_MAX, STALL_S, Shovel
 from links.shovel.shovel_status import ShovelState
 from native.content import encode, messages
 from tests.unit.links.hand_clock import HandClock
@@ -66,8 +66,9 @@ class Bench:
         given = {key: one for key, one in given.items() if one is not None}
         self.clock, self.ends = HandClock(), Ends()
         self.finished = 0
+        self.reasons: list[str] = []  # why it ended
         self.shovel = Shovel(
-            read_definition("s", given), self.ends, dict, self.clock, lambda: 0.5, on_finished=self._finish
+            read_definition("s", given), self.ends, dict, self.clock, lambda: 0.5, self._finish, self.reasons.append
         )
         self.shovel.start()
         self.run(message_count)
@@ -190,12 +191,43 @@ def test_on_publish_acknowledges_at_once() -> None:
     bench = Bench(ack_mode="on-publish")
     bench.deliver(1, b"a", b"b")
     assert bench.ends.heard() == [("publish", b"", b"to", [b"a", b"b"], False), ("ack", 1, 2, True)]
+    bench.deliver(3, b"c")
+    assert bench.ends.heard() == [("publish", b"", b"to", [b"c"], False), ("ack", 3, 3, True)]
 
 
 def test_no_ack_acknowledges_nothing() -> None:
     bench = Bench(ack_mode="no-ack")
     bench.deliver(1, b"a")
     assert bench.ends.heard() == [("publish", b"", b"to", [b"a"], False)]
+
+
+@pytest.mark.parametrize("ack_mode", ["on-publish", "no-ack"])
+def test_without_confirms_what_is_published_counts_as_forwarded(ack_mode: str) -> None:
+    bench = Bench(ack_mode=ack_mode)
+    bench.deliver(1, b"a", b"b")
+    status = bench.shovel.status()
+    assert (status.forwarded, status.unconfirmed) == (2, 0)
+
+
+@pytest.mark.parametrize("ack_mode", ["on-publish", "no-ack"])
+def test_without_confirms_nothing_is_on_its_way_and_it_never_stops_for_that(ack_mode: str) -> None:
+    bench = Bench(ack_mode=ack_mode)
+    for first in (1, 2, 3):
+        bench.deliver(first, b"x" * (IN_FLIGHT_BYTES_MAX - 100))
+    assert [one[0] for one in bench.ends.heard() if one[0] == "publish"] == ["publish"] * 3
+    assert bench.shovel.status().pending == 0
+
+
+def test_what_was_refused_before_a_restart_is_not_given_back_to_the_next_source() -> None:
+    """The same tag is another message there: it would be back in its queue, and acknowledged, too."""
+    bench = Bench(reconnect_delay=5)
+    bench.deliver(1, b"a")
+    bench.confirm(1, 1, ok=False)
+    bench.shovel.restart()
+    bench.run()
+    bench.deliver(1, b"a")
+    bench.clock.advance(6)
+    assert bench.ends.heard() == [("publish", b"", b"to", [b"a"], True)]
 
 
 class TestDeleteAfter:
@@ -231,6 +263,24 @@ class TestDeleteAfter:
         bench.deliver(1, b"c")
         bench.confirm(1, 1)
         assert bench.finished == 1
+        assert bench.shovel.status().reason == AUTODELETE
+
+    def test_what_came_to_its_queue_since_is_left_there_after_a_restart(self) -> None:
+        bench = Bench(3, src_delete_after="queue-length", reconnect_delay=1)
+        bench.deliver(1, b"a", b"b")
+        bench.confirm(1, 2)
+        bench.shovel.source_ended("gone")
+        bench.clock.advance(2)
+        bench.run(10)
+        assert bench.shovel.status().remaining == 1
+        bench.deliver(1, b"c", b"later")
+        bench.confirm(1, 1)
+        assert bench.finished == 1
+
+    def test_after_its_time_it_is_over_at_once_where_nothing_is_on_its_way(self) -> None:
+        bench = Bench(src_delete_after_duration=30)
+        bench.clock.advance(31)
+        assert (bench.finished, bench.ends.heard()) == (1, ["close", "close"])
 
     def test_after_its_time_what_is_on_its_way_arrives_and_nothing_more_is_taken(self) -> None:
         bench = Bench(src_delete_after_duration=30)
@@ -256,6 +306,36 @@ class TestDeleteAfter:
         bench.deliver(1, b"a", b"b")
         bench.shovel.destination_ended("gone")
         assert bench.shovel.status().remaining == 2
+
+    def test_what_was_refused_and_not_given_back_when_it_broke_is_still_to_be_moved(self) -> None:
+        bench = Bench(3, src_delete_after="queue-length", reconnect_delay=5)
+        bench.deliver(1, b"a", b"b", b"c")
+        bench.confirm(1, 1)
+        bench.confirm(2, 2, ok=False)
+        assert bench.shovel.status().remaining_unacked == 2
+        bench.shovel.destination_ended("gone")
+        assert bench.shovel.status().remaining == 2
+        bench.clock.advance(6)
+        assert (bench.finished, bench.shovel.status().remaining) == (0, 2)
+
+    def test_what_ends_it_otherwise_ends_its_time_too(self) -> None:
+        """It was over a second time: what had been declared under its name since was cleared."""
+        bench = Bench(src_delete_after=1, src_delete_after_duration=30)
+        bench.deliver(1, b"a")
+        bench.confirm(1, 1)
+        assert bench.finished == 1
+        bench.clock.advance(100)
+        assert bench.finished == 1
+
+    def test_the_time_of_one_that_was_stopped_is_never_over(self) -> None:
+        """Another node may run it."""
+        bench = Bench(src_delete_after_duration=30, reconnect_delay=1)
+        bench.shovel.source_ended("gone")
+        bench.clock.advance(2)
+        bench.run()
+        bench.shovel.stop()
+        bench.clock.advance(100)
+        assert bench.finished == 0
 
 
 class TestEnds:
@@ -287,11 +367,56 @@ class TestEnds:
         bench.clock.advance(1000)
         status = bench.shovel.status()
         assert (status.state, status.reason) == (ShovelState.TERMINATED, "source: gone")
+        assert bench.reasons == ["source: gone"]
+
+    def test_each_new_beginning_is_counted(self) -> None:
+        bench = Bench(reconnect_delay=1)
+        bench.shovel.source_ended("gone")
+        assert bench.shovel.status().restarts == 0
+        bench.clock.advance(2)
+        assert bench.shovel.status().restarts == 1
+
+    def test_one_that_is_stopped_while_it_waits_for_its_next_try_stays_stopped(self) -> None:
+        bench = Bench(reconnect_delay=4)
+        bench.shovel.source_ended("gone")
+        bench.shovel.stop()
+        bench.clock.advance(120)
+        assert (bench.ends.opened, bench.shovel.status().state) == (1, ShovelState.TERMINATED)
+
+    def test_one_that_is_restarted_while_it_waits_for_its_next_try_is_not_started_twice(self) -> None:
+        bench = Bench(reconnect_delay=4)
+        bench.shovel.source_ended("gone")
+        bench.shovel.restart()
+        bench.clock.advance(30)
+        assert bench.ends.opened == 2
 
     def test_tags_out_of_turn_begin_again_rather_than_acknowledge_the_wrong_message(self) -> None:
-        bench = Bench()
+        bench = Bench(reconnect_delay=1)
         bench.deliver(2, b"a")
         assert bench.shovel.status().reason == "the source delivered tag 2 out of turn"
+        bench.clock.advance(2)
+        bench.run()
+        bench.deliver(1, b"b")
+        assert bench.ends.heard() == [("publish", b"", b"to", [b"b"], True)]
+
+    def test_what_an_end_says_after_it_was_closed_is_not_heard(self) -> None:
+        bench = Bench(reconnect_delay=1)
+        bench.shovel.source_ended("gone")
+        bench.deliver(1, b"late")
+        bench.clock.advance(2)
+        bench.run()
+        assert bench.shovel.status().pending == 0
+        bench.deliver(1, b"a")
+        assert bench.ends.heard() == [("publish", b"", b"to", [b"a"], True)]
+
+    def test_it_is_starting_as_long_as_it_has_no_source(self) -> None:
+        bench = Bench(reconnect_delay=1)
+        bench.shovel.destination_ended("gone")
+        bench.clock.advance(2)
+        bench.shovel.blocked("low on memory")
+        assert bench.shovel.status().state is ShovelState.STARTING
+        bench.shovel.blocked(None)
+        assert bench.shovel.status().state is ShovelState.STARTING
 
 
 class TestPressure:
@@ -319,6 +444,14 @@ class TestPressure:
         bench.confirm(1, 1)
         assert bench.ends.heard() == [("ack", 1, 1, True), "resume"]
 
+    def test_what_was_read_already_waits_while_too_much_is_on_its_way(self) -> None:
+        bench = Bench()
+        bench.deliver(1, b"x" * IN_FLIGHT_BYTES_MAX)
+        bench.deliver(2, b"next")
+        assert [one[0] for one in bench.ends.heard() if one != "pause"] == ["publish"]
+        bench.confirm(1, 1)
+        assert bench.ends.heard() == [("ack", 1, 1, True), ("publish", b"", b"to", [b"next"], True), "resume"]
+
 
 class TestWatchdog:
     def test_work_that_does_not_move_begins_again_and_is_counted(self) -> None:
@@ -330,6 +463,23 @@ class TestWatchdog:
         assert (status.stalls, status.restarts, status.state) == (1, 1, ShovelState.STARTING)
         assert status.reason.startswith("stalled: 1 messages waited, and none moved for ")
         assert bench.ends.heard() == ["close", "close", "open destination"]
+
+    def test_what_moves_slowly_is_no_stall(self) -> None:
+        bench = Bench()
+        bench.deliver(1, *[b"x"] * 10)
+        for number in range(1, 10):
+            bench.clock.advance(STALL_S / 2)
+            bench.confirm(number, number)
+        assert bench.shovel.status().stalls == 0
+
+    def test_what_stands_still_is_noticed_however_long_it_had_nothing_to_do(self) -> None:
+        bench = Bench()
+        bench.clock.advance(STALL_S * 2)
+        bench.deliver(1, b"a")
+        bench.clock.advance(STALL_S / 2)
+        assert bench.shovel.status().stalls == 0
+        bench.clock.advance(STALL_S)
+        assert bench.shovel.status().stalls == 1
 
     def test_nothing_to_do_is_no_stall(self) -> None:
         bench = Bench()

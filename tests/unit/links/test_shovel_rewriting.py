@@ -19,6 +19,17 @@ def test_nothing_to_set_changes_nothing() -> None:
     assert not Rewriting({}, None, timestamp=False).changes_something
 
 
+def test_one_thing_to_set_changes_something() -> None:
+    assert Rewriting({"content_type": "b"}, None, timestamp=False).changes_something
+    assert Rewriting({}, {"shovel-name": "s"}, timestamp=False).changes_something
+    assert Rewriting({}, None, timestamp=True).changes_something
+
+
+def test_when_it_was_moved_is_said_without_who_did() -> None:
+    headers = rewritten(Rewriting({}, None, timestamp=True), headers={"own": 1})["headers"]
+    assert headers == {"own": 1, "x-shovelled-timestamp": 77}
+
+
 def test_properties_are_set_over_those_of_the_message() -> None:
     rewriting = Rewriting({"content_type": "b", "delivery_mode": 2}, None, timestamp=False)
     assert rewritten(rewriting, content_type="a", message_id="m") == {

@@ -19,6 +19,14 @@ class Sent:
     content: bytes
 
 
+@dataclass
+class Held:
+    """A run that is on its way, as long as the oldest that is not answered is before its end."""
+
+    end: int
+    size: int
+
+
 def run(first: int, *bodies: bytes) -> Sent:
     return Sent(first, len(bodies), b"".join(encode(b"\0\0", body) for body in bodies))
 
@@ -30,11 +38,12 @@ def run(first: int, *bodies: bytes) -> Sent:
 def test_each_message_is_answered_once_and_bytes_come_back(
     sizes: list[int], answers: list[tuple[int, int, bool]]
 ) -> None:
-    transit, first = Transit(), 1
+    transit, first, sent = Transit(), 1, list[Held]()
     for size in sizes:
         one = run(first, *[b"x"] * size)
         transit.sent(one, b"e", b"k", one.content, confirms=True)
         first += size
+        sent.append(Held(first, len(one.content)))
     left = set(range(1, first))
     for start, length, multiple in answers:
         arrived, returned = transit.answered(start, start + length, multiple=multiple)
@@ -43,6 +52,7 @@ def test_each_message_is_answered_once_and_bytes_come_back(
         assert (told, returned) == (expected, [])
         left -= expected
         assert transit.unanswered == len(left)
+        assert transit.bytes_held == sum(one.size for one in sent if one.end > min(left, default=first))
     transit.answered(first - 1, first - 1, multiple=True)
     assert (transit.unanswered, transit.bytes_held) == (0, 0)
 
@@ -78,10 +88,30 @@ def test_of_two_with_the_same_body_the_one_with_these_properties_came_back() -> 
     assert transit.answered(3, 3, multiple=True) == ([(1, 2), (3, 4)], [(2, 3)])
 
 
-def test_no_headers_and_a_table_without_any_are_the_same_properties() -> None:
-    transit, one = Transit(), run(1, b"a")
+def test_properties_tell_as_long_as_they_come_back_as_they_went() -> None:
+    transit = Transit()
+    content = b"".join(encode(with_id(b"%d" % number), b"") for number in range(4))
+    transit.sent(Sent(1, 4, content), b"e", b"k", content, confirms=True)
+    assert transit.came_back("e", "k", with_id(b"1"), b"")
+    assert transit.came_back("e", "k", with_id(b"3"), b"")
+    assert transit.answered(4, 4, multiple=True) == ([(1, 2), (3, 4)], [(2, 3), (4, 5)])
+
+
+def test_what_has_arrived_is_not_what_came_back() -> None:
+    """The return was taken for one that was confirmed, and the message itself was acknowledged and lost."""
+    transit, one = Transit(), run(1, *[b"same"] * 3)
     transit.sent(one, b"e", b"k", one.content, confirms=True)
+    assert transit.answered(1, 1, multiple=False) == ([(1, 2)], [])
+    assert transit.came_back("e", "k", b"\0\0", b"same")
+    assert transit.answered(3, 3, multiple=True) == ([(3, 4)], [(2, 3)])
+
+
+def test_no_headers_and_a_table_without_any_are_the_same_properties() -> None:
+    transit = Transit()
+    content = encode(with_id(b"first"), b"a") + encode(b"\0\0", b"a")
+    transit.sent(Sent(1, 2, content), b"e", b"k", content, confirms=True)
     assert transit.came_back("e", "k", encode_properties({"headers": {}}), b"a")
+    assert transit.answered(2, 2, multiple=True) == ([(1, 2)], [(2, 3)])
 
 
 def test_a_broker_that_changes_properties_is_believed_what_the_body_is_and_compared_with_no_longer() -> None:
