@@ -117,7 +117,7 @@ class Redrive(SilentSink):
             self._get()
             yield
         self._is_working = False
-        if not self._getting and not self._in_flight:
+        if not self._getting and not self._in_flight and not self._fans_out:
             self._end()
 
     def _may_get(self) -> bool:
@@ -204,6 +204,7 @@ class Redrive(SilentSink):
     def _not_fanned_out(self, error: BrokerError) -> None:
         self._fans_out = False
         self.fail(error)
+        self._go_on()
 
     # what the session says
 

@@ -6,18 +6,34 @@ from dataclasses import replace
 
 import pytest
 
-from broker.errors import AccessRefused, InvalidRequest, NotFound, NotSupported, PreconditionFailed, ResourceExhausted
+from broker.actors import LogActor
+from broker.errors import (
+    AccessRefused,
+    BrokerError,
+    InvalidRequest,
+    NotFound,
+    NotSupported,
+    PreconditionFailed,
+    ResourceExhausted,
+)
 from broker.messages.confirms import Receipt
+from broker.messages.message import Run
 from broker.operations.message_jobs import ENDED_KEPT, RUNNING_MAX
 from broker.operations.operator import Operator
 from broker.operations.redrives import Redrives
+from broker.pending import Pending
+from broker.queues.queue_type import Got
 from broker.records import ExchangeRecord
+from broker.redrive import forecast, redrive
 from broker.redrive.counts import CAUSES_MAX, RedriveCause, RedriveCounts
 from broker.redrive.forecast import Forecast
 from broker.redrive.order import RedriveFate, RedriveOrder, last_death
 from broker.redrive.redrive import IN_FLIGHT_MAX, STALL_MS, Redrive, RedriveState
-from broker.session.session import Session
+from broker.session.publish import Publisher
+from broker.session.session import GotMessage, Session
+from tests.contract.memory_queue import MemoryQueue
 from tests.unit.broker.broker_world import Client, World, refused
+from tests.unit.broker.later_turns import LaterTurns
 from tests.unit.broker.vouched.bearers import bearer
 from wire.amqp.tables import encode_properties
 
@@ -165,6 +181,22 @@ def test_filters_leave_others_where_they_are_and_as_they_are(letters: DeadLetter
     assert letters.redrive(order(reason="expired")).moved == 0
 
 
+@pytest.mark.parametrize("given", [{"reason": "rejected"}, {"died_in": "work"}])
+def test_a_message_that_never_died_did_not_die_as_a_filter_says(letters: DeadLetters, given: dict[str, str]) -> None:
+    letters.client.publish("", "dead", b"sent here")
+    job = letters.redrive(order(exchange="", routing_key="work", **given))
+    assert (job.moved, job.counts.by_fate[RedriveFate.FILTERED], letters.world.ready("dead")) == (0, 1, 1)
+
+
+def test_what_has_a_time_to_live_has_it_where_it_goes(letters: DeadLetters) -> None:
+    letters.client.publish("", "dead", b"one", expiration="60000")
+    assert letters.redrive(order(exchange="", routing_key="work")).moved == 1
+    letters.world.pass_ms(59_000)
+    assert letters.world.ready("work") == 1
+    letters.world.pass_ms(1_001)
+    assert letters.world.ready("work") == 0
+
+
 def test_a_limit_counts_what_is_moved_and_not_what_is_passed_over(letters: DeadLetters) -> None:
     letters.kill(b"other", queue="other")
     letters.kill(b"one", b"two", b"three")
@@ -206,6 +238,25 @@ def test_a_dry_run_counts_by_cause_and_target_and_changes_nothing(letters: DeadL
 def test_a_dry_run_ends_at_the_limit(letters: DeadLetters) -> None:
     letters.kill(b"one", b"two", b"three")
     assert letters.forecast(order(limit=2)).seen == 2
+
+
+def test_a_dry_run_looks_at_so_many_and_no_more(letters: DeadLetters, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forecast, "SEEN_MAX", 2)
+    letters.kill(b"one", b"two", b"three")
+    counts = letters.forecast(order())
+    assert (counts.seen, counts.ready) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("given", "target"),
+    [
+        ({}, "where they died"),
+        ({"exchange": "x"}, "exchange 'x' with their own keys"),
+        ({"exchange": "x", "routing_key": "k"}, "exchange 'x' with key 'k'"),
+    ],
+)
+def test_operators_read_where_messages_go(given: dict[str, str], target: str) -> None:
+    assert order(**given).target == target
 
 
 def test_causes_are_told_apart_up_to_a_number(letters: DeadLetters) -> None:
@@ -293,6 +344,187 @@ def test_an_alarm_stops_it(letters: DeadLetters) -> None:
     assert job.error == "publishers are held: low on memory. Redrive again when that is over"
 
 
+def test_what_comes_back_unroutable_all_the_same_stays_where_it_was(
+    letters: DeadLetters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A queue that goes between the look and the publish: acknowledged, the message would be in no queue."""
+    letters.kill(b"gone", queue="other")
+    letters.kill(b"one")
+    letters.client.delete("other")
+    monkeypatch.setattr(Publisher, "queues_of", lambda publisher, run: ["some"])
+    job = letters.redrive(order())
+    assert (job.state, job.moved, job.counts.by_fate[RedriveFate.UNROUTABLE]) == (RedriveState.DONE, 1, 1)
+    assert (letters.client.bodies_of("work"), letters.client.bodies_of("dead")) == ([b"one"], [b"gone"])
+
+
+class LateGets:
+    """Gets of all queues are answered when the test says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.owed: list[tuple[Pending[Got | None], Pending[Got | None]]] = []
+        get = MemoryQueue.get
+
+        def late(queue: MemoryQueue, no_ack: bool, now: int, actor: LogActor) -> Pending[Got | None]:
+            answer: Pending[Got | None] = Pending()
+            self.owed.append((get(queue, no_ack, now, actor), answer))
+            return answer
+
+        monkeypatch.setattr(MemoryQueue, "get", late)
+
+    def answer(self) -> None:
+        found, answer = self.owed.pop(0)
+        found.then(answer.resolve, answer.fail)
+
+
+def test_it_is_not_over_while_a_message_is_on_its_way_to_it(
+    letters: DeadLetters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    letters.kill(b"one", b"two")
+    late = LateGets(monkeypatch)
+    job = letters.redriving(order())
+    late.answer()
+    letters.world.end_turn()
+    letters.world.end_turn()
+    assert (job.moved, job.over.answered) == (1, False)
+    late.answer()
+    letters.world.end_turn()
+    letters.world.end_turn()
+    assert (job.moved, job.state, job.over.answered) == (2, RedriveState.DONE, True)
+
+
+def test_where_others_have_taken_the_rest_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    letters, owed = late_letters()
+    monkeypatch.setattr(redrive, "IN_FLIGHT_MAX", 1)
+    job = letters.redriving(order())
+    assert (job.counts.ready, len(owed)) == (2, 1)
+    letters.client.purge("dead")
+    owed[0].accepted()
+    for _ in range(3):
+        letters.world.end_turn()
+    assert (job.state, job.over.answered, job.moved) == (RedriveState.DONE, True, 1)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_queue_that_cannot_be_read_ends_it_with_the_reason(
+    letters: DeadLetters, monkeypatch: pytest.MonkeyPatch, at_once: bool
+) -> None:
+    letters.kill(b"one")
+    error = ResourceExhausted("its disk failed")
+
+    def get(*_: object) -> Pending[GotMessage | None]:
+        if at_once:
+            raise error
+        return Pending.failed(error)
+
+    monkeypatch.setattr(Session, "get", get)
+    job = letters.redrive(order())
+    assert (job.state, job.error) == (RedriveState.FAILED, "its disk failed")
+
+
+def test_one_that_moves_slowly_has_not_stalled() -> None:
+    letters, owed = late_letters()
+    letters.kill(b"three", b"four", b"five")
+    job = letters.redriving(order())
+    assert len(owed) > 3
+    for receipt in list(owed):
+        letters.world.pass_ms(STALL_MS * 3 // 4)
+        receipt.accepted()
+        letters.world.end_turn()
+    assert job.state is not RedriveState.FAILED, job.error
+
+
+def test_one_that_is_over_is_not_said_to_stall(letters: DeadLetters) -> None:
+    letters.kill(b"one")
+    job = letters.redrive(order())
+    for _ in range(3):
+        letters.world.pass_ms(STALL_MS + 1)
+    assert (job.state, job.error) == (RedriveState.DONE, "")
+
+
+def test_it_stays_what_it_ended_as_and_says_the_first_of_its_troubles() -> None:
+    letters, _ = late_letters()
+    job = letters.redriving(order())
+    job.fail(ResourceExhausted("first"))
+    job.fail(ResourceExhausted("second"))
+    job.cancel()
+    assert (job.state, job.error) == (RedriveState.FAILED, "first")
+
+
+# how much at a time
+
+
+def test_what_is_under_way_has_a_bound_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    letters, owed = late_letters()
+    monkeypatch.setattr(redrive, "IN_FLIGHT_BYTES_MAX", 1)
+    job = letters.redriving(order())
+    assert (len(owed), job.moved) == (1, 0), "one is moved whatever its size"
+    owed[0].accepted()
+    for _ in range(3):
+        letters.world.end_turn()
+    assert (len(owed), job.moved) == (2, 1)
+
+
+def test_what_is_passed_over_is_held_up_to_a_number(letters: DeadLetters, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redrive, "HELD_MAX", 2)
+    letters.kill(b"one", b"two", b"three", b"four")
+    job = letters.redrive(order(reason="expired"))
+    assert (job.state, job.counts.by_fate[RedriveFate.FILTERED]) == (RedriveState.FAILED, 2)
+    assert job.error == "2 messages were passed over, and no more can be held: filter less, or purge"
+    assert letters.client.bodies_of("dead") == [b"one", b"two", b"three", b"four"]
+
+
+def wide(letters: DeadLetters) -> list[str]:
+    """Queues that get all that is published to the exchange `wide`, two in each step."""
+    letters.world.broker.queues_per_step = 2
+    letters.client.declare_exchange("wide", "fanout")
+    names = list("abcdefgh")
+    for name in names:
+        letters.client.declare(name)
+        letters.client.bind(name, "wide", "")
+    return names
+
+
+def test_nothing_follows_a_message_for_very_many_queues_until_all_have_it(letters: DeadLetters) -> None:
+    """And it is not over before: it was, where the message was confirmed a turn before its last step, with the rest unmoved."""
+    names = wide(letters)
+    letters.kill(b"one", b"two")
+    later = LaterTurns(letters.world, steps_max=1)
+    job = letters.redriving(order(exchange="wide"))
+    while letters.world.ready("a") == 0:
+        assert later.one()
+    assert letters.world.ready("dead") == 1, "the next one was not got"
+    while later.one():
+        letters.world.end_turn()
+    assert (job.state, job.moved) == (RedriveState.DONE, 2)
+    assert all(letters.client.bodies_of(name) == [b"one", b"two"] for name in names)
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["running", "cancelled"])
+def test_it_ends_where_not_all_of_very_many_queues_get_a_message(
+    letters: DeadLetters, monkeypatch: pytest.MonkeyPatch, ended: bool
+) -> None:
+    letters.kill(b"one")
+    over: Pending[None] = Pending()
+    publish = Publisher.publish
+
+    def to_many(publisher: Publisher, run: Run, now: int) -> Pending[None]:
+        publish(publisher, run, now)
+        return over
+
+    monkeypatch.setattr(Publisher, "publish", to_many)
+    job = letters.redriving(order())
+    for _ in range(3):
+        letters.world.end_turn()
+    if ended:
+        job.cancel()
+    assert not job.over.answered
+    over.fail(ResourceExhausted("its disk failed"))
+    letters.world.end_turn()
+    assert job.over.answered
+    assert job.error == "its disk failed"
+    assert job.state is (RedriveState.CANCELLED if ended else RedriveState.FAILED)
+
+
 # what is refused
 
 
@@ -306,6 +538,19 @@ def test_orders_that_mean_nothing_are_refused() -> None:
         order(routing_key="k").check()
     with pytest.raises(InvalidRequest):
         order(limit=-1).check()
+    with pytest.raises(BrokerError, match="routing key"):
+        order(exchange="", routing_key="k" * 256).check()
+
+
+def test_a_dry_run_refuses_what_a_redrive_would(letters: DeadLetters, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidRequest):
+        letters.forecast(order(limit=-1))
+    letters.kill(b"one")
+    refused(NotFound, "no exchange 'nowhere' in vhost '/'", lambda: letters.forecast(order(exchange="nowhere")))
+    stream = replace(letters.world.broker.queue("/", "dead").record, kind="stream")
+    monkeypatch.setattr(letters.world.broker.queue("/", "dead"), "record", stream)
+    with pytest.raises(NotSupported):
+        letters.forecast(order())
 
 
 def test_a_user_redrives_what_they_may_read_to_where_they_may_write(letters: DeadLetters) -> None:

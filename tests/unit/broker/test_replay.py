@@ -6,15 +6,17 @@ from typing import Any
 
 import pytest
 
-from broker.errors import AccessRefused, InvalidRequest, PreconditionFailed, ResourceExhausted
+from broker.errors import AccessRefused, BrokerError, InvalidRequest, PreconditionFailed, ResourceExhausted
 from broker.messages.confirms import Receipt
 from broker.messages.message import Run
 from broker.operations.operator import Operator
 from broker.operations.replays import Replays
+from broker.pending import Pending
 from broker.redrive.redrive import RedriveState
 from broker.replay.logged import LoggedMessage, marked
 from broker.replay.message_replay import IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MAX, MessageReplay, ReplayFate
 from broker.replay.replay_order import ReplayOrder, read_place
+from broker.session.publish import Publisher
 from native.content import encode, one
 from tests.unit.broker.broker_world import World
 from tests.unit.broker.later_turns import LaterTurns
@@ -174,6 +176,35 @@ def test_nothing_follows_a_message_for_very_many_queues_until_all_have_it() -> N
     assert all(replay.world.ready(name) == 1 for name in "abcdefgh")
 
 
+def test_what_cannot_be_published_stops_it_with_the_reason() -> None:
+    replay = ReplayWorld(exchange="nowhere")
+    replay.publish(logged(1))
+    assert (replay.job.state, replay.job.error) == (RedriveState.FAILED, "no exchange 'nowhere' in vhost '/'")
+    assert (replay.job.answered_to, replay.job.under_way) == ((), 0)
+
+
+def test_what_not_all_of_very_many_queues_get_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    replay, over = ReplayWorld(), Pending[None]()
+    publish = Publisher.publish
+
+    def to_many(publisher: Publisher, run: Run, now: int) -> Pending[None]:
+        publish(publisher, run, now)
+        return over
+
+    monkeypatch.setattr(Publisher, "publish", to_many)
+    replay.publish(logged(1))
+    over.fail(ResourceExhausted("its disk failed"))
+    assert (replay.job.state, replay.job.error) == (RedriveState.FAILED, "its disk failed")
+    assert replay.job.may_go_on, "whoever waits for that is not kept"
+
+
+def test_it_is_done_when_its_log_has_ended() -> None:
+    job = ReplayWorld().job
+    assert job.is_running
+    job.done()
+    assert (job.is_running, job.state) == (False, RedriveState.DONE)
+
+
 def test_it_stays_what_it_ended_as_and_says_the_first_of_its_troubles() -> None:
     replay = ReplayWorld()
     replay.job.fail(ResourceExhausted("first"))
@@ -226,6 +257,25 @@ def test_one_whose_headers_cannot_be_read_or_have_no_room_for_the_marks_is_count
 def test_orders_that_mean_nothing_are_refused(given: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest):
         order(**given).check()
+    with pytest.raises(InvalidRequest):
+        Replays(World().broker).forecast(ADMIN, order(**given))
+
+
+@pytest.mark.parametrize("given", [{}, {"since": 5}, {"until": 5}, {"since": 4, "until": 5}, {"since": 0, "until": 1}])
+def test_times_may_be_open_on_both_sides(given: dict[str, Any]) -> None:
+    order(**given).check()
+    Replays(World().broker).forecast(ADMIN, order(**given))
+
+
+def test_a_key_that_nothing_can_be_published_with_is_refused() -> None:
+    order(routing_key="k" * 255).check()
+    with pytest.raises(BrokerError, match="routing key"):
+        order(routing_key="k" * 256).check()
+
+
+@pytest.mark.parametrize(("key", "told"), [(None, "with their own keys"), ("k", "with key 'k'")])
+def test_operators_read_where_messages_go(key: str | None, told: str) -> None:
+    assert order(exchange="x", routing_key=key).target == f"exchange 'x' {told}"
 
 
 def test_places_are_those_that_a_replay_tells() -> None:

@@ -85,8 +85,9 @@ def test_messages_come_in_order_and_leave_their_source_once_they_are_confirmed()
     assert bench.links() == []
 
 
-def test_one_that_is_stopped_before_it_has_connected_connects_no_more() -> None:
-    bench = Bench(b"a")
+@pytest.mark.parametrize("uri", [HERE, "amqp://elsewhere"])
+def test_one_that_is_stopped_before_it_has_connected_connects_no_more(uri: str) -> None:
+    bench = Bench(b"a", uri=uri)
     bench.shovel.start()
     bench.shovel.stop()
     bench.clock.advance(1)
