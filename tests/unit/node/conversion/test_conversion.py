@@ -190,6 +190,35 @@ def test_who_waits_for_a_home_that_has_not_heard_yet_is_answered_when_the_queue_
     assert (world.kind_on(1), answers.taken) == ("classic", [True]), "as of any queue that is gone"
 
 
+def test_who_waits_for_a_home_that_began_again_is_answered_when_the_queue_is_deleted() -> None:
+    """It makes an end of the conversion, and the queue is fenced until it hears of that; what it hears of is that the queue is
+    gone."""
+    world, answers = ConvertedWorld(3, BACKLOG), Answers()
+    world.at_rest = True
+    world.lead_catalog(2)
+    world.convert()
+    world.until(lambda: world.conversion, step_s=0.0002)
+    world.sim.sites[1].end(power=False)
+    world.cut(1, 2)
+    world.sim.start_later(world.sim.sites[1], 0.5)
+    world.until(lambda: world.sim.sites[1].process is not None and world.knows(1))
+    found = process_of(world).broker.find_queue("/", QUEUE)
+    assert found is not None and isinstance(found.queue, ClassicQueue)
+    source = found.queue
+    assert source.fence is not None
+    run = Run("", QUEUE, encode(b"\0\0", b"1:999999:"), 1, 9, persistent=True)
+    world.do(lambda process: process.kernel.classic.publish([source], run, Receipt(answers, 1, 1, 1), 0))
+    world.do(lambda process: process.kernel.classic.publish([source], run, None, 0))
+    world.do(lambda _: answers.ask(source))
+    world.do(lambda process: process.broker.submit(DeleteQueue("/", QUEUE, source.record.id), 0), 2)
+    world.until(lambda: world.kind_on(2) == "")
+    assert (answers.taken, answers.got) == ([], [])
+    world.sim.network.heal()
+    world.until(lambda: answers.taken and answers.got)
+    assert answers.taken == [True], "as of any queue that is gone"
+    assert isinstance(answers.got[0], NotFound)
+
+
 @pytest.mark.parametrize("asks", [True, False])
 def test_what_was_refused_behind_the_fence_does_not_come_behind_what_was_published_since(asks: bool) -> None:
     """Its node's link to the home had broken, so that did not wait for what was still on its way there (seed 300037). What

@@ -363,6 +363,53 @@ def test_what_cannot_be_read_any_more_gets_no_copy_and_holds_nothing_up(changing
     assert changing.copies.next_id == FIRST_ID
 
 
+def test_a_file_that_cannot_be_opened_while_nothing_is_fenced_is_tried_again(changing: Changing) -> None:
+    content, changing.source.run.content = changing.source.run.content, b""
+    changing.source.trouble = ContentOutOfReach("no descriptor is left")
+    assert changing.go_on() is Phase.COPYING
+    assert changing.go_on() is Phase.COPYING
+    assert changing.source.unfenced == []
+    changing.source.run.content = content
+    assert changing.go_on() is Phase.FENCED, "at once, and not as behind a fence that stood too long"
+
+
+def test_nothing_is_copied_before_all_nodes_of_its_group_can_take_it(changing: Changing) -> None:
+    changing.copies.are_as_expected = False
+    assert changing.go_on() is Phase.FOUNDING
+    changing.copies.are_as_expected = True
+    changing.copies.queue.member.machine.version = UNSEEN_IN_PLACE - 1
+    assert changing.go_on() is Phase.FOUNDING
+    changing.copies.queue.member.machine.version = UNSEEN_IN_PLACE
+    assert changing.go_on() is Phase.COPYING
+
+
+def test_copies_of_what_has_left_are_let_go_while_the_rest_is_copied() -> None:
+    """A queue of which much is copied and consumed would be in both until it is sealed."""
+    backlog = Backlog()
+    backlog.publish(100)
+    changing = Changing(backlog)
+    changing.go_on()
+    changing.go_on()
+    backlog.ready.remove(0, 2)
+    assert changing.go_on() is Phase.COPYING
+    assert changing.copies.said == [(0, 2, Outcome.ACKNOWLEDGED)]
+
+
+def test_publishers_are_held_by_copying_and_by_nothing_else() -> None:
+    """Whoever publishes to any queue of the node would wait."""
+    backlog = Backlog()
+    backlog.publish(500)
+    changing = Changing(backlog)
+    assert not changing.conversion.holds_publishers, "it is being founded"
+    while len(changing.copies.owed) < WINDOW_BYTES // LARGE:
+        changing.go_on(1)
+    backlog.publish(100)
+    assert changing.conversion.holds_publishers
+    changing.copies.owed.pop().refused()
+    assert changing.conversion.phase is Phase.OVER
+    assert not changing.conversion.holds_publishers
+
+
 def test_a_file_that_cannot_be_opened_now_opens_the_fence(changing: Changing) -> None:
     changing.copied()
     changing.answer()
