@@ -12,7 +12,8 @@ from pamqp import body, commands, frame, header, heartbeat
 
 from links.amqp import events
 from links.amqp.client import AmqpClient, ClientState
-from links.amqp.opening import ClientTerms
+from links.amqp.contents import ArrivingContent, ContentError
+from links.amqp.opening import FRAME_MAX, ClientTerms
 from native import content as contents
 
 START = commands.Connection.Start(0, 9, {"product": "Scripted"}, "PLAIN EXTERNAL", "en_US")
@@ -134,6 +135,31 @@ class TestMessages:
         names = [one.name for one in said(client)]
         assert names == ["Basic.Publish", "ContentHeader", "ContentBody"] * 2
 
+    def test_messages_are_acknowledged_in_ranges_and_given_back_one_by_one(self) -> None:
+        client = running()
+        client.acknowledge(1, 1, 4, multiple=True)
+        assert [(one.delivery_tag, one.multiple) for one in said(client)] == [(4, True)]
+        client.acknowledge(1, 6, 7, multiple=False)
+        assert [(one.name, one.delivery_tag, one.multiple) for one in said(client)] == [
+            ("Basic.Ack", 6, False),
+            ("Basic.Ack", 7, False),
+        ]
+        client.nack(1, 8, 9)
+        assert [(one.name, one.delivery_tag, one.multiple, one.requeue) for one in said(client)] == [
+            ("Basic.Nack", 8, False, True),
+            ("Basic.Nack", 9, False, True),
+        ]
+
+    def test_a_run_that_is_divided_is_two_with_what_each_has(self) -> None:
+        wire = b"".join(message(commands.Basic.Deliver("c", n, False, "e", "k"), b"x" * n) for n in range(1, 6))
+        (run,) = running().receive_data(wire, 0.0)
+        assert isinstance(run, events.Delivered)
+        parts = run.divided(2)
+        assert [(one.first_tag, one.count, one.body_bytes) for one in parts] == [(1, 2, 3), (3, 3, 12)]
+        for one in parts:
+            sizes = [len(text) for _, text in contents.messages(one.content, 0, one.count)]
+            assert sizes == list(range(one.first_tag, one.first_tag + one.count))
+
     def test_confirms_are_ranges(self) -> None:
         wire = b"".join(frame.marshal(commands.Basic.Ack(n, False), 1) for n in (1, 2, 3))
         wire += frame.marshal(commands.Basic.Nack(7, True), 1)
@@ -169,6 +195,20 @@ class TestTime:
         client = running()
         assert client.tick(20.0) == []
         assert client.tick(20.1) == [events.ConnectionClosed(0, "the broker sent nothing for 20 s")]
+
+    def test_one_that_speaks_is_not_given_up_and_one_that_is_spoken_to_needs_no_beat(self) -> None:
+        client = running()
+        for now in range(5, 105, 5):
+            client.receive_data(frame.marshal(commands.Basic.Ack(now, False), 1), now)
+            client.send(1, "basic.ack", delivery_tag=now, multiple=False)
+            assert [one.name for one in said(client, now)] == ["Basic.Ack"]
+            assert client.tick(now + 4.9) == [] and said(client, now + 4.9) == []
+
+    def test_a_broker_that_is_not_read_is_not_silent(self) -> None:
+        client = running()
+        client.not_read(15.0)
+        assert client.tick(34.9) == []
+        assert len(client.tick(35.1)) == 1
 
     def test_without_heartbeats_nobody_is_given_up(self) -> None:
         assert running(heartbeat_s=0).tick(1e9) == []
@@ -273,6 +313,97 @@ def test_messages_begun_on_very_many_channels_do_not_fill_the_memory() -> None:
     assert heard_of[:2] == [[], []]
     (end,) = heard_of[2]
     assert "messages of 1200 bytes arrive at once" in end.text
+
+
+def test_messages_that_have_arrived_or_were_broken_off_count_no_more() -> None:
+    """Of 600 bytes each: two at once are too many."""
+    client = running(message_bytes_max=1_000)
+    beat = frame.marshal(heartbeat.Heartbeat(), 0)
+    for channel in (1, 2, 3):
+        half = beat + frame.marshal(body.ContentBody(b"x" * 300), channel) + beat
+        assert client.receive_data(begun(channel, 600) + half, 0.0) == []
+        (arrived,) = client.receive_data(half, 0.0)
+        assert isinstance(arrived, events.Delivered)
+    half = beat + frame.marshal(body.ContentBody(b"x" * 300), 1) + beat
+    for _ in range(5):
+        client.receive_data(begun(1, 600) + half, 0.0)
+        (closed,) = client.receive_data(frame.marshal(commands.Channel.Close(404, "NOT_FOUND", 50, 10), 1), 0.0)
+        assert isinstance(closed, events.ChannelClosed)
+    for _ in range(5):
+        assert client.receive_data(begun(1, 600) + half, 0.0) == [], "a method begins the next one"
+
+
+def test_a_body_behind_the_end_of_its_channel_belongs_to_nothing() -> None:
+    client = running()
+    client.receive_data(begun(1, 2) + frame.marshal(heartbeat.Heartbeat(), 0), 0.0)
+    client.receive_data(frame.marshal(commands.Channel.Close(404, "NOT_FOUND", 50, 10), 1), 0.0)
+    (end,) = client.receive_data(frame.marshal(body.ContentBody(b"xx"), 1), 0.0)
+    assert isinstance(end, events.ConnectionClosed)
+
+
+class TestContents:
+    """links/amqp/contents.py."""
+
+    @pytest.mark.parametrize(
+        ("wire", "why"),
+        [
+            (b"\0\x3c\0\0\0", "too short"),
+            (b"\0\x3d\0\0" + bytes(8) + b"\0\0", "a content of class 61"),
+            (b"\0\x3c\0\0" + (101).to_bytes(8, "big") + b"\0\0", "with 101 bytes, at most 100"),
+        ],
+    )
+    def test_headers_that_are_none_are_refused(self, wire: bytes, why: str) -> None:
+        with pytest.raises(ContentError, match=why):
+            ArrivingContent(b"", 100).take_header(wire)
+
+    def test_a_second_header_is_refused(self) -> None:
+        content, head = ArrivingContent(b"", 100), b"\0\x3c\0\0" + (100).to_bytes(8, "big") + b"\0\0"
+        assert content.take_header(head) is False
+        with pytest.raises(ContentError, match="not expected"):
+            content.take_header(head)
+
+    def test_bodies_come_behind_a_header_and_are_no_larger_than_announced(self) -> None:
+        content = ArrivingContent(b"", 100)
+        with pytest.raises(ContentError, match="not expected"):
+            content.take_body(b"")
+        content.take_header(b"\0\x3c\0\0" + (3).to_bytes(8, "big") + b"\0\0")
+        assert content.take_body(b"ab") is False
+        with pytest.raises(ContentError, match="larger than announced"):
+            content.take_body(b"cd")
+        assert content.take_body(b"c") is True
+        assert bytes(content.body) == b"abc"
+
+
+@pytest.mark.parametrize(
+    ("asked", "offered", "agreed"),
+    [(0, 0, FRAME_MAX), (0, 65_536, 65_536), (8_192, 0, 8_192), (8_192, 65_536, 8_192), (65_536, 8_192, 8_192)],
+)
+def test_the_smaller_frame_counts_and_0_is_no_wish(asked: int, offered: int, agreed: int) -> None:
+    client = AmqpClient(terms(frame_max=asked), 0.0)
+    client.receive_data(frame.marshal(START, 0), 0.0)
+    client.receive_data(frame.marshal(commands.Connection.Tune(0, offered, 0), 0), 0.0)
+    assert client.agreed.frame_max == agreed
+
+
+@pytest.mark.parametrize(("asked", "offered", "agreed"), [(0, 60, 0), (10, 0, 10), (10, 60, 10), (60, 10, 10)])
+def test_the_shorter_heartbeat_counts_and_whoever_wants_none_has_none(asked: int, offered: int, agreed: int) -> None:
+    client = AmqpClient(terms(heartbeat_s=asked), 0.0)
+    client.receive_data(frame.marshal(START, 0), 0.0)
+    client.receive_data(frame.marshal(commands.Connection.Tune(0, 0, offered), 0), 0.0)
+    assert client.agreed.heartbeat_s == agreed
+
+
+def test_a_broker_that_asks_for_more_than_a_password_ends_it() -> None:
+    client = AmqpClient(terms(), 0.0)
+    client.receive_data(frame.marshal(START, 0), 0.0)
+    (ended,) = client.receive_data(frame.marshal(commands.Connection.Secure("more"), 0), 0.0)
+    assert ended == events.ConnectionClosed(0, "the broker asks for more than PLAIN has to say")
+
+
+def test_who_is_not_logged_in_says_no_goodbye() -> None:
+    client = AmqpClient(terms(), 0.0)
+    client.close()
+    assert (said(client), client.state) == ([], ClientState.START)
 
 
 def test_body_frames_without_a_byte_are_not_kept() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pamqp import commands, frame
 
-from links.amqp.conversation import Conversation, Request, Steps
+from links.amqp.conversation import ChannelRefused, Conversation, Request, Steps
 from links.amqp.uri import parse_uri
 from links.world import Cancel, SocketUser, TlsTerms
 from tests.unit.links.hand_clock import HandClock
@@ -106,6 +106,22 @@ def test_what_is_asked_later_is_told_as_what_was_asked_first() -> None:
     assert broker.heard == ["set up"]
     broker.say(2, commands.Exchange.BindOk())
     assert broker.heard == ["set up", "answered {}"]
+
+
+def test_what_expects_to_be_refused_is_told_as_any_other_answer() -> None:
+    broker = ScriptedBroker()
+    broker.say(1, commands.Channel.OpenOk())
+
+    def is_there() -> Steps:
+        try:
+            yield binding(no_wait=False)
+        except ChannelRefused:
+            return False
+        return True
+
+    broker.conversation.ask(is_there())
+    broker.say(2, commands.Channel.Close(404, "NOT_FOUND - no exchange 'a'", 40, 30))
+    assert broker.heard == ["set up", False]
 
 
 def test_requests_that_are_not_answered_are_not_waited_for() -> None:
