@@ -16,6 +16,7 @@ from broker.errors import (
     PreconditionFailed,
     ResourceExhausted,
 )
+from broker.login.audit import DONE, REFUSED
 from broker.messages.confirms import Receipt
 from broker.messages.message import Run
 from broker.operations.message_jobs import ENDED_KEPT, RUNNING_MAX
@@ -608,8 +609,42 @@ def test_a_redrive_is_cancelled_by_its_operator_or_an_administrator() -> None:
     for stranger in (Operator("other", ("management",)), Operator.of(bearer(GUEST.name, "tag:management"))):
         with pytest.raises(NotFound):
             redrives.cancel(stranger, view.id)
+    with pytest.raises(NotFound):
+        redrives.cancel(GUEST, "none")
     redrives.cancel(GUEST, view.id)
     assert view.job.state is RedriveState.CANCELLED
+    redrives.ended(view, 2)
+    owner = Operator("owner", ("management",))
+    for who in (owner, Operator("admin", ("administrator",))):
+        view = redrives.admit(owner, order(), 1)
+        redrives.cancel(who, view.id)
+        assert view.job.state is RedriveState.CANCELLED
+        redrives.ended(view, 2)
+
+
+def test_what_became_of_a_redrive_is_in_the_audit(letters: DeadLetters) -> None:
+    redrives = Redrives(letters.world.broker)
+    cancelled = redrives.admit(GUEST, order(), 1)
+    redrives.cancel(GUEST, cancelled.id)
+    redrives.ended(cancelled, 2)
+    given_up = redrives.admit(GUEST, order(), 3)
+    redrives.ended(given_up, 4)
+    assert (cancelled.job.state, cancelled.job.error) == (RedriveState.CANCELLED, "")
+    assert (given_up.job.state, given_up.job.error) == (RedriveState.FAILED, "it was given up")
+    lines = [one for one in (line for _, line in letters.world.broker.audit.lines.after(0)) if one.kind == "Redrive"]
+    what = "redrive queue 'dead' in vhost '/' to where they died"
+    assert sorted((one.what, one.outcome, one.why) for one in lines) == [
+        (f"{what}: cancelled, 0 moved", DONE, ""),
+        (f"{what}: failed, 0 moved", REFUSED, "it was given up"),
+    ]
+
+
+def test_one_that_runs_is_kept_however_many_have_ended(letters: DeadLetters) -> None:
+    redrives = Redrives(letters.world.broker)
+    running = redrives.admit(GUEST, order(), 0)
+    for number in range(ENDED_KEPT + 2):
+        redrives.ended(redrives.admit(GUEST, RedriveOrder("/", "work"), number), number + 1)
+    assert [one.id for one in redrives.all(GUEST)][-1] == running.id
 
 
 def test_redrives_are_seen_by_who_may_see_their_vhost_the_newest_first_and_the_last_that_ended_are_kept() -> None:
