@@ -12,6 +12,7 @@ from broker.records import ExchangeRecord
 from links.amqp.conversation import ChannelRefused, Steps
 from links.federation.exchange_setup import UNANSWERED_MAX, ExchangeLinkTerms, begin_steps, change_steps, leave_steps
 from links.federation.upstream import read_upstream
+from links.parameter_checks import DefinitionError
 
 TERMS = ExchangeLinkTerms(
     read_upstream("up", {"uri": "amqp://up"}), ExchangeRecord("/", "x", "topic"), cluster="down", vhost_there="/"
@@ -115,3 +116,39 @@ def test_two_exchanges_that_are_federated_from_one_have_queues_of_their_own_ther
     upstream = read_upstream("up", {"uri": "amqp://up", **({"exchange": there} if there else {})})
     terms = ExchangeLinkTerms(upstream, ExchangeRecord(vhost, "x", "topic"), cluster="down", vhost_there="/")
     assert terms.queue == name
+
+
+def test_an_exchange_that_is_there_is_taken_as_it_is_and_one_that_is_not_is_declared_as_the_one_here() -> None:
+    def declares(method: str, given: dict[str, Any]) -> bool:
+        return method == "exchange.declare" and given["exchange"] == "x"
+
+    there = [given for method, given in begin() if declares(method, given)]
+    assert [one["passive"] for one in there] == [True]
+    missing = begin(lambda method, given: 404 if declares(method, given) and given["passive"] else None)
+    assert [(one["passive"], one["type"]) for method, one in missing if declares(method, one)] == [
+        (True, "fanout"),
+        (False, "topic"),
+    ]
+
+
+def test_no_channel_is_closed_that_its_upstream_has_closed() -> None:
+    """Each refusal closes the channel on which it was asked; a close of that ends the connection."""
+    refused = begin(
+        lambda method, given: 406 if declares_internal(method, given) and given["type"] != "fanout" else None
+    )
+    assert [method for method, _ in refused].count("channel.close") == [method for method, _ in begin()].count(
+        "channel.close"
+    ) - 1
+    other_arguments = begin(lambda method, given: 406 if method == "queue.declare" and not given["passive"] else None)
+    assert [method for method, _ in other_arguments].count("channel.close") == [method for method, _ in begin()].count(
+        "channel.close"
+    ) - 1
+
+
+def test_a_name_that_has_no_room_at_the_upstream_is_refused() -> None:
+    longest = 255 - len(replace(TERMS, record=ExchangeRecord("/", "", "topic")).internal("A"))
+    fits = replace(TERMS, record=ExchangeRecord("/", "x" * longest, "topic"))
+    assert len(fits.internal("A")) == 255
+    fits.check_names()
+    with pytest.raises(DefinitionError, match="is too long for the name of a queue at the upstream"):
+        replace(TERMS, record=ExchangeRecord("/", "x" * (longest + 1), "topic")).check_names()

@@ -9,7 +9,7 @@ import pytest
 from broker.messages.message import LOOK_CC, LOOK_HEADERS
 from links.amqp.conversation import Steps
 from links.amqp.events import Delivered
-from links.federation.federation_link import IN_FLIGHT_BYTES_MAX, LEAVE_S, FederationLink
+from links.federation.federation_link import IN_FLIGHT_BYTES_MAX, LEAVE_S, DownstreamRefused, FederationLink
 from links.federation.federation_status import LinkState
 from links.federation.hops import Stamp
 from links.federation.upstream import Upstream
@@ -309,6 +309,68 @@ def test_a_link_that_was_stopped_between_two_attempts_begins_no_other() -> None:
     bench.link.stop()
     bench.clock.advance(100)
     assert (bench.link.status().state, bench.link.status().restarts) == (LinkState.SHUTDOWN, 0)
+
+
+def test_a_broker_that_takes_nothing_here_is_told_as_the_reason_and_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = LinkBench()
+    bench.heard()
+
+    def refuse(link: FederationLink) -> HeardEnd:
+        raise DownstreamRefused("the vhost has too many connections")
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr(bench, "open_downstream", refuse)
+        bench.link.restart()
+        status = bench.link.status()
+        assert (status.state, status.error) == (LinkState.ERROR, "here: the vhost has too many connections")
+        assert bench.heard() == ["close there", "close here"], "and nothing is opened there"
+    bench.clock.advance(2.1)
+    assert bench.link.status().state is LinkState.STARTING
+    bench.link.upstream_ready(None)
+    bench.deliver(1, b"a")
+    assert bench.heard() == [b"a"]
+
+
+def test_a_link_says_why_it_ended_how_often_it_began_again_and_where_it_goes() -> None:
+    bench = LinkBench()
+    bench.link.upstream_ended("its connection was closed")
+    status = bench.link.status()
+    assert (status.state, status.error, status.restarts) == (LinkState.ERROR, "its connection was closed", 0)
+    bench.clock.advance(2.1)
+    status = bench.link.status()
+    assert (status.state, status.restarts, status.uri) == (LinkState.STARTING, 1, "amqp://there")
+
+
+def test_what_an_end_says_after_it_was_closed_is_not_heard() -> None:
+    """Its tags are those of other messages by then."""
+    bench = LinkBench()
+    bench.link.upstream_ended("its connection was closed")
+    bench.deliver(1, b"late")
+    bench.link.upstream_ready(None)
+    bench.confirm(1)
+    bench.clock.advance(2.1)
+    bench.link.upstream_ready(None)
+    bench.heard()
+    bench.deliver(1, b"a")
+    bench.confirm(1)
+    assert bench.heard() == [b"a", ("ack", 1, 1, True)]
+
+
+def test_a_link_that_leaves_ends_at_once_where_its_upstream_does() -> None:
+    bench = LinkBench()
+    bench.link.leave()
+    bench.link.upstream_ended("its connection was closed")
+    assert bench.heard() == ["ask", "close there", "close here"]
+
+
+def test_a_message_that_was_dropped_is_told_with_the_reason() -> None:
+    bench = LinkBench()
+    bench.here.refuses = b"b"
+    bench.deliver(1, b"b")
+    status = bench.link.status()
+    assert (status.dropped, status.error) == (1, "a message was dropped that may not be published here")
 
 
 def test_without_a_delay_a_link_that_ended_stays_so() -> None:

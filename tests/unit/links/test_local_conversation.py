@@ -15,6 +15,7 @@ from links.shovel.doors import AmqpPort, Doors, PortMaker
 from links.shovel.shovel import STALL_S, Shovel
 from links.shovel.shovel_status import ShovelState
 from links.world import LinkNet
+from native.content import encode
 from tests.unit.broker.broker_world import SECRET, Client, World
 from tests.unit.broker.later_turns import LaterTurns
 from tests.unit.links.hand_clock import HandClock
@@ -83,6 +84,52 @@ def test_messages_come_in_order_and_leave_their_source_once_they_are_confirmed()
     bench.shovel.stop()
     assert bench.bodies("from") == []
     assert bench.links() == []
+
+
+def test_a_port_that_was_closed_is_kept_by_nobody() -> None:
+    """Each try of a shovel opens two."""
+    bench = Bench().run()
+    assert len(bench.ports._local) == 2
+    for _ in range(3):
+        bench.shovel.restart()
+        bench.run(1)
+    assert len(bench.ports._local) == 2
+    bench.shovel.stop()
+    assert bench.ports._local == set()
+
+
+def test_what_is_said_to_a_port_that_was_closed_is_not_done() -> None:
+    """A shovel may say more within the turn in which it ended."""
+    bench = Bench(b"a", b"b").run()
+    source, destination = sorted(bench.ports._local, key=lambda one: one._id, reverse=True)
+    bench.shovel.stop()
+    ready = bench.world.ready("from"), bench.world.ready("to")
+    for port in (source, destination):
+        port.acknowledge(1, 2, multiple=True)
+        port.give_back(1, 2)
+        port.publish(b"", b"to", encode(b"\0\0", b"c"), 1, mandatory=True)
+        port.resume()
+    bench.run(1)
+    assert (bench.world.ready("from"), bench.world.ready("to")) == ready
+
+
+def test_properties_that_cannot_be_read_end_it_with_the_reason() -> None:
+    bench = Bench().run()
+    destination = min(bench.ports._local, key=lambda one: one._id)
+    destination.publish(b"", b"to", encode(b"\x80\0", b"a"), 1, mandatory=True)
+    bench.world.end_turn()
+    status = bench.shovel.status()
+    assert status.state is ShovelState.TERMINATED
+    assert status.reason.startswith("destination: ")
+
+
+def test_an_acknowledgement_of_nothing_ends_it_with_the_reason() -> None:
+    bench = Bench().run()
+    source = max(bench.ports._local, key=lambda one: one._id)
+    source.acknowledge(7, 7, multiple=False)
+    bench.world.end_turn()
+    status = bench.shovel.status()
+    assert status.reason.startswith("source: 406 PRECONDITION_FAILED")
 
 
 @pytest.mark.parametrize("uri", [HERE, "amqp://elsewhere"])

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from broker.catalog.commands.catalog_commands import DeleteVhost
 from links.federation import node_federation
 from links.federation.federation_status import LinkState
 from tests.unit.links.federation_world import MOMENT_S, Cluster, FederatedClusters
@@ -159,3 +160,23 @@ def test_a_link_is_restarted_by_its_name_in_its_vhost_and_no_other() -> None:
     assert down.federation.restart("/", found.id)
     net.run()
     assert (down.states(), down.links[-1].status().restarts) == ([LinkState.RUNNING], 1)
+
+
+def test_a_node_that_has_stopped_begins_none_whatever_is_declared_then() -> None:
+    net, _, down = federated()
+    net.run()
+    down.federation.stop()
+    down.here.declare_exchange("x9", "topic")
+    down.federate("up", pattern="^x")
+    down.here.bind("q", "x0", "later")
+    net.run(5)
+    assert (exchanges(down), list(down.world.catalog.claims())) == (set(), [])
+
+
+def test_a_vhost_that_goes_takes_its_links_with_it() -> None:
+    net, _, down = federated(2)
+    net.run()
+    down.here.bind("q", "x0", "later")
+    down.world.submit(DeleteVhost("/"))
+    net.run(5)
+    assert (exchanges(down), list(down.world.catalog.claims())) == (set(), [])

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from broker.records import QueueRecord
+from links.amqp.conversation import ChannelRefused
 from links.federation.federation_status import LinkState
+from links.federation.queue_link import QueueLinkTerms, queue_steps
+from links.federation.upstream import read_upstream
 from tests.unit.links.federation_world import Cluster, FederatedClusters
 
 
@@ -78,6 +82,29 @@ def test_a_queue_that_the_upstream_does_not_have_is_declared_there() -> None:
     found = up.world.catalog.queue("/", "other")
     assert found is not None
     assert found.arguments["x-max-length"] == 5
+
+
+def test_a_queue_that_is_there_is_taken_as_it_is() -> None:
+    """Declared as the one here it was refused for its arguments, and the link never began."""
+    net = FederatedClusters("up", "down")
+    up, down = net.clusters["up"], net.clusters["down"]
+    up.here.declare("q", max_length=5)
+    down.here.declare("q")
+    down.federate("up", pattern="^q$", apply_to="queues")
+    net.run()
+    assert down.states() == [LinkState.RUNNING]
+    assert up.here.declare("q", passive=True).name == "q"
+
+
+@pytest.mark.parametrize("code", [403, 405])
+def test_a_queue_that_may_not_be_looked_at_is_not_declared(code: int) -> None:
+    record = QueueRecord("/", "q", "classic", True, False, False, {}, 1, "n1")
+    steps = queue_steps(QueueLinkTerms(read_upstream("up", {"uri": "amqp://up"}), record))
+    for _ in range(2):
+        assert steps.send(None)[1] == "channel.open"
+    assert steps.send({})[1] == "queue.declare"
+    with pytest.raises(ChannelRefused):
+        steps.throw(ChannelRefused(code, "refused"))
 
 
 def test_a_link_that_broke_takes_up_where_it_was() -> None:
