@@ -104,12 +104,14 @@ def test_a_user_id_is_believed_of_upstreams_that_are_trusted(
     assert [run.user_id for run in published] == [kept]
 
 
-def test_an_alarm_is_told() -> None:
+def test_an_alarm_is_told_to_a_link_that_publishes_and_so_is_its_end() -> None:
     bench = Bench()
-    bench.publish()
-    bench.world.end_turn()
     bench.world.broker.alarms.raise_alarm("memory", "low on memory", bench.world.now)
-    assert ("blocked", "low on memory") in bench.link.told
+    assert bench.link.told == []
+    bench.publish()
+    assert bench.link.told == [("blocked", "low on memory")]
+    bench.world.broker.alarms.clear_alarm("memory")
+    assert bench.link.told[-1] == ("blocked", None)
 
 
 def test_where_there_is_no_room_for_it_nothing_is_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
