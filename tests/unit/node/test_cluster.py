@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
-from broker.catalog.commands.catalog_commands import PutNode, RemoveNode
+from broker.catalog.commands.catalog_commands import Command, PutNode, RemoveNode
 from broker.errors import NotFound, PreconditionFailed, ResourceExhausted
 from broker.operations.node_facts import AlarmFacts
+from broker.pending import Pending
 from broker.records import NodeRecord
 from front.node_ports import DecommissionProgress, LostQueue, PlannedMove
 from node.catalog.cluster_metadata import MetadataStatus
+from node.identity import Departure
 from node.membership import decommissioning
 from node.membership.cluster import Cluster, problems_of
 from node.membership.upkeep import GO_AROUND_S, TICK_S
@@ -258,6 +260,48 @@ def test_a_node_that_leaves_takes_nothing_new_and_hands_its_members_over_before_
     assert [type(command) for command in world.metadata.submitted] == [PutNode, RemoveNode]
     assert isinstance(marked := world.metadata.submitted[0], PutNode) and marked.record.draining
     assert world.process.said[0].startswith("end: node 'n1' has left its cluster")
+
+
+def test_who_looks_on_sees_a_node_leave_and_cannot_keep_it_once_it_is_being_removed() -> None:
+    """It would be told that it stays, and be removed."""
+    world = World()
+    world.groups.trusted = {2}
+    members = world.cluster.queue_members = FakeQueueMembers("")
+    seen: list[tuple[str, int, int]] = []
+
+    def look() -> None:
+        now = world.cluster.decommission_progress()
+        seen.append((now.phase, now.moved, now.total))
+
+    members.meanwhile = look
+    submit = world.metadata.submit
+
+    def submitting(command: Command) -> Pending[Any]:
+        look()
+        if isinstance(command, RemoveNode):
+            with pytest.raises(PreconditionFailed, match="'n1' is being removed from its cluster already"):
+                world.cluster.stay()
+        return submit(command)
+
+    world.metadata.submit = submitting  # type: ignore[method-assign]
+    asyncio.run(world.cluster.leave())
+    look()
+    assert seen == [("draining", 0, 0), ("moving", 1, 1), ("leaving", 1, 1), ("left", 1, 1)]
+
+
+def test_what_a_node_was_told_before_it_started_goes_on_until_it_stops() -> None:
+    async def story() -> None:
+        world = World()
+        world.identity.intend(Departure(False))
+        world.cluster.go_on()
+        assert world.cluster.sentences() == ("is to leave the cluster, waiting: the node has just started",)
+        (leaving,) = asyncio.all_tasks() - {asyncio.current_task()}
+        world.cluster.stop()
+        await asyncio.gather(leaving, return_exceptions=True)
+        assert leaving.cancelled()
+        assert world.metadata.submitted == []
+
+    asyncio.run(story())
 
 
 LATE = LostQueue("/", "late", 3, 30)

@@ -359,6 +359,50 @@ def test_a_node_whose_leaving_did_not_come_about_stays_when_it_starts(how: str) 
     asyncio.run(story())
 
 
+def test_who_is_told_for_good_while_somebody_waits_for_it_leaves_though_that_one_goes_away() -> None:
+    """What was told since stayed in memory only: its next process would have stayed in the cluster."""
+
+    async def story() -> None:
+        leaver = Leaver()
+        leaver.while_moving = lambda: None
+        leaving = asyncio.create_task(leaver.node.leave_now(lose_queues=False))
+        await asyncio.sleep(0)
+        leaver.node.begin(lose_queues=True)
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+        assert leaver.facts.leaving == Departure(True)
+        await leaver.ended()
+        assert leaver.node.progress.phase == "left"
+
+    asyncio.run(story())
+
+
+def test_a_node_that_stops_tries_no_more_and_its_next_process_goes_on() -> None:
+    async def story() -> None:
+        leaver = Leaver(errors=[ResourceExhausted("no majority")])
+        leaver.node.begin(lose_queues=False)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert leaver.waited, "it is between two attempts"
+        leaver.node.stop()
+        await leaver.ended()
+        assert (leaver.times_left, leaver.facts.leaving) == (1, Departure(False))
+
+    asyncio.run(story())
+
+
+def test_an_attempt_that_begins_anew_says_so_and_what_there_is_to_move_now() -> None:
+    async def story() -> None:
+        leaver = Leaver(DecommissionProgress("n1", "draining"), errors=[ResourceExhausted("no majority")])
+        leaver.during_pause = lambda: setattr(leaver, "moves", [MOVE] * 3)
+        await leaver.told()
+        assert leaver.seen == [("draining", 0, 1), ("draining", 0, 3)]
+        assert leaver.node.progress.error == ""
+
+    asyncio.run(story())
+
+
 def test_a_leaving_that_is_taken_back_while_members_move_removes_nothing() -> None:
     async def story() -> None:
         leaver = Leaver()

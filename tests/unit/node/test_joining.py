@@ -128,6 +128,10 @@ def test_a_disk_that_is_one_older_than_the_catalog_has_is_an_old_one() -> None:
 
 def test_a_disk_that_is_newer_than_the_catalog_has_heard_is_not_an_old_one() -> None:
     assert ClusterWorld().greet(**greeting_of_n2(disk_id=DISK_ID + 1)).removed == ""
+    world = ClusterWorld()
+    world.metadata.catalog.apply(NodeStarted("n2", DISK_ID, 350))
+    assert "an old copy" in world.greet(**greeting_of_n2()).removed
+    assert world.greet(**greeting_of_n2(disk_id=DISK_ID + 1)).removed == "", "its processes are of another directory"
 
 
 def test_a_copy_that_misses_the_last_process_by_one_is_an_old_copy() -> None:

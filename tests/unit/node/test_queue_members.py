@@ -144,6 +144,8 @@ def test_growing_beyond_the_nodes_says_how_many_there_are() -> None:
         (lambda one: one.add("/", "missing", "n1"), NotFound, "no queue 'missing' in vhost '/'"),
         (lambda one: one.add("/", "q", "n9"), NotFound, "there are n1, n2, n3, ram"),
         (lambda one: one.transfer("/", "q", "n3"), NotFound, "has no member on node 'n3'"),
+        (lambda one: one.delete("/", "q", "n3", anyway=False), NotFound, "has no member on node 'n3'"),
+        (lambda one: one.delete("/", "q", "n3", anyway=True), NotFound, "has no member on node 'n3'"),
         (
             lambda one: one.grow("n2", Chosen("(", ""), even_only=False),
             PreconditionFailed,

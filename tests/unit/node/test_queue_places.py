@@ -11,10 +11,11 @@ import pytest
 from broker.catalog.catalog import Catalog, default_commands
 from broker.catalog.commands import catalog_commands as commands
 from broker.catalog.commands.metadata import OnApplied
-from broker.errors import ResourceExhausted
+from broker.errors import BrokerError, ResourceExhausted
+from broker.names import becoming_queue
 from broker.pending import Pending
 from broker.records import NodeRecord, PolicyRecord, VhostRecord
-from node.replicas.places import QueuePlaces
+from node.replicas.places import PlacingMetadata, QueuePlaces
 from raft.core.messages import MemberId, member_id, node_of, replica_of
 
 
@@ -152,6 +153,40 @@ def member_of(world: World, number: int) -> MemberId:
     record = world.catalog.node_of_number(number)
     assert record is not None
     return member_id(number, record.disk_id)
+
+
+def test_a_queue_goes_to_the_nodes_that_it_names_as_far_as_there_are_such() -> None:
+    world = World(nodes=5)
+    assert sorted(nodes_of(world.declare("named", ha_nodes=["n3", "n4", "n5"]))) == [3, 4, 5]
+    assert sorted(nodes_of(world.declare("some", ha_nodes=["n5", "n9"]))) == [5]
+    for number, names in enumerate(([], ["n8", "n9"], "n4")):
+        assert len(nodes_of(world.declare(f"q{number}", ha_nodes=names))) == 3, names
+
+
+@pytest.mark.parametrize("home", [1, 2, 3, 4, 5])
+def test_what_a_classic_queue_is_to_become_has_its_first_member_beside_it(home: int) -> None:
+    """Whatever node it is declared through, and however leaders are to be spread: who copies needs a member there."""
+    world = World(nodes=5, here=4)
+    for number in range(7):
+        world.declare(f"q{number}")
+    wish = world.wish(becoming_queue("q"), queue_leader_locator="balanced")
+    members = nodes_of(world.places.members_of(replace(wish, home=f"n{home}")))
+    assert (members[0], len(members)) == (home, 3)
+
+
+def test_a_declaration_goes_on_with_its_members_and_other_commands_as_they_are() -> None:
+    world = World()
+    placing = PlacingMetadata(world.metadata, world.places)
+    placing.submit(world.wish("q"))
+    record = world.catalog.queue("/", "q")
+    assert record is not None and sorted(nodes_of(record.members)) == [1, 2, 3]
+    placing.submit(commands.DeleteQueue("/", "q"))
+    assert world.catalog.queue("/", "q") is None
+    heard: list[BrokerError] = []
+    world.lost, world.here = {1, 2, 3}, 9
+    PlacingMetadata(world.metadata, world.made()).submit(world.wish("q")).then(lambda _: None, heard.append)
+    assert [type(one) for one in heard] == [ResourceExhausted]
+    assert world.catalog.queue("/", "q") is None
 
 
 def test_a_policy_spreads_leaders() -> None:

@@ -157,6 +157,12 @@ def test_nodes_that_keep_about_as_much_are_left_alone() -> None:
     ] == []
 
 
+def test_a_copy_is_not_made_for_a_tenth_of_what_a_node_keeps() -> None:
+    queues = [Placed(key, (1,), 0) for key in range(40)] + [Placed(key, (2,), 0) for key in range(40, 78)]
+    assert member_moves(queues, nodes_of("", "")) == []
+    assert len(member_moves(queues[:70], nodes_of("", ""))) > 0, "40 and 30"
+
+
 def test_a_move_that_was_cut_short_is_ended_where_most_is_kept() -> None:
     queues = [Placed(0, (1, 2, 3, 4), 0, load=5), Placed(1, (1, 2, 3), 3, load=2)]
     assert member_moves(queues, nodes_of("", "", "", ""))[0] == MemberMove(0, 3, 0, 5, 7, 0)
