@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from broker.catalog.catalog import Catalog, default_commands
-from broker.catalog.commands.catalog_commands import AddNode
+from broker.catalog.commands.catalog_commands import AddNode, DeclareQueue
 from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExhausted
 from broker.login.audit import Actor, Audit, acting_for
 from broker.login.client_address import ClientAddress
 from broker.pending import Pending
 from broker.records import NodeRecord
 from front.node_ports import Chosen
+from node.replicas import members as members_module
 from node.replicas.group_view import load_of
 from node.replicas.members import QueueMembers
 from node.replicas.placement import Candidate
@@ -294,6 +295,98 @@ def test_the_only_member_is_removed_when_the_one_that_takes_its_place_votes() ->
     assert administration.asked == ["add 1", *["figures"] * 4, "remove 2"]
 
 
+class NeverDone(Slow):
+    """What is asked of it is taken, and nothing comes of it."""
+
+    def __init__(self) -> None:
+        super().__init__(unseen=1_000_000, voters=(1,))
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is waited for as long as operators would."""
+    for name, seconds in (("AGAIN_S", 0.001), ("PATIENCE_S", 0.004), ("CAUGHT_UP_S_MAX", 0.004)):
+        monkeypatch.setattr(members_module, name, seconds)
+
+
+@pytest.mark.usefixtures("hurried")
+def test_a_member_is_not_removed_when_the_one_that_takes_its_place_never_votes() -> None:
+    administration = NeverDone()
+    with pytest.raises(ResourceExhausted, match="has not caught up within"):
+        asyncio.run(World((1,)).administered(administration).evacuate("n1"))
+    assert {one for one in administration.asked if one != "figures"} == {"add 2"}
+    moving = NeverDone()
+    moves = asyncio.run(moves_of(of_queues_on_node_1(moving)))
+    assert [state for _, _, state, _ in moves] == ["copying", "failed"]
+    assert "has not caught up within" in moves[-1][-1]
+    assert {one for one in moving.asked if one != "figures"} == {"add 2"}
+
+
+@pytest.mark.usefixtures("hurried")
+def test_a_member_is_not_removed_when_nobody_leads_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    administration = Slow(voters=(1,))
+
+    def transfer(queue: QuorumQueue, node: NodeId) -> Pending[None]:
+        administration.asked.append(f"transfer to {node}")
+        return Pending.of(None)
+
+    monkeypatch.setattr(administration, "transfer", transfer)
+    moves = asyncio.run(moves_of(of_queues_on_node_1(administration)))
+    assert moves[-1][2:] == (
+        "failed",
+        "node 'n2' does not lead queue 'q' in vhost '/' after 0.004 s: it may not have caught up yet",
+    )
+    assert [one for one in administration.asked if one != "figures"] == ["add 2", "transfer to 2"]
+    with pytest.raises(ResourceExhausted, match="'n2' does not lead"):
+        asyncio.run(World((1, 2)).administered(administration).transfer("/", "q", "n2"))
+
+
+@pytest.mark.usefixtures("hurried")
+def test_what_is_refused_for_so_long_is_not_asked_for_ever() -> None:
+    administration = Slow(refused=1_000_000)
+    with pytest.raises(ResourceExhausted, match="try again"):
+        asyncio.run(World((1, 2)).administered(administration).add("/", "q", "n3"))
+    assert 1 < len(administration.asked) < 100
+
+
+@pytest.mark.parametrize(
+    ("chosen", "is_meant"),
+    [
+        (Chosen(), True),
+        (Chosen("^/$", "^q$", "quorum"), True),
+        (Chosen("^other$", ""), False),
+        (Chosen("", "^other$"), False),
+        (Chosen("", "", "stream"), False),
+    ],
+)
+def test_only_queues_that_were_chosen_are_changed(chosen: Chosen, is_meant: bool) -> None:
+    administration = Slow()
+    asyncio.run(World((1, 2)).administered(administration).grow_to(3, chosen))
+    asyncio.run(World((1, 2)).administered(administration).shrink("n2", chosen, anyway=False))
+    assert [one for one in administration.asked if one != "figures"] == ["add 3", "remove 2"] * is_meant
+
+
+def test_a_queue_that_is_as_large_as_it_can_be_without_a_node_gets_no_member_in_its_place() -> None:
+    administration = Slow()
+    asyncio.run(World((1, 2, 3)).administered(administration).evacuate("n1"))
+    assert [one for one in administration.asked if one != "figures"] == ["remove 1"]
+
+
+def test_queues_without_members_and_such_as_are_not_open_here_are_told_apart() -> None:
+    world = World()
+    world.catalog.apply(DeclareQueue("/", "classic", "classic", home="n1"))
+    world.catalog.apply(DeclareQueue("/", "elsewhere", "quorum", home="n1", members=(member_id(1, 7),)))
+    for ask in (
+        lambda name: world.members.add("/", name, "n1"),
+        lambda name: world.members.delete("/", name, "n1", anyway=True),
+        lambda name: world.members.transfer("/", name, "n1"),
+    ):
+        with pytest.raises(PreconditionFailed, match="is a classic one: quorum queues and streams have members"):
+            asyncio.run(ask("classic"))
+        with pytest.raises(NotFound, match="queue 'elsewhere' in vhost '/' is not open on this node yet: try again"):
+            asyncio.run(ask("elsewhere"))
+
+
 def test_a_node_whose_members_are_still_needed_is_not_evacuated() -> None:
     members = World((1, 2)).administered(Administration(PreconditionFailed("no majority would be left")))
     with pytest.raises(ResourceExhausted, match=r"1 replicated queues cannot do without .* 'n2' now, .*: no majority"):
@@ -381,6 +474,7 @@ def test_a_member_is_not_moved_to_a_node_that_has_been_drained_since_the_plan(go
     [
         ((2, 3), (2, 3), "the members of queue 'q' in vhost '/' are others by now: plan anew"),
         ((1, 2), (1, 2), "the members of queue 'q' in vhost '/' are others by now: plan anew"),
+        ((3,), (3,), "the members of queue 'q' in vhost '/' are others by now: plan anew"),
         ((1, 3), (1, 2), "queue 'q' in vhost '/' has lost a member meanwhile, and keeps the others"),
     ],
 )
@@ -428,6 +522,8 @@ def test_members_do_not_move_on_behind_one_that_cannot() -> None:
 def test_leaders_are_spread_by_nothing_but_what_is_known() -> None:
     with pytest.raises(PreconditionFailed, match="nothing can be spread by 'luck': there are queues, bytes, entries"):
         asyncio.run(World().administered(Slow()).rebalance(Chosen(), "luck"))
+    with pytest.raises(PreconditionFailed, match="nothing can be spread by 'luck'"):
+        asyncio.run(anext(World().administered(Slow()).move_members(Chosen(), "luck")))
 
 
 def test_what_a_leader_costs_is_one_its_bytes_or_what_its_log_grew_by() -> None:
