@@ -147,6 +147,15 @@ def test_a_message_that_never_died_stays_unless_an_exchange_is_named(letters: De
     assert letters.redrive(order(exchange="", routing_key="work")).moved == 1
 
 
+def test_a_message_that_never_died_goes_with_the_key_that_it_has(letters: DeadLetters) -> None:
+    letters.client.declare_exchange("retry", "topic")
+    letters.client.declare("orders")
+    letters.client.bind("orders", "retry", "dead")
+    letters.client.publish("", "dead", b"sent here")
+    assert letters.redrive(order(exchange="retry")).moved == 1
+    assert letters.client.bodies_of("orders") == [b"sent here"]
+
+
 def test_a_message_that_would_come_back_stays(letters: DeadLetters) -> None:
     letters.kill(b"one")
     job = letters.redrive(order(exchange="", routing_key="dead"))
