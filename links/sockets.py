@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
+from links.host_addresses import HostAddresses
 from links.world import Cancel, LinkTimer, SocketUser, TlsTerms
 
 WRITE_BUFFER_HIGH_BYTES = 1_048_576
@@ -32,6 +33,7 @@ class LinkSockets:
 
     def __init__(self, local: Callable[[], tuple[str, int, bool] | None]) -> None:
         self._local = local
+        self._hosts = HostAddresses()
 
     def connect(self, host: str, port: int, tls: TlsTerms | None, timeout_s: float, events: SocketUser) -> Cancel:
         task = asyncio.get_running_loop().create_task(self._connect(host, port, tls, timeout_s, events))
@@ -46,14 +48,25 @@ class LinkSockets:
             host, port, within_tls = local
             tls = TlsTerms("", verify=False) if within_tls else None
         try:
-            context = None if tls is None else await asyncio.to_thread(client_context, tls)
-            name = None if tls is None else tls.server_name or host
-            connecting = asyncio.get_running_loop().create_connection(
-                lambda: _LinkProtocol(user), host, port, ssl=context, server_hostname=name
-            )
-            await asyncio.wait_for(connecting, timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await self._connect_to_one(host, port, tls, user)
         except (OSError, ValueError, TimeoutError) as error:  # ssl.SSLError is an OSError
             user.lost(f"cannot connect to {host} port {port}: {error or 'timed out'}")
+
+    async def _connect_to_one(self, host: str, port: int, tls: TlsTerms | None, user: SocketUser) -> None:
+        """Of the addresses of the host, the first that answers."""
+        context = None if tls is None else await asyncio.to_thread(client_context, tls)
+        name = None if tls is None else tls.server_name or host
+        loop, failed = asyncio.get_running_loop(), OSError("it has no address")
+        for address in await self._hosts.of(host):
+            try:
+                await loop.create_connection(
+                    lambda: _LinkProtocol(user), address, port, ssl=context, server_hostname=name
+                )
+                return
+            except OSError as error:
+                failed = error
+        raise failed
 
 
 def client_context(terms: TlsTerms) -> ssl.SSLContext:
