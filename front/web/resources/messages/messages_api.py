@@ -6,11 +6,13 @@ import asyncio
 import base64
 import binascii
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from broker.messages.message import Run
+from broker.pending import Pending
 from broker.session.session import GotMessage, Session
 from broker.session.silent_sink import SilentSink
 from front.message_shape import Shape
@@ -71,11 +73,15 @@ class MessagesApi:
             session.publisher.select_confirms()
             run = _run(exchange_named(exchange), bodies.text(body, "routing_key"), shape, payload)
             published = session.publisher.publish(run, request.now)
-            if published is not None:
-                await self._front.done(published)
-            self._front.broker.end_turn()
-            routed = await _within(CONFIRM_S_MAX, sink.answered)
+            routed = await _within(CONFIRM_S_MAX, partial(self._confirmed, published, sink))
         return json_response({"routed": routed})
+
+    async def _confirmed(self, published: Pending[None] | None, sink: ConfirmSink) -> bool:
+        """Whether it was routed. Waits for a limit of rates as well, which may let nothing come."""
+        if published is not None:
+            await self._front.done(published)
+        self._front.broker.end_turn()
+        return await sink.answered()
 
     # getting
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from broker.catalog.commands.catalog_commands import SetVhostLimits
 from front.web.http.request import HttpError
 from front.web.resources.messages.messages_api import ACK_MODES
 from tests.unit.front.web.asked_broker import AskedBroker
@@ -77,6 +78,18 @@ def test_who_publishes_is_told_whether_it_went_to_a_queue(node: Node) -> None:
     assert node.publish() == {"routed": True}
     assert node.publish(routing_key="no queue") == {"routed": False}
     assert node.world.ready("q") == 1
+
+
+def test_who_publishes_under_a_limit_that_lets_nothing_come_is_told_so_in_time(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The request waited without end, and its session stayed, also when whoever asked had gone."""
+    monkeypatch.setattr("front.web.resources.messages.messages_api.CONFIRM_S_MAX", 0.01)
+    node.world.submit(SetVhostLimits("/", {"max-message-rate": 0}))
+    with pytest.raises(HttpError, match="no confirm came") as refused:
+        node.publish()
+    assert refused.value.status == 503
+    assert [session for session in node.world.broker.sessions() if session is not node.client.session] == []
 
 
 @pytest.mark.parametrize("wrong", [{"ackmode": "keep"}, {"encoding": "hex"}, {"count": "many"}])
