@@ -32,11 +32,14 @@ def check_pattern(what: str, pattern: str, length_max: int) -> None:
         raise PreconditionFailed(f"{what}: invalid regular expression '{pattern}': {reason}") from error
 
 
+def permits(pattern: str, name: str) -> bool:
+    """Of permissions: the empty pattern allows nothing."""
+    return bool(pattern) and matches(pattern, name)
+
+
 @lru_cache(maxsize=_ANSWERS_MAX)
 def matches(pattern: str, text: str) -> bool:
-    """Whether the pattern is found in the text; the empty pattern matches nothing. Patterns anchor themselves."""
-    if not pattern:
-        return False
+    """Whether the pattern is found in the text, as the empty one is in every text. Patterns anchor themselves."""
     # A text that is not UTF-8 is compared with its stray bytes replaced: it can match `.*`, but no name one can write.
     return _compiled(pattern).search(text.encode("utf-8", "replace").decode()) is not None
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Literal, Protocol
 
 from broker.catalog.catalog import Catalog
-from broker.catalog.patterns import matches
+from broker.catalog.patterns import permits
 from broker.catalog.permission_patterns import filled_in
 from broker.errors import AccessRefused
 from broker.names import DEFAULT_EXCHANGE, DEFAULT_EXCHANGE_ALIAS, labelled
@@ -54,7 +54,7 @@ def allowed(catalog: Catalog, who: WhoAsks, vhost: str, access: Access, name: st
     if permission is None:
         return False
     pattern = {"configure": permission.configure, "write": permission.write, "read": permission.read}[access]
-    return matches(pattern, name)
+    return permits(pattern, name)
 
 
 def check(catalog: Catalog, who: WhoAsks, vhost: str, access: Access, kind: ResourceKind, name: str) -> None:
@@ -99,7 +99,7 @@ def check_topic(
     else:
         assert permission is not None, "the catalog says what this user may do, and nothing about this exchange"
         pattern = permission.write if access == "write" else permission.read
-        may = matches(filled_in(pattern, {"username": who.name, "vhost": vhost, **(variables or {})}), routing_key)
+        may = permits(filled_in(pattern, {"username": who.name, "vhost": vhost, **(variables or {})}), routing_key)
     if not may:
         raise AccessRefused(
             f"{access} access to topic '{routing_key}' in {labelled('exchange', exchange, vhost)} "

@@ -461,8 +461,8 @@ class QueueMembers:
             queue
             for queue in self._kinds
             if chosen.kind in ("", queue.record.kind)
-            and matches(chosen.vhost_pattern or ".*", queue.record.vhost)
-            and matches(chosen.queue_pattern or ".*", queue.record.name)
+            and matches(chosen.vhost_pattern, queue.record.vhost)
+            and matches(chosen.queue_pattern, queue.record.name)
         ]
 
     def _node(self, name: str) -> NodeRecord:

@@ -14,7 +14,7 @@ from broker.catalog.commands.catalog_commands import (
     PutTopicPermission,
     PutUser,
 )
-from broker.catalog.patterns import matches, quoted
+from broker.catalog.patterns import matches, permits, quoted
 from broker.catalog.permissions import Access, ResourceKind, check, check_topic, may_enter
 from broker.errors import AccessRefused, PreconditionFailed
 from broker.records import ExchangeRecord, PermissionRecord, TopicPermissionRecord, UserRecord
@@ -67,9 +67,15 @@ def test_without_a_record_nothing_is_allowed_and_a_change_holds_at_once() -> Non
         check(catalog, OBS, "/", "write", "queue", "q")
 
 
-def test_the_empty_pattern_matches_nothing_not_even_the_empty_name() -> None:
-    assert not matches("", "") and not matches("", "a")
-    assert matches("^$", "") and not matches("^$", "a")
+def test_the_empty_pattern_permits_nothing_not_even_the_empty_name() -> None:
+    assert not permits("", "") and not permits("", "a")
+    assert permits("^$", "") and not permits("^$", "a")
+    nothing = catalog_with_user("", "", "")
+    nothing.apply(PutTopicPermission(TopicPermissionRecord("obs", "/", TOPIC, "", "")))
+    with pytest.raises(AccessRefused):
+        check(nothing, OBS, "/", "read", "queue", "q")
+    with pytest.raises(AccessRefused):
+        check_topic(nothing, OBS, "/", "write", TOPIC, "b.c")
 
 
 TOPIC = "amq.topic"

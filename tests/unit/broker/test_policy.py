@@ -38,6 +38,11 @@ def test_the_highest_priority_applies_and_of_equals_the_first_name() -> None:
     assert applying(policies[3:], "classic", "an-other") is None
 
 
+def test_an_empty_pattern_fits_every_name_as_in_rabbitmq() -> None:
+    found = applying([policy({}, pattern="")], "classic", "q")
+    assert found is not None
+
+
 @pytest.mark.parametrize(
     ("apply_to", "kinds"),
     [

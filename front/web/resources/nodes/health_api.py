@@ -146,7 +146,7 @@ class HealthApi:
         meant = [
             record
             async for record in made_in_slices(self._resources.queue_records(who, vhost))
-            if record.kind == "quorum" and (not pattern or matches(pattern, record.name))
+            if record.kind == "quorum" and matches(pattern, record.name)
         ]
         silent = await look_at(self._resources, meant)
         views = (self._resources.view(record) for record in meant if self._resources.is_declared(record))
