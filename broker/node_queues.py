@@ -113,6 +113,7 @@ class NodeQueues:
         self._exclusive: dict[str, dict[str, QueueRecord]] = {}  # of this process, by owner and name
         # By number of a queue that goes by itself, while that is asked for: who waits for it.
         self._deletions: dict[int, list[Pending[None]]] = {}
+        self._expiring: set[int] = set()  # ids of queues whose deletion for lack of use is asked for
         self._burials = Burials(self)
         self.tracer = Tracer(self)
         self.rates = RateLimits(catalog, delays)
@@ -145,10 +146,17 @@ class NodeQueues:
         burial = Burial(queue, self._told(queue), DeathReason.EXPIRED, messages, now, on_release=on_answer)
         self._burials.bury(burial)
 
-    def delete_queue(self, queue: Queue, reason: str) -> None:
-        """What is refused now is tried again, as long as there is a reason to. A queue that expires is asked for anew by its
-        kind, for it may have been used meanwhile."""
-        self._delete(queue.record, lambda: queue.record.auto_delete and not queue.consumer_count)
+    def delete_queue(self, queue: Queue, reason: str, unused: Callable[[], bool] | None = None) -> None:
+        """What is refused now is tried again, as long as there is a reason to; with `unused`, by the kind of the queue. As the
+        catalog counts uses (broker/catalog/parts/queue_uses.py), one that comes there before the deletion keeps the queue."""
+        record = self.catalog.queue(queue.record.vhost, queue.record.name)
+        if record is None or record.id != queue.record.id:
+            return
+        if unused is not None:
+            self._delete_unused(record, unused)
+        else:
+            delete = commands.DeleteQueue(record.vhost, record.name, record.id, record.uses)
+            self._delete(delete, lambda: record.auto_delete and not queue.consumer_count)
 
     def deletion_of(self, queue: Queue) -> Pending[None]:
         """Answered once the queue is gone, or stays for now, where its kind has asked for its deletion; else at once."""
@@ -159,11 +167,14 @@ class NodeQueues:
         waiting.append(pending)
         return pending
 
-    def _delete(self, record: QueueRecord, still: Callable[[], bool]) -> None:
-        waiting = self._deletions.setdefault(record.id, [])
+    def _delete(self, delete: commands.DeleteQueue, still: Callable[[], bool]) -> None:
+        """The same command again: whoever has declared the queue since it was asked for first keeps it."""
+        number = delete.id
+        assert number is not None, f"{delete.name!r} would be deleted whichever queue it is"
+        waiting = self._deletions.setdefault(number, [])
 
         def over(_: object) -> None:
-            self._deletions.pop(record.id, None)
+            self._deletions.pop(number, None)
             for pending in waiting:
                 pending.resolve(None)
             waiting.clear()
@@ -173,12 +184,29 @@ class NodeQueues:
             self._delays.call_after(DELETE_AGAIN_MS, again)
 
         def again(now: int) -> None:
-            found = self._queues.get((record.vhost, record.name))
-            if found is not None and found.queue.record.id == record.id and still():
+            found = self._queues.get((delete.vhost, delete.name))
+            if found is not None and found.queue.record.id == number and still():
                 self.turns.now = now
-                self._delete(record, still)
+                self._delete(delete, still)
 
-        self.submit(commands.DeleteQueue(record.vhost, record.name, record.id), self.turns.now).then(over, refused)
+        self.submit(delete, self.turns.now).then(over, refused)
+
+    def _delete_unused(self, record: QueueRecord, unused: Callable[[], bool]) -> None:
+        """Its kind asks again as long as it is unused."""
+
+        def over(_: object) -> None:
+            self._expiring.discard(record.id)
+
+        def asked(found: QueueRecord | None) -> Pending[Any]:
+            """One more use than the one that was just counted: somebody has declared it."""
+            if found is None or found.uses > record.uses + 1 or not unused():
+                return Pending.of(None)
+            return self.submit(commands.DeleteQueue(found.vhost, found.name, found.id, found.uses), self.turns.now)
+
+        if record.id not in self._expiring:
+            self._expiring.add(record.id)
+            use = commands.UseQueue(record.vhost, record.name, record.id)
+            self.submit(use, self.turns.now).then_ask(asked).then(over, over)
 
     # ------------------------------------------------------------------------- queues
 
@@ -302,6 +330,8 @@ class NodeQueues:
                 changes = result is not None
                 if changes:
                     self._deleted([result])
+            case commands.UseQueue():
+                changes = False
             case commands.ConvertQueue():
                 changes = result is not None
                 if changes:
@@ -422,7 +452,7 @@ class NodeQueues:
 
     def delete_exclusive(self, owner: str) -> Iterator[None]:
         for record in list(self._exclusive.pop(owner, {}).values()):
-            self._delete(record, lambda: True)
+            self._delete(commands.DeleteQueue(record.vhost, record.name, record.id), lambda: True)
             yield
 
     # ------------------------------------------------------------------------- turns, figures

@@ -111,6 +111,7 @@ class QueueRecord:
     members: tuple[int, ...] = ()  # of its group, as raft/core/messages.py numbers them; quorum queues only
     formed: int = 0  # where in the group's log it got these members; 0: they are its founders, as it was declared
     was: int = 0  # id of the classic queue of its home that was converted into it; 0: of none
+    uses: int = 0  # that the catalog knows of, of a queue that goes when it is not used (catalog/parts/queue_uses.py)
 
     @property
     def label(self) -> str:

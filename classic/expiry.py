@@ -7,7 +7,7 @@ from functools import partial
 from typing import Protocol
 
 from broker.catalog.policy import EffectiveArguments
-from broker.queues.queue_type import Queue, QueueHost
+from broker.queues.queue_type import EXPIRES_RETRY_MS, UNUSED, Queue, QueueHost
 
 
 def expiry_of(expiration_ms: int | None, effective: EffectiveArguments, now: int) -> int | None:
@@ -74,9 +74,13 @@ class Disuse:
         if queue.consumer_count:
             self.used_at = now
         if now >= self.used_at + expires_ms:
-            self._host.delete_queue(queue, "it was not used for as long as x-expires says")
+            self._host.delete_queue(queue, UNUSED, partial(self._is_as_unused, queue, self.used_at))
+            self._alarm.set(now + EXPIRES_RETRY_MS, partial(self._ring, queue))
         else:
             self.watch(queue, expires_ms)
+
+    def _is_as_unused(self, queue: DisusedQueue, used_at: int) -> bool:
+        return not (queue.deleted or queue.consumer_count) and self.used_at == used_at
 
     def cancel(self) -> None:
         self._alarm.cancel()

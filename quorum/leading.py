@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
-from broker.queues.queue_type import Queue, QueueHost
+from broker.queues.queue_type import EXPIRES_RETRY_MS, UNUSED, Queue, QueueHost
 from native.content import skip
 from quorum import letters
 from quorum.bodies import Body
@@ -41,7 +41,6 @@ from replicated.queue import ReplicatedQueue
 from replicated.verdicts import Verdicts
 from storage.interval import Interval
 
-EXPIRES_RETRY_MS = 10_000  # after a deletion by x-expires that did not happen
 ATTENDED_MS = 10_000  # nodes ask again long before
 PUT_OFF_MS = 10  # a tick, while too many dead letters wait to be published
 
@@ -358,9 +357,13 @@ class Leading:
         if expires is None:
             return
         if now - self._used_at >= expires:
-            self._host.delete_queue(self._queue, "it was not used for as long as x-expires says")
+            self._host.delete_queue(self._queue, UNUSED, partial(self._is_as_unused, self._unused_since, self._used_at))
         else:
             self._host.call_at(self._used_at + expires, self._look_at_use)
+
+    def _is_as_unused(self, since: int | None, used_at: int) -> bool:
+        as_it_was = (self._machine.state.used_at, self._used_at) == (since, used_at)
+        return as_it_was and not (self.ended or self._queue.consumer_count)
 
     def _look_at_use(self, now: int) -> None:
         if not self.ended and not self._queue.consumer_count:

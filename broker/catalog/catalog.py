@@ -31,6 +31,7 @@ from broker.catalog.parts.catalog_users import CatalogUsers
 from broker.catalog.parts.catalog_vhosts import CatalogVhosts
 from broker.catalog.parts.held_links import CLAIM_COMMANDS, CLAIM_RECORDS, CatalogClaims
 from broker.catalog.parts.namespace import Namespace, identity_of
+from broker.catalog.parts.queue_uses import USE_COMMANDS, QueueUses
 from broker.catalog.proposed_queue import kind_of, proposed_queue
 from broker.errors import NotFound, PreconditionFailed, ResourceLocked
 from broker.exchanges.bindings import Destination
@@ -38,7 +39,7 @@ from broker.exchanges.delayed_exchange import DELAYED_KIND, DELAYED_TYPE, routin
 from broker.exchanges.exchange import check_binding, check_kind
 from broker.exchanges.federation_upstream import FEDERATION_KIND, MAX_HOPS
 from broker.limits import VHOST_LIMITS, check_limits
-from broker.names import check_for_clients, check_length, check_name, held_for, is_holding, labelled, not_found
+from broker.names import check_for_clients, check_length, check_name, labelled, not_found
 from broker.records import (
     BindingRecord,
     CatalogHead,
@@ -97,7 +98,7 @@ def locked(record: QueueRecord) -> ResourceLocked:
     )
 
 
-class Catalog(CatalogClaims, CatalogConversions, CatalogNodes, CatalogVhosts, CatalogUsers, CatalogPolicies):
+class Catalog(CatalogClaims, CatalogConversions, CatalogNodes, CatalogVhosts, CatalogUsers, CatalogPolicies, QueueUses):
     """The applied state. Reading is free; records are immutable; everything iterates in the order it was declared."""
 
     def __init__(self, limits: CatalogLimits | None = None) -> None:
@@ -227,6 +228,9 @@ class Catalog(CatalogClaims, CatalogConversions, CatalogNodes, CatalogVhosts, Ca
 
     def _noted(self, record: Record, present: bool) -> None:
         self.version += 1
+        self._observed(record, present)
+
+    def _observed(self, record: Record, present: bool) -> None:
         if isinstance(record, QueueRecord):
             if present:
                 self._queues_by_id[record.id] = record
@@ -346,7 +350,7 @@ class Catalog(CatalogClaims, CatalogConversions, CatalogNodes, CatalogVhosts, Ca
     def _declare_queue(self, command: commands.DeclareQueue) -> QueueRecord:
         found = self.declared_queue(command)
         if found is not None:
-            return found
+            return self.count_use(found) if command.counted else found
         proposed = proposed_queue(command, self.vhosts)
         record = replace(
             proposed,
@@ -359,20 +363,6 @@ class Catalog(CatalogClaims, CatalogConversions, CatalogNodes, CatalogVhosts, Ca
         self.next_queue_id += 1
         self.namespace(command.vhost).add_queue(record)
         return record
-
-    def _delete_queue(self, command: commands.DeleteQueue) -> QueueRecord | None:
-        namespace = self.namespace(command.vhost)
-        record = namespace.queues.get(command.name)
-        if record is None or (command.id is not None and record.id != command.id):
-            return None
-        self._check_holds_nothing(record)
-        self._effective.pop(record.id, None)
-        return namespace.remove_queue(command.name)
-
-    def _check_holds_nothing(self, record: QueueRecord) -> None:
-        """Who decided that a holding queue is to go may not have known yet what it is for."""
-        if is_holding(record.name) and self.namespace(record.vhost).needs(record.name):
-            raise PreconditionFailed(f"{record.label} keeps the delayed messages of {held_for(record.name)}")
 
     def _set_queue_members(self, command: commands.SetQueueMembers) -> QueueRecord | None:
         record = self.queue(command.vhost, command.name)
@@ -462,7 +452,6 @@ _APPLY: dict[type[Any], Callable[[Catalog, Any], Any]] = {
     commands.DeclareExchange: Catalog._declare_exchange,
     commands.DeleteExchange: Catalog._delete_exchange,
     commands.DeclareQueue: Catalog._declare_queue,
-    commands.DeleteQueue: Catalog._delete_queue,
     commands.Bind: Catalog._bind,
     commands.Unbind: Catalog._unbind,
     commands.PutPolicy: Catalog.put_policy,
@@ -481,6 +470,7 @@ _APPLY: dict[type[Any], Callable[[Catalog, Any], Any]] = {
     commands.NodeLost: Catalog.node_lost,
     **CLAIM_COMMANDS,
     **CONVERSION_COMMANDS,
+    **USE_COMMANDS,
 }
 
 _LOAD: dict[type[Any], Callable[[Catalog, Any], None]] = {

@@ -1,18 +1,33 @@
 """What only nodes of this version know of is declared once all nodes of the cluster do.
 
 A door before the metadata's. A node of an earlier version could not go on with what the catalog says then, or would take it for
-something else than the others. Which nodes know it they tell each other (node/catalog/entry_versions.py).
+something else than the others. Which nodes know it they tell each other (node/catalog/entry_versions.py). Uses of queues are
+counted from then on, too (broker/catalog/parts/queue_uses.py); before that a deletion says nothing of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from broker.catalog.catalog import Catalog
-from broker.catalog.commands.catalog_commands import Command, DeclareExchange, DeclareQueue, PutPolicy, TakeClaim
+from broker.catalog.commands.catalog_commands import (
+    Command,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteQueue,
+    PutPolicy,
+    TakeClaim,
+    UseQueue,
+)
 from broker.catalog.commands.metadata import Metadata, OnApplied
-from broker.catalog.commands.metadata_entry import ENTRY_CONVERSIONS, ENTRY_DELAYING_QUEUES, ENTRY_DELAYS
+from broker.catalog.commands.metadata_entry import (
+    ENTRY_CONVERSIONS,
+    ENTRY_DELAYING_QUEUES,
+    ENTRY_DELAYS,
+    ENTRY_QUEUE_USES,
+)
 from broker.catalog.mirroring import MIRRORING_KEYS
 from broker.errors import PreconditionFailed
 from broker.exchanges.delayed_exchange import DELAYED_KIND
@@ -43,6 +58,17 @@ class KnownByAll:
                     "do: start and update these nodes, or have those that are gone forgotten"
                 )
             )
+        return self._submit_counting(command)
+
+    def _submit_counting(self, command: Command) -> Pending[Any]:
+        match command:
+            case DeclareQueue() if not self._behind(ENTRY_QUEUE_USES):
+                command = replace(command, counted=True)
+            case DeleteQueue(uses=int()) if self._behind(ENTRY_QUEUE_USES):
+                command = replace(command, uses=None)
+            case UseQueue(vhost, name, id) if self._behind(ENTRY_QUEUE_USES):
+                record = self._catalog.queue(vhost, name)
+                return Pending.of(record if record is not None and record.id == id else None)
         return self._metadata.submit(command)
 
     def subscribe(self, on_applied: OnApplied) -> None:

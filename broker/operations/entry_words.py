@@ -85,6 +85,9 @@ def _claimed(one: commands.TakeClaim | commands.ReleaseClaim) -> str:
 _DESCRIBE: dict[type[Any], Callable[[Any], str]] = {
     commands.DeclareQueue: _declare_queue,
     commands.DeleteQueue: lambda one: f"delete queue '{one.name}' in vhost '{one.vhost}'",
+    commands.UseQueue: lambda one: (
+        f"queue '{one.name}' in vhost '{one.vhost}' is about to be deleted, if it is still unused"
+    ),
     commands.DeclareExchange: _declare_exchange,
     commands.DeleteExchange: lambda one: f"delete exchange '{one.name}' in vhost '{one.vhost}'",
     commands.Bind: _bind,

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from broker.records import QueueRecord
 
 
+UNUSED = "it was not used for as long as x-expires says"
+EXPIRES_RETRY_MS = 10_000  # after a deletion by x-expires that did not happen: the catalog has no majority, say
+
+
 class Outcome(IntEnum):
     """How messages that were out come back to their queue."""
 
@@ -273,8 +277,9 @@ class QueueHost(Protocol):
         """Route delayed messages that are due, which their queue keeps until they have arrived: those as one run that can
         travel so. Told what became of each, now or later, by its place among them."""
 
-    def delete_queue(self, queue: Queue, reason: str) -> None:
-        """The queue is to go by its own rules (auto-delete, expires): delete it as a client would have."""
+    def delete_queue(self, queue: Queue, reason: str, unused: Callable[[], bool] | None = None) -> None:
+        """The queue is to go by its own rules (auto-delete, expires): delete it as a client would have. `unused` is asked right
+        before, where a queue goes for lack of use, and once more if this is asked for again later."""
 
 
 class QueueType(Protocol):

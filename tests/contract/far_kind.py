@@ -80,8 +80,8 @@ class HomeBroker:
     def dead_letter(self, queue: Queue, reason: DeathReason, messages: Sequence[DeadMessage], now: int) -> None:
         self._host.dead_letter(self._far.seen_by_client(queue), reason, messages, now)
 
-    def delete_queue(self, queue: Queue, reason: str) -> None:
-        self._host.delete_queue(self._far.seen_by_client(queue), reason)
+    def delete_queue(self, queue: Queue, reason: str, unused: Callable[[], bool] | None = None) -> None:
+        self._host.delete_queue(self._far.seen_by_client(queue), reason, unused)
 
 
 class FarClassic:

@@ -21,6 +21,7 @@ from broker.names import labelled
 from broker.pending import Pending
 from broker.queues.consumer import Consumer
 from broker.queues.queue_type import (
+    UNUSED,
     DeadMessage,
     DeathReason,
     Got,
@@ -291,7 +292,8 @@ class MemoryQueue:
         if self._consumers:
             self.used(now)
         if now - self._used_at >= (self._effective.expires_ms or 0):
-            self._host.delete_queue(self, "it was not used for as long as x-expires says")
+            used_at = self._used_at
+            self._host.delete_queue(self, UNUSED, lambda: not self._consumers and self._used_at == used_at)
         else:
             self._watch_use()
 

@@ -104,7 +104,7 @@ class World:
             ((_, body),) = messages(content, 0, 1)
             self.dead.append((reason, exchange, routing_key, body, persistent))
 
-    def delete_queue(self, queue: Queue, reason: str) -> None:
+    def delete_queue(self, queue: Queue, reason: str, unused: Callable[[], bool] | None = None) -> None:
         assert reason, "a queue that goes says why"
         if queue not in self.to_delete:
             self.to_delete.append(queue)

@@ -110,7 +110,8 @@ class DeleteExchange:
 
 @dataclass(slots=True, frozen=True)
 class DeclareQueue:
-    """Answers the record as it is now. An empty kind is the default of the vhost."""
+    """Answers the record as it is now. An empty kind is the default of the vhost. `counted`: it is a use of a queue that
+    is there already (parts/queue_uses.py)."""
 
     vhost: str
     name: str
@@ -122,15 +123,28 @@ class DeclareQueue:
     home: str = ""
     owner: str | None = None
     members: tuple[int, ...] = ()
+    counted: bool = False
 
 
 @dataclass(slots=True, frozen=True)
 class DeleteQueue:
-    """Answers the record, or None when there was none. With an id, only that very queue goes."""
+    """Answers the record, or None when there was none. With an id, only that very queue goes; with `uses`, only if it was not
+    used since it had so many (parts/queue_uses.py)."""
 
     vhost: str
     name: str
     id: int | None = None
+    uses: int | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class UseQueue:
+    """Deletions for lack of use that were decided before it are not carried out behind it (parts/queue_uses.py). Answers the
+    record as it is now, or None when that very queue is no more."""
+
+    vhost: str
+    name: str
+    id: int
 
 
 @dataclass(slots=True, frozen=True)
@@ -304,7 +318,7 @@ Command = (
     | DeleteTopicPermission | DeclareExchange | DeleteExchange | DeclareQueue | DeleteQueue | Bind | Unbind | PutPolicy
     | DeletePolicy | SetParameter | ClearParameter | SetVhostLimits | SetUserLimits | SetQueueMembers | SetClusterId
     | AddNode | PutNode | RemoveNode | NodeStarted | NodeLost | JoinNode
-    | TakeClaim | RenewClaims | ReleaseClaim | ConvertQueue
+    | TakeClaim | RenewClaims | ReleaseClaim | ConvertQueue | UseQueue
 )  # fmt: skip
 
 # Numbers are for ever: a command that is no longer made keeps its number.
@@ -341,6 +355,7 @@ NUMBERS: dict[int, type[Any]] = {
     30: RenewClaims,
     31: ReleaseClaim,
     32: ConvertQueue,
+    33: UseQueue,
 }
 _NUMBER_OF = {kind: number for number, kind in NUMBERS.items()}
 

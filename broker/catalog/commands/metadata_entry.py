@@ -16,7 +16,9 @@ Little endian:
 Nothing depends on time and actor: they are for those who read the log later. Version 3 looks as 2: who reads it knows
 exchanges of the types x-delayed-message and x-federation-upstream, and policies of mirroring, too, and none is declared
 before all nodes do (broker/catalog/known_by_all.py). Version 4 looks as 2, too: who reads it knows how a queue is converted.
-Version 5 looks as 2, too: who reads it knows queues that delay messages by their headers (x-delayed-messages).
+Version 5 looks as 2, too: who reads it knows queues that delay messages by their headers (x-delayed-messages). Version 6 looks
+as 2, too: who reads it counts uses of queues, and deletes a queue for lack of use only if it knows of none since
+(broker/catalog/parts/queue_uses.py).
 Which version is written says node/catalog/entry_versions.py.
 """
 
@@ -32,7 +34,8 @@ ENTRY_OLDEST = 1
 ENTRY_DELAYS = 3  # with it exchanges delay messages or lead to other clusters, and policies have queues mirrored
 ENTRY_CONVERSIONS = 4  # with it classic queues become quorum queues
 ENTRY_DELAYING_QUEUES = 5  # with it quorum queues delay messages by their headers
-ENTRY_NEWEST = 5
+ENTRY_QUEUE_USES = 6  # with it a deletion for lack of use spares a queue that was used since
+ENTRY_NEWEST = 6
 
 _ENTRY = Struct("<BIQQQ")
 _WHEN_AND_WHO = Struct("<QI")  # behind it, from version 2 on

@@ -15,6 +15,7 @@ import pytest
 from broker.broker import Broker, TokenLogins
 from broker.catalog.catalog import Catalog, default_commands
 from broker.catalog.commands.catalog_commands import Command, PutPermission, PutUser
+from broker.catalog.known_by_all import KnownByAll
 from broker.client_connection import Connection
 from broker.errors import BrokerError
 from broker.limits import Limits
@@ -256,12 +257,13 @@ class World:
         self._random = 0
         self.catalog = Catalog()
         self.metadata = CatalogAtOnce(self.catalog)
+        self.behind: list[str] = []  # nodes of an earlier version
         for command in default_commands("hash"):
             self.metadata.submit(command)
         self.broker = Broker(
             node="leveret@test",
             catalog=self.catalog,
-            metadata=self.metadata,
+            metadata=KnownByAll(self.metadata, self.catalog, lambda version: self.behind),
             authenticator=Passwords(),
             turns=Turns(self._soon, lambda: self.now),
             tick_at=lambda when: None,

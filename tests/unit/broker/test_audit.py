@@ -136,7 +136,7 @@ def test_what_clients_declare_is_not_audited_and_everything_else_is() -> None:
     }  # fmt: skip
     by_nodes = {
         commands.SetQueueMembers, commands.SetClusterId, commands.NodeStarted, commands.NodeLost, commands.TakeClaim,
-        commands.RenewClaims, commands.ReleaseClaim, commands.ConvertQueue,
+        commands.RenewClaims, commands.ReleaseClaim, commands.ConvertQueue, commands.UseQueue,
     }  # fmt: skip
     assert set(_DESCRIBE) == set(get_args(commands.Command)) - declared - by_nodes
     assert {type(command) for command, _ in CHANGES} == set(_DESCRIBE)

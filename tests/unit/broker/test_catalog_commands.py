@@ -34,6 +34,7 @@ from broker.catalog.commands.catalog_commands import (
     SetVhostLimits,
     TakeClaim,
     UnknownVersion,
+    UseQueue,
     decode_command,
     decode_record,
     encode_command,
@@ -61,12 +62,14 @@ COMMANDS: list[Command] = [
     DeclareExchange(ExchangeRecord("v", "x", "topic", False, True, True, ARGUMENTS)),
     DeclareQueue("v", "ü", "classic", False, True, True, ARGUMENTS, "node-1", "c1"),
     DeleteQueue("v", "q", 7),
+    DeleteQueue("v", "q", 7, 2),
+    UseQueue("v", "q", 7),
     DeleteTopicPermission("u", "v"),
     Bind(BindingRecord("v", "x", "q", "queue", "a.#", ARGUMENTS), "c1"),
     PutPolicy(PolicyRecord("v", "p", "^a", "queues", -1, {"max-length": 5, "overflow": "drop-head"}, True)),
     SetParameter(ParameterRecord("v", "shovel", "s", {"uris": ["a", "b"], "n": None})),
     SetVhostLimits("v", {"max-connections": 1}),
-    DeclareQueue("v", "q", "quorum", home="node-1", members=(1 << 32, 2 << 32 | 2**32 - 1)),
+    DeclareQueue("v", "q", "quorum", home="node-1", members=(1 << 32, 2 << 32 | 2**32 - 1), counted=True),
     SetQueueMembers("v", "q", 7, (1 << 32,)),
     SetClusterId("0123"),
     AddNode(NodeRecord("n", 0, 2**32 - 1, "127.0.0.1:5681", "ram", "west", 2**41, True)),
@@ -108,6 +111,7 @@ def test_numbers_of_commands_never_change() -> None:
         17: "SetParameter", 18: "ClearParameter", 19: "SetVhostLimits", 20: "SetUserLimits",
         21: "SetQueueMembers", 22: "SetClusterId", 23: "AddNode", 24: "PutNode", 25: "RemoveNode", 26: "NodeStarted",
         27: "NodeLost", 28: "JoinNode", 29: "TakeClaim", 30: "RenewClaims", 31: "ReleaseClaim", 32: "ConvertQueue",
+        33: "UseQueue",
     }  # fmt: skip
 
 

@@ -47,6 +47,7 @@ class Host:
     woken: dict[Queue, None] = field(default_factory=dict)
     dead: list[tuple[str, DeathReason, bytes]] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
+    still_unused: list[Callable[[], bool]] = field(default_factory=list)  # as those that expired would be judged now
     calls: list[tuple[int, Callable[[int], None]]] = field(default_factory=list)
     work: Work = field(default_factory=Unsliced)
 
@@ -72,8 +73,10 @@ class Host:
         for _, _, content, *_ in dead:
             self.dead.append((queue.record.name, reason, messages(content, 0, 1)[0][1]))
 
-    def delete_queue(self, queue: Queue, reason: str) -> None:
+    def delete_queue(self, queue: Queue, reason: str, unused: Callable[[], bool] | None = None) -> None:
         self.deleted.append(queue.record.name)
+        if unused is not None:
+            self.still_unused.append(unused)
 
 
 class Confirmed:

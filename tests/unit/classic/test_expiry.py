@@ -6,7 +6,7 @@ import pytest
 
 from broker.catalog.policy import EffectiveArguments
 from broker.queues.consumer import Consumer
-from broker.queues.queue_type import DeathReason, Outcome
+from broker.queues.queue_type import EXPIRES_RETRY_MS, DeathReason, Outcome
 from broker.records import QueueRecord
 from classic.expiry import Alarm, expiry_of
 from tests.unit.classic.classic_world import Host, Sink, World, record_of
@@ -183,6 +183,19 @@ def test_a_queue_with_a_consumer_is_in_use_and_its_time_begins_when_the_last_one
     assert node.host.deleted == []
     node.tick(1)
     assert node.host.deleted == ["q"]
+
+
+def test_a_queue_that_could_not_be_deleted_when_it_expired_is_asked_for_again_unless_it_was_used() -> None:
+    node = world(expires_ms=300)
+    node.tick(3)
+    assert node.host.deleted == ["q"]
+    node.tick(EXPIRES_RETRY_MS // 100)
+    assert node.host.deleted == ["q", "q"]
+    node.get("q")
+    assert [unused() for unused in node.host.still_unused] == [False, False]
+    node.tick(2)
+    node.tick(EXPIRES_RETRY_MS // 100 - 3)
+    assert node.host.deleted == ["q", "q"]
 
 
 def test_a_publish_is_no_use_of_a_queue() -> None:

@@ -76,6 +76,29 @@ def test_a_command_is_answered_where_it_was_submitted_and_followed_everywhere(wo
     agreed(world)
 
 
+def test_a_deletion_for_lack_of_use_that_comes_late_spares_a_queue_that_was_declared_again(
+    world: MetadataWorld,
+) -> None:
+    """The queue's node was cut off when it had just sent the command. It is told that nobody knows what becomes of it, and
+    sends it again as soon as it reaches a leader."""
+    home, other = world.follower(), world.leader_node()
+    expiring = DeclareQueue("/", "q", arguments={"x-expires": 1_000}, home=f"n{home.number}", counted=True)
+    home.submit(expiring)
+    world.run(0.1)
+    record = home.metadata.catalog.queue("/", "q")
+    assert record is not None
+    deletion = home.submit(DeleteQueue("/", "q", record.id, record.uses))
+    world.cut = lambda one, two: home.number in (one, two)
+    again = other.submit(expiring)
+    world.run(TIMEOUT_S + 1)
+    assert isinstance(deletion.error, ResourceExhausted)
+    before = again.value
+    world.cut = lambda one, two: False
+    world.run(2.0)
+    assert home.metadata.catalog.queue("/", "q") == before and before.uses == record.uses + 1
+    agreed(world)
+
+
 def test_a_refusal_is_the_catalogs_own(world: MetadataWorld) -> None:
     node = world.follower()
     told = node.submit(Bind(BindingRecord("/", "nope", "q", "queue", "")))

@@ -70,7 +70,7 @@ class Host:
     def release(self, *arguments: Any) -> None:
         self.target.release(*arguments)
 
-    def delete_queue(self, queue: Queue, reason: str) -> None:
+    def delete_queue(self, queue: Queue, reason: str, unused: Callable[[], bool] | None = None) -> None:
         self.to_delete.append((queue, reason))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from broker.errors import BrokerError, PreconditionFailed, ResourceExhausted, ResourceLocked
 from broker.messages.message import Run
-from broker.queues.queue_type import DeathReason, Outcome
+from broker.queues.queue_type import EXPIRES_RETRY_MS, DeathReason, Outcome
 from broker.records import QueueRecord
 from native.content import encode
 from quorum import queue as queues
@@ -16,7 +16,6 @@ from quorum.bodies import Body
 from quorum.fifo import movement
 from quorum.fifo.commands import NodeDown, Piece, Policy, SessionGone
 from quorum.fifo.versions import PURGED_ONCE, REFUSED_AGAIN, VERSION_NEWEST
-from quorum.leading import EXPIRES_RETRY_MS
 from raft.core.errors import Damaged
 from raft.core.messages import member_id, node_of
 from raft.driver import SnapshotRules
