@@ -23,7 +23,6 @@ EVENTS_MAX = 2_000
 BURST_MAX = 100
 BURST_MS = 1_000
 LEADER = "queue.leader.elected"
-VHOST_OF_ITSELF = (commands.PutVhost, commands.DeleteVhost)
 
 KINDS: dict[type[Any], str] = {
     commands.DeclareQueue: "queue.created",
@@ -97,7 +96,7 @@ class NodeEvents:
         kind = KINDS.get(type(command))
         if kind is not None:
             record = getattr(command, "record", command)
-            vhost = "" if isinstance(command, VHOST_OF_ITSELF) else getattr(record, "vhost", "")
+            vhost = getattr(record, "vhost", "")
             self._add(NodeEvent(kind, self._now(), _name(record), vhost, detail=_detail(record)))
 
     def leader(self, record: QueueRecord) -> None:
