@@ -102,6 +102,8 @@ class Broker(NodeQueues):
         self._connections: dict[str, Connection] = {}
         self._sessions: dict[str, dict[Session, None]] = {}  # by connection
         self.ended = EndedTraffic(catalog)
+        # That a conversion's copies wait for a majority, by id of its queue: node/conversion/conversions.py.
+        self.copies_wait_ms: Callable[[int], int] = lambda queue_id: 0
         self.stream_refusals: Counter[int] = Counter()  # of the stream protocol, by its code
         super().__init__(
             node=node,

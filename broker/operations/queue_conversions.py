@@ -17,6 +17,8 @@ from broker.records import QueueRecord
 if TYPE_CHECKING:
     from broker.broker import Broker
 
+WAITS_MS = 2_000  # without a copy that comes to a majority
+
 
 @dataclass(slots=True, frozen=True)
 class ConversionView:
@@ -28,6 +30,7 @@ class ConversionView:
     messages: int  # ready and unacknowledged, as this node knows it
     copied: int  # of them; 0 where nothing is converted
     arguments: dict[str, Any] = field(default_factory=dict)
+    waits_for: str = ""  # what keeps it from going on, as this node knows it; empty: nothing
 
 
 class QueueConversions:
@@ -82,7 +85,25 @@ class QueueConversions:
         becoming = self._becoming(record)
         state = "converting" if becoming is not None and record.kind == "classic" else record.kind
         copied = self._count(becoming) if becoming is not None else 0
-        return ConversionView(record.vhost, record.name, state, self._count(record), copied, arguments)
+        waits_for = self._waits_for(record, becoming) if becoming is not None and state == "converting" else ""
+        return ConversionView(record.vhost, record.name, state, self._count(record), copied, arguments, waits_for)
+
+    def _waits_for(self, record: QueueRecord, becoming: QueueRecord) -> str:
+        """For how long, the home of the queue knows; who leads, every node."""
+        found = self._broker.find_queue(becoming.vhost, becoming.name)
+        if found is None:  # it is being opened or deleted
+            return ""
+        details = found.queue.statistics().details
+        waited_ms = self._broker.copies_wait_ms(record.id)
+        if waited_ms < WAITS_MS and details.get("leader"):
+            return ""
+        for_long = f", for {waited_ms // 1000} s" if waited_ms >= WAITS_MS else ""
+        nodes = ", ".join(map(self._node_name, details.get("members", ())))
+        return f"a majority of its group on {nodes}{for_long}: start these nodes, or cancel it and lose nothing"
+
+    def _node_name(self, number: int) -> str:
+        node = self._catalog.node_of_number(number)
+        return node.name if node is not None else f"node {number}"
 
     def _count(self, record: QueueRecord) -> int:
         try:

@@ -208,6 +208,7 @@ class QueueConversion:
     messages: int  # ready and unacknowledged
     copied: int  # of them, so far
     arguments: Mapping[str, Any]
+    waits_for: str = ""  # what keeps it from going on; empty: nothing
 
 
 @dataclass(slots=True, frozen=True)

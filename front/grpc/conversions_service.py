@@ -44,4 +44,5 @@ def conversion_stub(one: ConversionView) -> pb.QueueConversion:
         messages=one.messages,
         copied=one.copied,
         arguments=convert.table(one.arguments),
+        waits_for=one.waits_for,
     )

@@ -7,6 +7,10 @@
     SWAPPING   one command of the catalog is to put the quorum queue in the classic one's place
     OVER       it is there, or the classic queue stays what it was
 
+While copies wait for a majority of the group, the classic queue works and no fence is tried. After STANDSTILL_MAX_MS it is
+ended: the classic queue has all it had, and lets others be converted. Shorter than that, a restart of some nodes say, what was
+copied of a large queue is worth the wait.
+
 Up to SWAPPING it can be cut short at any moment: the quorum queue is deleted, and the classic queue goes on with all it has.
 Who does not know what became of the command waits behind the fence for the deletion, which the catalog carries out behind
 it. Copies are held by a consumer of the quorum queue that nobody reads (quorum/held_copies.py), so the one does nothing while
@@ -30,6 +34,7 @@ from classic.queue import ClassicQueue
 from classic.run_backing import ContentLost, ContentOutOfReach
 from native.sequence_set import Range
 from node.conversion.copied import Copied
+from node.conversion.outstanding import Outstanding
 from node.conversion.publishers_credit import PublishersCredit
 from quorum.fifo.versions import UNSEEN_IN_PLACE
 from quorum.held_copies import HeldCopies
@@ -39,6 +44,7 @@ WINDOW_BYTES = 4 << 20  # copied and not on a majority yet
 FOUNDING_MAX_MS = (
     60_000  # in which a group gets a leader and learns of what all of its nodes know, or others are chosen
 )
+STANDSTILL_MAX_MS = 600_000  # that copies wait for a majority of the group
 PAUSE_MAX_MS = 900  # behind the fence, before it is opened again to try later
 SEALED_MAX_MS = 10_000  # behind which a group without a leader is given up
 TRY_AGAIN_MS = 1_000
@@ -88,7 +94,7 @@ class Conversion:
         self._on_phase = on_phase
         self._began_at = monotonic_ms()
         self._goes_on = False  # soon
-        self._waiting_bytes = 0
+        self._outstanding = Outstanding()
         self._fence_at = 0  # not before
         self._fenced_at = 0
         copies.begin(self._begun)
@@ -96,6 +102,11 @@ class Conversion:
     @property
     def copied_count(self) -> int:
         return self._copied.held.count
+
+    @property
+    def waited_ms(self) -> int:
+        """How long no copy has come to a majority of the group although some are on their way."""
+        return self._outstanding.waited_ms(self._monotonic_ms()) if self.phase < Phase.SEALED else 0
 
     @property
     def holds_publishers(self) -> bool:
@@ -124,6 +135,8 @@ class Conversion:
             match self.phase:
                 case Phase.FOUNDING:
                     self._look_at_group()
+                case Phase.COPYING if self.waited_ms >= STANDSTILL_MAX_MS:
+                    self.give_up()
                 case Phase.COPYING:
                     self._copy(now)
                 case Phase.FENCED:
@@ -154,9 +167,9 @@ class Conversion:
         self._let_go()
         self._is_behind = not self._copy_some(now)
         if not self._is_behind:
-            if self._monotonic_ms() >= self._fence_at:
+            if self._monotonic_ms() >= self._fence_at and self.waited_ms < TRY_AGAIN_MS:
                 self._fence(now)
-        elif self._waiting_bytes <= WINDOW_BYTES // 2:
+        elif self._outstanding.bytes <= WINDOW_BYTES // 2:
             self._go_on()
 
     def _let_go(self) -> None:
@@ -167,7 +180,7 @@ class Conversion:
 
     def _copy_some(self, now: int) -> bool:
         """What is ready; whether that was all."""
-        budget = min(STEP_BYTES, WINDOW_BYTES - self._waiting_bytes)
+        budget = min(STEP_BYTES, WINDOW_BYTES - self._outstanding.bytes)
         for part in self._uncopied():
             if budget <= 0:
                 return False
@@ -198,17 +211,17 @@ class Conversion:
         except ContentLost:
             self._copied.lost.add(part.first, part.end)  # it has been reported, and goes when it comes to the head
             return 0
-        self._waiting_bytes += len(run.content)
+        self._outstanding.sent(len(run.content), self._monotonic_ms())
         copy_id = self.copies.add(run, Receipt(_Copy(self, len(run.content)), 0, run.count - 1, 1))
         self._copied.add(part.first, run.count, copy_id)
         self._credit.copied(run.count, self._monotonic_ms())
         return len(run.content)
 
     def copy_answered(self, size: int, taken: bool) -> None:
-        self._waiting_bytes -= size
+        self._outstanding.arrived(size, self._monotonic_ms())
         if not taken:
             self.give_up()
-        elif self.phase is Phase.FENCED or self._waiting_bytes <= WINDOW_BYTES // 2:
+        elif self.phase is Phase.FENCED or self._outstanding.bytes <= WINDOW_BYTES // 2:
             self._go_on()
 
     # behind the fence
@@ -221,7 +234,7 @@ class Conversion:
 
     def _copy_rest(self, now: int) -> None:
         """Also what clients hold and nobody has copied before it was handed out to them."""
-        rest_is_there = self._copy_some(now) and self._copy_what_is_out(now) and not self._waiting_bytes
+        rest_is_there = self._copy_some(now) and self._copy_what_is_out(now) and not self._outstanding.bytes
         rest_is_there = rest_is_there and not self._missing()
         if rest_is_there and self.copies.are_as_expected:
             self._seal()

@@ -38,7 +38,7 @@ from classic.queue import ClassicQueue
 from node.anywhere import wire as words
 from node.anywhere.home_queues import HomeQueues
 from node.anywhere.wire import Op
-from node.conversion.conversion import Conversion, Phase
+from node.conversion.conversion import STANDSTILL_MAX_MS, Conversion, Phase
 from node.peers.calls import CLASSIC, CallsLoop, PeerCalls
 from quorum.driver import QuorumQueues
 from quorum.fifo.commands import Tick
@@ -48,6 +48,7 @@ from storage.interval import Interval
 
 AT_ONCE_MAX = 2  # by policies
 LOOK_AGAIN_MS = 30_000  # for queues that could not be converted when they were looked at last
+TOLD_MS = 10_000  # behind the last copy that came to a majority: its group stands still
 PUT_OFF_MS_MAX = 3_600_000  # of a queue whose conversion ended without success: twice as long each time
 
 logger = logging.getLogger("leveret")
@@ -87,6 +88,8 @@ class Conversions:
         self._put_off: dict[int, tuple[int, int]] = {}  # queues whose conversion ended: how long, and until when, by id
         self._looking = False
         self._looks = Interval(LOOK_AGAIN_MS)
+        self._standing_still: set[int] = set()  # ids of queues of which that has been told
+        broker.copies_wait_ms = self._copies_wait_ms
         broker.metadata.subscribe(self._applied)
 
     def begin(self) -> None:
@@ -121,10 +124,30 @@ class Conversions:
     def tick(self) -> None:
         for conversion in list(self.running.values()):
             conversion.advance()
+        self._tell_who_stands_still()
         if self._looks.due(self._monotonic_ms()):
             self._look_for_wanted()
         while self._wanted and len(self.running) + len(self._beginning) < AT_ONCE_MAX:
             self._convert_wanted(self._wanted.popleft())
+
+    def _copies_wait_ms(self, queue_id: int) -> int:
+        conversion = self.running.get(queue_id)
+        return conversion.waited_ms if conversion is not None else 0
+
+    def _tell_who_stands_still(self) -> None:
+        """Once when it begins, and once when it is over."""
+        waiting = {one for one, conversion in self.running.items() if conversion.waited_ms >= TOLD_MS}
+        for queue_id in waiting - self._standing_still:
+            record = self.running[queue_id].source.record
+            logger.warning(
+                "the conversion of %s stands still: for %d s no copy has come to a majority of its group. `leveretctl queue "
+                "convert %s --cancel` ends it; it is ended after %d s, and the queue stays a classic one with all it has",
+                record.label, TOLD_MS // 1000, record.name, STANDSTILL_MAX_MS // 1000,
+            )  # fmt: skip
+        for queue_id in self._standing_still - waiting:
+            if queue_id in self.running:
+                logger.info("the conversion of %s goes on", self.running[queue_id].source.record.label)
+        self._standing_still = waiting
 
     # what the catalog says
 

@@ -39,7 +39,7 @@ def convert(name: Name, dry_run: DryRun = False, no_wait: NoWait = False, cancel
     async def work(node: leveret.Node) -> QueueConversion:
         found = await node.admin.convert_queue(name, dry_run=dry_run)
         while found.state == CONVERTING and not (dry_run or no_wait):
-            print(f"{found.copied} of {found.messages} messages are copied", file=sys.stderr)
+            print(_progress(found), file=sys.stderr)
             await asyncio.sleep(LOOK_S)
             found = await node.admin.queue_conversion(name)
         return found
@@ -52,6 +52,11 @@ def convert(name: Name, dry_run: DryRun = False, no_wait: NoWait = False, cancel
     return exits.OK if dry_run or no_wait or found.state == "quorum" else exits.TEMPORARY
 
 
+def _progress(found: QueueConversion) -> str:
+    waits = f"; it waits for {render.printable(found.waits_for)} (--cancel)" if found.waits_for else ""
+    return f"{found.copied} of {found.messages} messages are copied{waits}"
+
+
 def _told(found: QueueConversion, dry_run: bool) -> str:
     if dry_run:
         arguments = ", ".join(f"{name}={value}" for name, value in sorted(found.arguments.items()))
@@ -59,5 +64,5 @@ def _told(found: QueueConversion, dry_run: bool) -> str:
     if found.state == "quorum":
         return f"queue '{found.queue}' is a quorum queue"
     if found.state == CONVERTING:
-        return f"queue '{found.queue}' is being converted: {found.copied} of {found.messages} messages are copied"
+        return f"queue '{found.queue}' is being converted: {_progress(found)}"
     return f"queue '{found.queue}' stays a classic queue: its conversion was ended. Run the command again"

@@ -361,20 +361,22 @@ class GetQueueConversionRequest(_message.Message):
     def __init__(self, vhost: _Optional[str] = ..., queue: _Optional[str] = ...) -> None: ...
 
 class QueueConversion(_message.Message):
-    __slots__ = ("vhost", "queue", "state", "messages", "copied", "arguments")
+    __slots__ = ("vhost", "queue", "state", "messages", "copied", "arguments", "waits_for")
     VHOST_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     COPIED_FIELD_NUMBER: _ClassVar[int]
     ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FOR_FIELD_NUMBER: _ClassVar[int]
     vhost: str
     queue: str
     state: str
     messages: int
     copied: int
     arguments: _message_pb2.Table
-    def __init__(self, vhost: _Optional[str] = ..., queue: _Optional[str] = ..., state: _Optional[str] = ..., messages: _Optional[int] = ..., copied: _Optional[int] = ..., arguments: _Optional[_Union[_message_pb2.Table, _Mapping]] = ...) -> None: ...
+    waits_for: str
+    def __init__(self, vhost: _Optional[str] = ..., queue: _Optional[str] = ..., state: _Optional[str] = ..., messages: _Optional[int] = ..., copied: _Optional[int] = ..., arguments: _Optional[_Union[_message_pb2.Table, _Mapping]] = ..., waits_for: _Optional[str] = ...) -> None: ...
 
 class CancelQueueConversionRequest(_message.Message):
     __slots__ = ("vhost", "queue")

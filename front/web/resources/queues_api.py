@@ -198,7 +198,9 @@ class QueuesApi:
 
     def _conversion(self, record: QueueRecord) -> Json:
         found = self._front.operations.conversions.under_way(record)
-        return {} if found is None else {"conversion": {"messages": found.messages, "copied": found.copied}}
+        if found is None:
+            return {}
+        return {"conversion": {"messages": found.messages, "copied": found.copied, "waits_for": found.waits_for}}
 
     def _told_or_shown(
         self, record: QueueRecord, told: Told, asked: Ranges | None = None, *, one: bool = False

@@ -370,7 +370,17 @@ def test_a_queue_says_that_it_is_being_converted_as_long_as_it_is_a_classic_one(
 ) -> None:
     conversions, catalog = world.operations.conversions, world.catalog
     figures = {"orders": QueueStatistics(ready=5, unacknowledged=1), becoming_queue("orders"): QueueStatistics(ready=2)}
-    queues = SimpleNamespace(queue=lambda vhost, name: SimpleNamespace(statistics=lambda: figures[name]))
+    led = figures[becoming_queue("orders")].details = {"leader": 1, "members": [1, 2]}
+    waited_ms = [0]
+
+    def queue(vhost: str, name: str) -> SimpleNamespace:
+        return SimpleNamespace(statistics=lambda: figures[name])
+
+    queues = SimpleNamespace(
+        queue=queue,
+        find_queue=lambda vhost, name: SimpleNamespace(queue=queue(vhost, name)),
+        copies_wait_ms=lambda queue_id: waited_ms[0],
+    )
     monkeypatch.setattr(conversions, "_broker", queues)
     catalog.apply(commands.DeclareQueue("/", "orders", durable=True, home="n1"))
     orders = world.operations.resources.record("/", "orders")
@@ -379,7 +389,14 @@ def test_a_queue_says_that_it_is_being_converted_as_long_as_it_is_a_classic_one(
     catalog.apply(commands.DeclareQueue("/", becoming_queue("orders"), arguments=arguments, home="n1", durable=True))
     found = conversions.under_way(orders)
     assert found is not None and (found.queue, found.state, found.arguments) == ("orders", "converting", arguments)
-    assert (found.messages, found.copied) == (6, 2)
+    assert (found.messages, found.copied, found.waits_for) == (6, 2, "")
+    what = "start these nodes, or cancel it and lose nothing"
+    led["leader"] = 0
+    found = conversions.under_way(orders)
+    assert found is not None and found.waits_for == f"a majority of its group on node 1, node 2: {what}"
+    led["leader"], waited_ms[0] = 1, 65_000
+    found = conversions.under_way(orders)
+    assert found is not None and found.waits_for == f"a majority of its group on node 1, node 2, for 65 s: {what}"
     quorum = world.operations.resources.record("/", becoming_queue("orders"))
     assert conversions.under_way(quorum) is None
 

@@ -11,12 +11,13 @@ from broker.catalog.commands.catalog_commands import Command, DeclareQueue, Dele
 from broker.errors import NotFound, ResourceLocked
 from broker.messages.confirms import Receipt
 from broker.messages.message import Run
+from broker.operations.queue_conversions import QueueConversions
 from broker.queues.queue_deletion import delete_queue
 from broker.records import PolicyRecord
 from classic.queue import ClassicQueue
 from native.content import encode
 from node.conversion.conversion import PAUSE_MAX_MS, Phase
-from node.conversion.conversions import AT_ONCE_MAX, LOOK_AGAIN_MS
+from node.conversion.conversions import AT_ONCE_MAX, LOOK_AGAIN_MS, TOLD_MS
 from tests.sim.brokers.process import BrokerProcess
 from tests.unit.node.conversion.converted_world import QUEUE, Comer, ConvertedWorld, Declarer
 
@@ -371,6 +372,31 @@ def test_a_policy_waits_longer_each_time_that_a_conversion_has_ended_and_a_comma
     assert 0 <= third - second - 2 * LOOK_AGAIN_MS / 1_000 <= LOOK_AGAIN_MS / 1_000 + 1
     world.convert()
     world.until(lambda: world.kind_on(1) == "quorum")
+
+
+def test_a_conversion_whose_copies_wait_for_a_majority_says_so_and_goes_on_when_it_is_there(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", logger="leveret")
+    world = ConvertedWorld(11, BACKLOG)
+    world.sim.loop.run_for(1.0)
+    world.convert()
+    world.until(lambda: (one := world.conversion) is not None and one.phase >= Phase.COPYING, step_s=0.0005)
+    world.cut(1, 2)
+    world.cut(1, 3)
+    world.sim.loop.run_for(TOLD_MS / 1_000 + 3)
+    process = process_of(world)
+    record = process.broker.catalog.queue("/", QUEUE)
+    assert record is not None
+    shown = QueueConversions(process.broker).under_way(record)
+    assert shown is not None and shown.state == "converting"
+    assert shown.waits_for.startswith("a majority of its group on n1, n2, n3, for 1")
+    told = [one.message for one in caplog.records if "stands still" in one.message]
+    assert len(told) == 1 and f"queue convert {QUEUE} --cancel" in told[0]
+    world.sim.heal()
+    world.until(lambda: is_quorum_everywhere(world))
+    assert "goes on" in caplog.text
+    world.judge()
 
 
 def _declare(name: str, process: BrokerProcess) -> None:

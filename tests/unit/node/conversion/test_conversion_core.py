@@ -24,6 +24,7 @@ from node.conversion.conversion import (
     FOUNDING_MAX_MS,
     PAUSE_MAX_MS,
     SEALED_MAX_MS,
+    STANDSTILL_MAX_MS,
     STEP_BYTES,
     TRY_AGAIN_MS,
     WINDOW_BYTES,
@@ -419,3 +420,28 @@ def test_a_file_that_cannot_be_opened_now_opens_the_fence(changing: Changing) ->
     changing.source.trouble = ContentOutOfReach("no descriptor is left")
     assert changing.go_on() is Phase.COPYING
     assert changing.source.unfenced == [changing.now]
+
+
+@JUMPS
+def test_while_copies_wait_for_a_majority_nobody_is_held_and_in_the_end_the_queue_stays_what_it_was(
+    changing: Changing, jump_ms: int
+) -> None:
+    """Each second the fence stood for nine tenths of the next one, for copies that did not come; and it went on for ever."""
+    changing.copied()
+    changing.set_wall_clock(jump_ms)
+    assert changing.go_on(PAUSE_MAX_MS) is Phase.COPYING
+    while changing.conversion.waited_ms < STANDSTILL_MAX_MS - 1_000:
+        assert changing.go_on(1_000) is Phase.COPYING
+        assert changing.source.fence is None and not changing.conversion.holds_publishers
+    assert changing.go_on(1_000) is Phase.OVER
+    assert (changing.kinds(), changing.conversion.waited_ms) == ([DeleteQueue], 0)
+    assert changing.source.fence is None and changing.source.ready.count == COUNT
+
+
+def test_copies_that_have_waited_for_long_and_come_at_last_go_on(changing: Changing) -> None:
+    changing.copied()
+    assert changing.go_on(PAUSE_MAX_MS) is Phase.COPYING
+    assert changing.go_on(STANDSTILL_MAX_MS // 2) is Phase.COPYING
+    changing.answer()
+    assert changing.conversion.waited_ms == 0
+    assert changing.go_on() is Phase.SEALED
