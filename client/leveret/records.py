@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
+from leveret.conversion_records import QueueConversion as QueueConversion
 from leveret.decommission_records import DecommissionPlan as DecommissionPlan
 from leveret.decommission_records import DecommissionProgress as DecommissionProgress
 from leveret.decommission_records import LostQueue as LostQueue
@@ -195,20 +196,6 @@ class RedriveCause:
     to_exchange: str
     to_routing_key: str
     messages: int
-
-
-@dataclass(slots=True, frozen=True)
-class QueueConversion:
-    """A classic queue that may be on its way to be a quorum queue. `arguments` are those of the quorum queue, and empty where
-    nothing is converted."""
-
-    vhost: str
-    queue: str
-    state: str  # classic, converting or quorum
-    messages: int  # ready and unacknowledged
-    copied: int  # of them, so far
-    arguments: Mapping[str, Any]
-    waits_for: str = ""  # what keeps it from going on; empty: nothing
 
 
 @dataclass(slots=True, frozen=True)
