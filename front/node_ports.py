@@ -12,6 +12,8 @@ from broker.records import QueueRecord
 from broker.replay.logged import LoggedMessage
 from broker.replay.replay_order import ReplayOrder, ReplayPlace
 
+FORGOTTEN_NAMED, FORGOTTEN_NAMED_MAX = 100, 1_000  # queues of a node that is to be forgotten
+
 
 @dataclass(slots=True, frozen=True)
 class NodeView:
@@ -72,6 +74,24 @@ class LostQueue:
 
 
 @dataclass(slots=True, frozen=True)
+class ForgottenQueue:
+    """A classic queue that lives on a node that is down. What it had, only that node knows."""
+
+    vhost: str
+    queue: str
+
+
+@dataclass(slots=True, frozen=True)
+class ForgetPlan:
+    """What would go with a node that is forgotten. Nothing is changed by making it."""
+
+    node: str
+    count: int  # classic queues that live on it
+    lost: Sequence[ForgottenQueue]  # the first of them, by vhost and name
+    obstacles: Sequence[str]  # why it would be refused now, in sentences
+
+
+@dataclass(slots=True, frozen=True)
 class DecommissionPlan:
     """What would happen if a node left for good. Nothing is changed by making it."""
 
@@ -105,6 +125,9 @@ class ClusterPort(Protocol):
 
     async def leave(self, *, lose_queues: bool = False) -> None:
         """This node belongs to the cluster no more, and stops. `lose_queues`: also where classic queues go with it."""
+
+    def plan_forget(self, name: str, limit: int) -> ForgetPlan:
+        """What would go with another node; at most so many queues are named."""
 
     async def forget(self, name: str, *, anyway: bool = False) -> None:
         """A node that is down belongs to the cluster no more. `anyway`: also where quorum queues are lost with it."""

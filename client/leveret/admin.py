@@ -20,6 +20,7 @@ from leveret.records import (
     DecommissionProgress,
     DefinitionsReport,
     FederationLinks,
+    ForgetPlan,
     NodeStatus,
     Permissions,
     Policy,
@@ -166,6 +167,10 @@ class Admin(MemberAdmin):
         """Have the connected node leave its cluster, and stop. Refused where queues would be lost with it; `lose_queues`
         accepts that of classic queues."""
         await self._call("LeaveCluster", pb.LeaveClusterRequest(lose_queues=lose_queues))
+
+    async def plan_forget(self, name: str, *, limit: int = 0) -> ForgetPlan:
+        """What would go with a node that is down. `limit`: of queues that are named, 100 if not given. Changes nothing."""
+        return from_stub(ForgetPlan, await self._call("PlanForget", pb.PlanForgetRequest(name=name, limit=limit)))
 
     async def forget_node(self, name: str, *, anyway: bool = False) -> None:
         """Take a node that is down out of the cluster. What only it had is lost. `anyway`: also where quorum queues have no

@@ -44,3 +44,21 @@ class DecommissionProgress:
     moved: int
     total: int
     error: str
+
+
+@dataclass(slots=True, frozen=True)
+class ForgottenQueue:
+    """A classic queue that lives on a node that is down."""
+
+    vhost: str
+    queue: str
+
+
+@dataclass(slots=True, frozen=True)
+class ForgetPlan:
+    """What would go with a node that is forgotten."""
+
+    node: str
+    count: int  # classic queues that live on it
+    lost: tuple[ForgottenQueue, ...]  # the first of them, by vhost and name
+    obstacles: tuple[str, ...]  # why it would be refused now

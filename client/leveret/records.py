@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 from leveret.conversion_records import QueueConversion as QueueConversion
 from leveret.decommission_records import DecommissionPlan as DecommissionPlan
 from leveret.decommission_records import DecommissionProgress as DecommissionProgress
+from leveret.decommission_records import ForgetPlan as ForgetPlan
+from leveret.decommission_records import ForgottenQueue as ForgottenQueue
 from leveret.decommission_records import LostQueue as LostQueue
 from leveret.decommission_records import PlannedMove as PlannedMove
 from leveret.life_records import LIFE_RECORDS
@@ -453,6 +455,7 @@ _RECORDS: dict[str, type[Any]] = {
         DefinitionEffect,
         FederationLink,
         Listener,
+        ForgottenQueue,
         LostQueue,
         PlannedMove,
         Queue,

@@ -12,7 +12,7 @@ from front.grpc import describe
 from front.grpc.call import Context, Front, answers_errors
 from front.grpc.caller import operator
 from front.grpc.stubs import stub_of
-from front.node_ports import ClusterPort, NodeView, check_confirmed
+from front.node_ports import FORGOTTEN_NAMED, FORGOTTEN_NAMED_MAX, ClusterPort, NodeView, check_confirmed
 from leveret.v1 import admin_pb2 as pb
 
 NODE_KINDS = ("disk", "ram")
@@ -58,6 +58,13 @@ class ClusterMethods:
         self._log(f"LeaveCluster{' and lose queues' if request.lose_queues else ''}")
         await cluster.leave(lose_queues=request.lose_queues)
         return pb.LeaveClusterResponse()
+
+    @answers_errors
+    async def PlanForget(self, request: pb.PlanForgetRequest, context: Context) -> pb.ForgetPlan:
+        cluster = self._cluster(ADMINISTRATOR)
+        check_named("node", request.name)
+        plan = cluster.plan_forget(request.name, min(request.limit or FORGOTTEN_NAMED, FORGOTTEN_NAMED_MAX))
+        return stub_of(pb.ForgetPlan, plan, lost=[stub_of(pb.ForgottenQueue, one) for one in plan.lost])
 
     @answers_errors
     async def ForgetNode(self, request: pb.ForgetNodeRequest, context: Context) -> pb.ForgetNodeResponse:

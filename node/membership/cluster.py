@@ -21,6 +21,7 @@ from front.node_ports import (
     ClusterView,
     DecommissionPlan,
     DecommissionProgress,
+    ForgetPlan,
     LostQueue,
     NodeView,
     PlannedMove,
@@ -29,6 +30,7 @@ from node.catalog.cluster_metadata import MetadataStatus
 from node.clock import NodeTime, Process
 from node.identity import DISK, RAM, NodeIdentity
 from node.membership.decommissioning import Check, Decommissioning, Report
+from node.membership.forgetting import forgotten_with
 from node.membership.greetings import ANSWER_S, greeting_of
 from node.membership.joining import Joining
 from node.membership.news import OthersNews
@@ -265,16 +267,29 @@ class Cluster:
         report(DecommissionProgress(name, "left"))
         self._process.end(f"node '{name}' has left its cluster. Its data directory is of no use any more")
 
+    def plan_forget(self, name: str, limit: int) -> ForgetPlan:
+        record = node_named(self._catalog, name)
+        count, lost = forgotten_with(self._catalog, name, limit)
+        return ForgetPlan(name, count, lost, [text for text in (self._up(record), self._lost_without(record)) if text])
+
+    def _up(self, record: NodeRecord) -> str:
+        up = self._neighbours.reached(record.number)
+        return f"node '{record.name}' is up: let it leave, or stop it first" if up else ""
+
+    def _lost_without(self, record: NodeRecord) -> str:
+        lost = self.queue_members.lost_without(record.number) if self.queue_members is not None else ""
+        return lost and (
+            f"without node '{record.name}' {lost}: start it again, or delete what is lost. Told to forget it anyway, the "
+            f"cluster does, and what is left of the queues waits for ever"
+        )
+
     async def forget(self, name: str, *, anyway: bool = False) -> None:
         record = node_named(self._catalog, name)
-        if self._neighbours.reached(record.number):
-            raise PreconditionFailed(f"node '{name}' is up: let it leave, or stop it first")
-        lost = self.queue_members.lost_without(record.number) if self.queue_members is not None else ""
+        if up := self._up(record):
+            raise PreconditionFailed(up)
+        lost = self._lost_without(record)
         if lost and not anyway and not self._metadata.status().missing:  # without a majority it fails for that reason
-            raise PreconditionFailed(
-                f"without node '{name}' {lost}: start it again, or delete what is lost. Told to forget it anyway, the cluster "
-                f"does, and what is left of the queues waits for ever"
-            )
+            raise PreconditionFailed(lost)
         await answered(self._metadata.submit(commands.RemoveNode(name)))
 
     async def change_kind(self, kind: str) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from leveret.ctl.decommission import decommission
+from leveret.ctl.forget import forget
 from leveret.ctl.terminal import exits, render
 from leveret.ctl.terminal.exits import UsageError
 from leveret.ctl.terminal.run import options, with_node
@@ -80,17 +81,7 @@ def leave(
     render.done("the node has left its cluster, and stops", node=options.node)
 
 
-@app.command()
-def forget(
-    name: Annotated[str, typer.Argument(help="The node, which must be down.")],
-    anyway: Annotated[
-        bool, typer.Option("--anyway", help="Also where replicated queues have no majority without it, and are lost.")
-    ] = False,
-) -> None:
-    """Take a node that is down out of the cluster, for good. Classic queues that live there are lost; its members of quorum
-    queues are replaced."""
-    with_node(lambda node: node.admin.forget_node(name, anyway=anyway))
-    render.done(f"node '{name}' belongs to the cluster no more", name=name)
+app.command()(forget)
 
 
 @app.command("change-type")

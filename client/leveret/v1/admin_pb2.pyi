@@ -1368,6 +1368,34 @@ class LeaveClusterResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class PlanForgetRequest(_message.Message):
+    __slots__ = ("name", "limit")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    limit: int
+    def __init__(self, name: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class ForgetPlan(_message.Message):
+    __slots__ = ("node", "count", "lost", "obstacles")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    OBSTACLES_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    count: int
+    lost: _containers.RepeatedCompositeFieldContainer[ForgottenQueue]
+    obstacles: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, node: _Optional[str] = ..., count: _Optional[int] = ..., lost: _Optional[_Iterable[_Union[ForgottenQueue, _Mapping]]] = ..., obstacles: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ForgottenQueue(_message.Message):
+    __slots__ = ("vhost", "queue")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    queue: str
+    def __init__(self, vhost: _Optional[str] = ..., queue: _Optional[str] = ...) -> None: ...
+
 class ForgetNodeRequest(_message.Message):
     __slots__ = ("name", "anyway")
     NAME_FIELD_NUMBER: _ClassVar[int]

@@ -269,6 +269,11 @@ class AdminStub:
                 request_serializer=leveret_dot_v1_dot_admin__pb2.LeaveClusterRequest.SerializeToString,
                 response_deserializer=leveret_dot_v1_dot_admin__pb2.LeaveClusterResponse.FromString,
                 _registered_method=True)
+        self.PlanForget = channel.unary_unary(
+                '/leveret.v1.Admin/PlanForget',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.PlanForgetRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.ForgetPlan.FromString,
+                _registered_method=True)
         self.ForgetNode = channel.unary_unary(
                 '/leveret.v1.Admin/ForgetNode',
                 request_serializer=leveret_dot_v1_dot_admin__pb2.ForgetNodeRequest.SerializeToString,
@@ -660,6 +665,13 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PlanForget(self, request, context):
+        """changes nothing
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ForgetNode(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -1006,6 +1018,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.LeaveCluster,
                     request_deserializer=leveret_dot_v1_dot_admin__pb2.LeaveClusterRequest.FromString,
                     response_serializer=leveret_dot_v1_dot_admin__pb2.LeaveClusterResponse.SerializeToString,
+            ),
+            'PlanForget': grpc.unary_unary_rpc_method_handler(
+                    servicer.PlanForget,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.PlanForgetRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.ForgetPlan.SerializeToString,
             ),
             'ForgetNode': grpc.unary_unary_rpc_method_handler(
                     servicer.ForgetNode,
@@ -2362,6 +2379,33 @@ class Admin:
             '/leveret.v1.Admin/LeaveCluster',
             leveret_dot_v1_dot_admin__pb2.LeaveClusterRequest.SerializeToString,
             leveret_dot_v1_dot_admin__pb2.LeaveClusterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PlanForget(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/PlanForget',
+            leveret_dot_v1_dot_admin__pb2.PlanForgetRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.ForgetPlan.FromString,
             options,
             channel_credentials,
             insecure,

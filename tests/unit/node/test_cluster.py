@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from broker.catalog.commands.catalog_commands import Command, PutNode, RemoveNode
+from broker.catalog.commands.catalog_commands import Command, DeclareQueue, PutNode, PutVhost, RemoveNode
 from broker.errors import NotFound, PreconditionFailed, ResourceExhausted
 from broker.operations.node_facts import AlarmFacts
 from broker.pending import Pending
-from broker.records import NodeRecord
-from front.node_ports import DecommissionProgress, LostQueue, PlannedMove
+from broker.records import NodeRecord, VhostRecord
+from front.node_ports import DecommissionProgress, ForgetPlan, ForgottenQueue, LostQueue, PlannedMove
 from node.catalog.cluster_metadata import MetadataStatus
 from node.identity import Departure
 from node.membership import decommissioning
@@ -507,6 +507,27 @@ def test_a_node_without_which_queues_are_lost_is_forgotten_only_when_that_is_sai
     world.metadata.missing = ()
     asyncio.run(world.cluster.forget("n2", anyway=True))
     assert "n2" not in world.metadata.catalog.nodes
+
+
+def test_a_plan_names_the_classic_queues_that_go_with_a_forgotten_node_and_forgets_nothing() -> None:
+    world = World()
+    apply = world.metadata.catalog.apply
+    apply(PutVhost(VhostRecord("a")))
+    apply(PutVhost(VhostRecord("b")))
+    for vhost, name in (("b", "1"), ("a", "2"), ("a", "1")):
+        apply(DeclareQueue(vhost, name, home="n2"))
+    apply(DeclareQueue("a", "of n1", home="n1"))
+    apply(DeclareQueue("a", "with its connection", home="n2", exclusive=True, owner="c"))
+    apply(DeclareQueue("a", "replicated", kind="quorum", home="n2"))
+    plan = world.cluster.plan_forget("n2", 2)
+    assert plan == ForgetPlan("n2", 3, [ForgottenQueue("a", "1"), ForgottenQueue("a", "2")], [])
+    world.cluster.queue_members = FakeQueueMembers("3 quorum queues have no majority")
+    world.groups.trusted = {2}
+    up, lost = world.cluster.plan_forget("n2", 2).obstacles
+    assert (up[:15], lost[:51]) == ("node 'n2' is up", "without node 'n2' 3 quorum queues have no majority:")
+    with pytest.raises(NotFound, match="no node 'n9' belongs"):
+        world.cluster.plan_forget("n9", 2)
+    assert world.metadata.submitted == []
 
 
 def test_since_when_a_node_is_away_follows_the_wall_clock_and_is_counted_by_the_other_one() -> None:

@@ -11,7 +11,7 @@ from broker.errors import NotSupported
 from broker.operations.operator import ADMINISTRATOR, Operator
 from broker.records import QueueRecord
 from front.far_looks import look_at
-from front.node_ports import ClusterPort, QueueMembersPort, QueueNodes
+from front.node_ports import FORGOTTEN_NAMED, FORGOTTEN_NAMED_MAX, ClusterPort, QueueMembersPort, QueueNodes
 from front.slices import made_in_slices
 from front.web.everywhere import Everywhere, Json
 from front.web.handlers import WebFront, operator
@@ -19,6 +19,7 @@ from front.web.http import bodies
 from front.web.http.refusals import missing
 from front.web.http.request import HttpError, Request, Response, json_response
 from front.web.lists.listing import ListOf, listed
+from front.web.resources.messages.browsing_api import number_asked
 from front.web.router import WebRouter
 from front.web.security.access import Right
 
@@ -98,6 +99,7 @@ class GroupsApi:
         router.add("POST", "/api/leveret/cluster/drain", self._drain, Right.ADMINISTRATOR)
         router.add("POST", "/api/leveret/cluster/revive", self._revive, Right.ADMINISTRATOR)
         router.add("DELETE", "/api/leveret/cluster/nodes/{node}", self._forget, Right.ADMINISTRATOR)
+        router.add("GET", "/api/leveret/cluster/nodes/{node}/forget", self._plan_forget, Right.ADMINISTRATOR)
 
     # groups of queues
 
@@ -185,6 +187,11 @@ class GroupsApi:
         logger.info("user %r: %s by way of another node", who.name, what)
         self._front.begin(change(self._known_cluster()))
         return [{"begun": what}]
+
+    async def _plan_forget(self, request: Request, node: str) -> Response:
+        """What would go with it. `limit`: of queues that are named."""
+        limit = min(number_asked(request, "limit", FORGOTTEN_NAMED), FORGOTTEN_NAMED_MAX)
+        return json_response(asdict(self._known_cluster().plan_forget(node, limit)))
 
     async def _forget(self, request: Request, node: str) -> Response:
         """One that is down. Where a queue would be lost with it, it is refused: `anyway=true` accepts that."""

@@ -42,6 +42,8 @@ from front.node_ports import (
     ClusterView,
     DecommissionPlan,
     DecommissionProgress,
+    ForgetPlan,
+    ForgottenQueue,
     GroupView,
     LivesFound,
     LostQueue,
@@ -458,6 +460,7 @@ class FakeCluster:
         self.asked: list[str] = []
         self.phases: list[DecommissionProgress] = []
         self.obstacles: list[str] = []
+        self.forgotten = 0  # classic queues that go with a node
 
     def status(self) -> ClusterView:
         alarm = AlarmFacts("memory", "above the watermark", 1_000)
@@ -472,6 +475,10 @@ class FakeCluster:
 
     def critical(self, name: str) -> tuple[str, list[str]]:
         return (name or "n1"), ([] if name == "n2" else ["2 quorum queues have no majority"])
+
+    def plan_forget(self, name: str, limit: int) -> ForgetPlan:
+        lost = [ForgottenQueue("/", f"c{number}") for number in range(self.forgotten)]
+        return ForgetPlan(name, len(lost), lost[:limit], self.obstacles)
 
     async def forget(self, name: str, *, anyway: bool = False) -> None:
         self.asked.append(f"forget {name}{' anyway' if anyway else ''}")

@@ -120,6 +120,7 @@ PATHS: dict[Right, tuple[str, ...]] = {
         "POST /api/leveret/cluster/member-moves",
         "DELETE /api/leveret/cluster/member-moves/{node}",
         "DELETE /api/leveret/cluster/nodes/{node}",
+        "GET /api/leveret/cluster/nodes/{node}/forget",
         "POST /api/queues/{vhost}/{queue}/actions",
     ),
     Right.VHOST_MONITORING: ("POST /api/leveret/queues/{vhost}/{queue}/life",),

@@ -13,7 +13,15 @@ from broker.catalog.commands import catalog_commands as commands
 from broker.errors import PreconditionFailed
 from broker.operations.operator import Operator, TagMissing
 from broker.records import QueueRecord
-from front.node_ports import ChangeView, Chosen, DecommissionPlan, DecommissionProgress, QueueNodes
+from front.node_ports import (
+    ChangeView,
+    Chosen,
+    DecommissionPlan,
+    DecommissionProgress,
+    ForgetPlan,
+    ForgottenQueue,
+    QueueNodes,
+)
 from tests.unit.front.web.test_api import HOME, World, broker_with_users
 
 N2 = f"/api/leveret/cluster/nodes/{HOME}/decommission"
@@ -29,6 +37,9 @@ class Cluster:
 
     def status(self) -> Any:
         return SimpleNamespace(nodes=[SimpleNamespace(name=HOME, alarms=()), SimpleNamespace(name="n2", alarms=())])
+
+    def plan_forget(self, name: str, limit: int) -> ForgetPlan:
+        return ForgetPlan(name, 2_000, [ForgottenQueue("v", "c")] * limit, ())
 
     async def forget(self, name: str, *, anyway: bool = False) -> None:
         self.told.append(("forget", name, anyway))
@@ -115,6 +126,13 @@ def test_a_node_is_forgotten_with_its_queues_only_when_that_is_said(world: Clust
     for query in ("", "?anyway=false", "?anyway=true"):
         assert world.request("DELETE", f"/api/leveret/cluster/nodes/n2{query}").status == 204
     assert world.cluster.told == [("forget", "n2", False), ("forget", "n2", False), ("forget", "n2", True)]
+
+
+@pytest.mark.parametrize(("query", "limit"), [("", 100), ("?limit=2", 2), ("?limit=5000", 1_000)])
+def test_what_would_go_with_a_forgotten_node_is_told(world: Clustered, query: str, limit: int) -> None:
+    answer = world.get(f"/api/leveret/cluster/nodes/n2/forget{query}")
+    assert answer == {"node": "n2", "count": 2_000, "lost": [{"vhost": "v", "queue": "c"}] * limit, "obstacles": []}
+    assert world.cluster.told == []
 
 
 def test_a_node_leaves_only_when_its_name_is_typed_and_loses_queues_only_when_that_is_said(world: Clustered) -> None:
