@@ -17,7 +17,6 @@ from broker.catalog.patterns import check_pattern, matches
 from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExhausted
 from broker.login.audit import Audit
 from broker.names import labelled, not_found
-from broker.pending import Pending
 from broker.records import NodeRecord, QueueRecord
 from front.answers import answered
 from front.node_ports import BALANCED_BY, ChangeView, Chosen, GroupView, MemberMoveView, PlannedMove, QueueNodes
@@ -29,13 +28,12 @@ from node.replicas.health import lost_without, problems
 from node.replicas.placement import Candidate, next_member
 from node.replicas.rebalancing import LeaderMove, Led, moves
 from node.replicas.reconciliation import target_size, wanted_size
+from node.replicas.retrying import AGAIN_S, PATIENCE_S, PLANS_MAX, SEEN_S, patiently
 from node.replicas.spreading import MemberMove, Placed, member_moves
 from raft.core.messages import NodeId, node_of
 from replicated.kinds import ReplicatedKinds
 from replicated.queue import ReplicatedQueue
 
-PATIENCE_S = 5.0
-AGAIN_S = 0.1
 FIGURES_S = 1.0  # that a node has to tell its figures
 CAUGHT_UP_S_MAX = 60.0
 GROWTH_S = 1.0  # over which is looked how fast logs grow
@@ -289,19 +287,19 @@ class QueueMembers:
     async def _add_member(self, queue: ReplicatedQueue, node: NodeId) -> None:
         what = f"add a member of {queue.record.label} on node '{self._name_of(node)}'"
         with self._audit.change("AddQueueMember", what):
-            await _patiently(partial(self._kinds.administration_of(queue).add_member, queue, node))
+            await patiently(partial(self._kinds.administration_of(queue).add_member, queue, node))
 
     async def _remove(self, queue: ReplicatedQueue, node: NodeId, *, anyway: bool) -> None:
         what = f"remove the member of {queue.record.label} on node '{self._name_of(node)}'"
         with self._audit.change("DeleteQueueMember", f"{what} anyway" if anyway else what):
-            await _patiently(partial(self._kinds.administration_of(queue).remove_member, queue, node, anyway=anyway))
+            await patiently(partial(self._kinds.administration_of(queue).remove_member, queue, node, anyway=anyway))
 
     async def _transfer(self, queue: ReplicatedQueue, there: NodeRecord) -> None:
         with self._audit.change("TransferQueueLeader", f"have node '{there.name}' lead {queue.record.label}"):
             await self._hand_over(queue, there)
 
     async def _hand_over(self, queue: ReplicatedQueue, there: NodeRecord) -> None:
-        await _patiently(partial(self._kinds.administration_of(queue).transfer, queue, there.number))
+        await patiently(partial(self._kinds.administration_of(queue).transfer, queue, there.number))
         for _ in range(int(PATIENCE_S / AGAIN_S)):
             figures = await self._figures(queue, there.number)
             if figures is not None and led_by(figures) == there.number:
@@ -314,20 +312,42 @@ class QueueMembers:
     async def _move_away(self, queue: ReplicatedQueue, node: NodeId) -> None:
         """The queue has as many members as before, or as there are nodes for, and none on this node. A node that could take
         one and is only away now is waited for by whoever asks: nothing would give the queue its copy back later."""
+        for _ in range(PLANS_MAX):
+            if await self._replaced(queue, node):
+                return await self._remove(queue, node, anyway=False)
+        raise ResourceExhausted("other nodes that leave have taken each place that was chosen: try again")
+
+    async def _replaced(self, queue: ReplicatedQueue, node: NodeId) -> bool:
+        """Whether it can do without the member on this node; False: to be planned anew."""
         others = [one for one in queue.member_nodes() if one != node]
         place = self._place_for(queue, node)
-        disks = sum(1 for one in self._candidates() if one.disk and one.number != node)
-        wanted = target_size(queue.record, self._catalog.effective(queue.record), disks)
-        if len(others) < wanted:
+        disks = [one for one in self._candidates() if one.disk and one.number != node]
+        wanted = target_size(queue.record, self._catalog.effective(queue.record), len(disks))
+        staying = {one.number for one in disks if not one.draining}  # others that are drained may be leaving, too
+        stay = len(staying.intersection(others))
+        if len(others) < wanted or stay < min(wanted, len(staying)):
             if place is None:
                 raise ResourceExhausted(
-                    f"it would have {len(others)} members instead of {wanted}, and the nodes that could take one are down or "
+                    f"it would have {stay} members instead of {wanted}, and the nodes that could take one are down or "
                     "drained: start or revive them, or forget them"
                 )
-            await self._add_member(queue, place)
+            if not await self._added(queue, place):
+                return False
             if not others:
                 await self._until_it_votes(queue, place)
-        await self._remove(queue, node, anyway=False)
+        return True
+
+    async def _added(self, queue: ReplicatedQueue, place: NodeId) -> bool:
+        """False: another node that leaves at the same moment has moved its member there."""
+        try:
+            await self._add_member(queue, place)
+        except PreconditionFailed:
+            for _ in range(int(SEEN_S / AGAIN_S)):
+                if place in queue.member_nodes():
+                    return False
+                await asyncio.sleep(AGAIN_S)
+            raise
+        return True
 
     async def _move_member(self, queue: ReplicatedQueue, move: MemberMove[int]) -> None:
         """Raises PreconditionFailed where somebody else has changed its members since the plan, or does meanwhile."""
@@ -478,21 +498,3 @@ class QueueMembers:
 def _check_balanced_by(by: str) -> None:
     if by not in BALANCED_BY:
         raise PreconditionFailed(f"nothing can be spread by {by!r}: there are {', '.join(BALANCED_BY)}")
-
-
-async def _patiently(ask: Callable[[], Pending[None]]) -> None:
-    """Raises the BrokerError that is the answer. Who is told to try again does so."""
-    loop = asyncio.get_running_loop()
-    until = loop.time() + PATIENCE_S
-    while True:
-        try:
-            async with asyncio.timeout_at(until):
-                return await answered(ask())
-        except ResourceExhausted:
-            if loop.time() + AGAIN_S > until:
-                raise
-        except TimeoutError as error:
-            raise ResourceExhausted(
-                f"nobody has answered within {PATIENCE_S:g} s; what was asked may be done yet"
-            ) from error
-        await asyncio.sleep(AGAIN_S)

@@ -241,6 +241,59 @@ def test_a_member_that_comes_to_a_node_while_others_move_away_moves_too(monkeypa
     assert told == [(0, 1), (1, 1), (2, 2)]
 
 
+class TakenBefore(Administration):
+    """Another node that leaves has moved its member to the place that is asked for, and the record says so a while later."""
+
+    def __init__(self, seen: bool) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+        self.looks, self._seen = 0, seen
+
+    def member_nodes(self, queue: QuorumQueue) -> Sequence[NodeId]:
+        self.looks += bool(self.asked)
+        return [2, 1] if self.looks > 2 and self._seen else [2]
+
+    def add_member(self, queue: QuorumQueue, node: NodeId) -> Pending[None]:
+        self.asked.append(f"add {node}")
+        wrong = "member 7 cannot be added: node 1 has member 3 already; replace that one"
+        return Pending.failed(PreconditionFailed(wrong)) if node == 1 else Pending.of(None)
+
+    def remove_member(self, queue: QuorumQueue, node: NodeId, *, anyway: bool) -> Pending[None]:
+        self.asked.append(f"remove {node}")
+        return Pending.of(None)
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_move_to_a_place_that_another_leaving_node_has_just_taken_is_planned_anew_and_refused_where_none_has(
+    monkeypatch: pytest.MonkeyPatch, seen: bool
+) -> None:
+    monkeypatch.setattr("node.replicas.members.SEEN_S", 0.5)
+    world, administration = World((2,)), TakenBefore(seen)
+    monkeypatch.setattr(QuorumQueue, "member_nodes", lambda queue: administration.member_nodes(queue))
+    leaves = world.administered(administration).evacuate("n2")
+    if seen:
+        asyncio.run(leaves)
+        assert administration.asked == ["add 1", "add 3", "remove 2"]
+    else:
+        with pytest.raises(ResourceExhausted, match="node 1 has member 3 already"):
+            asyncio.run(leaves)
+        assert administration.asked == ["add 1"]
+
+
+@pytest.mark.parametrize(("drained", "done"), [({1}, ["add 4", "remove 2"]), (set(), ["remove 2"])])
+def test_of_two_nodes_that_leave_at_once_neither_counts_on_the_member_of_the_other(
+    monkeypatch: pytest.MonkeyPatch, drained: set[NodeId], done: list[str]
+) -> None:
+    """Node 1 has got a member on node 5 in its place, and not removed its own: with it there were enough without node 2's."""
+    world, administration = World((2,)), Slow()
+    world.drained = drained
+    monkeypatch.setattr(QuorumQueue, "member_nodes", lambda queue: [1, 2, 3, 5])
+    members = world.administered(administration)
+    monkeypatch.setattr(members, "_candidates", lambda: [world.candidate(number) for number in (1, 2, 3, 4, 5)])
+    asyncio.run(members.evacuate("n2"))
+    assert administration.asked == done
+
+
 class Slow(Administration):
     """Needs to be asked some times before it does anything, or before what it has done is seen."""
 
