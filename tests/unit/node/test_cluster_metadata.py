@@ -452,6 +452,7 @@ def submitted(world: MetadataWorld, node: MetadataNode, entries: Sequence[bytes]
         (encode_entry(Origin(77, 1, 1, 0), encode_command(DeleteQueue("/", "q"))), "a DeleteQueue of node 77"),
         (encode_entry(Origin(0, 1, 1, 0), bytes((8 << 20) + 13)), "at most 8388608 can be kept"),
     ],
+    ids=lambda one: one if isinstance(one, str) else "entry",  # whatever it looks like in this version
 )
 def test_a_command_that_not_every_node_could_carry_out_is_not_taken(
     world: MetadataWorld, entry: bytes, why: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
