@@ -180,7 +180,8 @@ class Metrics:
     async def _gather(self) -> bytes:
         try:
             self._counted = await self._count()
-            self._text = generate_latest(Families(self._aggregated()))
+            families = made_in_slices(self._aggregated())  # of thousands of links each takes milliseconds
+            self._text = b"".join([generate_latest(Families([family])) async for family in families])
             self._text_at = asyncio.get_running_loop().time()
             return self._text
         finally:
