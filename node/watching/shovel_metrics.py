@@ -20,7 +20,7 @@ COUNTED = {
 
 
 def shovel_metrics(shovels: Sequence[ShovelFacts]) -> Iterator[Metric]:
-    """Of the shovels that run now: a counter begins anew where a shovel does. One family is made at a time, of thousands too."""
+    """Of the shovels that run now: a counter begins anew where a shovel does. A family is made at a time."""
     states = GaugeMetricFamily("leveret_shovels", "Shovels that this node runs, by state", labels=["state"])
     found = Counter(one.state for one in shovels)
     for state in STATES:
