@@ -6,6 +6,9 @@ Three nodes. The home of the queue is killed when half has a copy; the conversio
 how long the fence stood, and how long the publisher waited for a confirm at the longest since that. All messages that were
 confirmed have to come to a consumer, once or more often; the command fails otherwise, or where the fence stood longer than a
 second.
+
+Copying is fast: where it was a quorum queue before its home was killed, as beside other work, all has to come as well, and
+the command begins again with another cluster.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ QUEUE = "converted"
 PATH = f"leveret/queues/%2F/{QUEUE}/conversion"
 STEP_S_MAX = 600.0
 LOOK_S = 0.05
+TRIES = 5  # to kill a node while it copies
 PAUSE_MS_MAX = 1_000
 FENCED = re.compile(r"is a quorum queue now; it was fenced for (\d+) ms")
 
@@ -86,18 +90,21 @@ def conversion(cluster: RunningCluster, method: str) -> dict[str, Any]:
     return told if status < 300 else {}
 
 
-def wait(what: str, cluster: RunningCluster, method: str, holds: Callable[[dict[str, Any]], object]) -> None:
+def wait(what: str, cluster: RunningCluster, method: str, holds: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+    """What was told in the end."""
     deadline = time.monotonic() + STEP_S_MAX
-    while not holds(conversion(cluster, method)):
-        assert time.monotonic() < deadline, f"not so within {STEP_S_MAX:g} s: {what}"
+    while not holds(told := conversion(cluster, method)):
+        assert time.monotonic() < deadline, f"not so within {STEP_S_MAX:g} s, but {told}: {what}"
         time.sleep(LOOK_S)
+    return told
 
 
 def is_over(told: dict[str, Any]) -> bool:
     return bool(told.get("state") == "quorum")
 
 
-def run(cluster: RunningCluster, count: int, rate: float) -> int:
+def run(cluster: RunningCluster, count: int, rate: float) -> int | None:
+    """The exit status; None where it was a quorum queue before its home was killed."""
     client = client_of(url(cluster, 1))
     client.declare_queue(QUEUE)
     publish_numbers(client, "", QUEUE, count)
@@ -105,13 +112,13 @@ def run(cluster: RunningCluster, count: int, rate: float) -> int:
     publisher.start()
     wait("it is being converted", cluster, "POST", lambda told: told)
     wait("half is copied", cluster, "GET", lambda told: told.get("copied", 0) >= count // 2 or is_over(told))
-    assert not is_over(conversion(cluster, "GET")), (
-        "all was copied before the node could be killed: give it more messages"
-    )
     before = len(cluster.lines)
     os.kill(process_of(cluster, 1), signal.SIGKILL)
     cluster.said(r"^n1 +\| ready: ", before)
-    wait("what was begun is taken back", cluster, "GET", lambda told: told.get("state") == "classic")
+    if is_over(wait("it is one or the other", cluster, "GET", lambda told: told.get("state") in ("classic", "quorum"))):
+        publisher.end()
+        all_came(cluster, publisher.next)
+        return None
     began, publisher.longest_s = time.monotonic(), 0.0
     wait("it is being converted again", cluster, "POST", lambda told: told)
     wait("it is a quorum queue", cluster, "GET", is_over)
@@ -139,9 +146,18 @@ def main(given_arguments: list[str]) -> int:
     parser.add_argument("--count", type=int, default=1_000_000)
     parser.add_argument("--rate", type=float, default=500, help="that the publisher tries to keep, a second")
     given = parser.parse_args(given_arguments)
-    with tempfile.TemporaryDirectory(prefix="leveret-conversion-") as folder, running_cluster(Path(folder)) as cluster:
-        cluster.ready(3)
-        return run(cluster, given.count, given.rate)
+    for _ in range(TRIES):
+        with (
+            tempfile.TemporaryDirectory(prefix="leveret-conversion-") as folder,
+            running_cluster(Path(folder)) as cluster,
+        ):
+            cluster.ready(3)
+            status = run(cluster, given.count, given.rate)
+        if status is not None:
+            return status
+        print("it was a quorum queue before its home was killed: all over again", flush=True)
+    print(f"so {TRIES} times: give it more messages")
+    return 1
 
 
 if __name__ == "__main__":
