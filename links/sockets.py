@@ -56,7 +56,7 @@ class LinkSockets:
     async def _connect_to_one(self, host: str, port: int, tls: TlsTerms | None, user: SocketUser) -> None:
         """Of the addresses of the host, the first that answers."""
         context = None if tls is None else await asyncio.to_thread(client_context, tls)
-        name = None if tls is None else tls.server_name or host
+        name = None if tls is None else _said_name(tls, host)
         loop, failed = asyncio.get_running_loop(), OSError("it has no address")
         for address in await self._hosts.of(host):
             try:
@@ -74,13 +74,29 @@ def client_context(terms: TlsTerms) -> ssl.SSLContext:
     for path in filter(None, (terms.ca_file, terms.certificate_file, terms.key_file)):
         _check_pem_file(path)
     context = ssl.create_default_context(cafile=terms.ca_file or None)
+    context.check_hostname = terms.verify and terms.checks_name
     if not terms.verify:
-        context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if terms.certificate_file:
-        # With a password, so that no key that needs one asks for it at the terminal of the node.
-        context.load_cert_chain(terms.certificate_file, terms.key_file or None, password="")
+        _load_certificate(context, terms)
     return context
+
+
+def _load_certificate(context: ssl.SSLContext, terms: TlsTerms) -> None:
+    """With a password, if only an empty one, so that no key that needs one asks for it at the terminal of the node."""
+    try:
+        context.load_cert_chain(terms.certificate_file, terms.key_file or None, password=terms.key_password)
+    except ssl.SSLError as error:  # "PEM lib", and nothing more
+        raise ValueError(
+            f"certfile and keyfile are no certificate with its key, or the key needs another password: {error}"
+        ) from error
+
+
+def _said_name(terms: TlsTerms, host: str) -> str:
+    """An empty one is not said. Raises ValueError."""
+    if "\0" in terms.server_name:
+        raise ValueError("no host has a name with a NUL")  # ssl raises a TypeError, as for what is no text
+    return terms.server_name or (host if terms.checks_name else "")
 
 
 def _check_pem_file(path: str) -> None:

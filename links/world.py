@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 Cancel = Callable[[], None]
@@ -11,13 +11,16 @@ Cancel = Callable[[], None]
 
 @dataclass(frozen=True, slots=True)
 class TlsTerms:
-    """How to speak TLS with one broker: paths of PEM files, empty where there is none."""
+    """How to speak TLS with one broker: paths of PEM files, empty where there is none. `checks_name`: whether its certificate
+    has to be of `server_name`."""
 
     server_name: str
     verify: bool
     ca_file: str = ""
     certificate_file: str = ""
     key_file: str = ""
+    key_password: str = field(default="", repr=False)
+    checks_name: bool = True
 
 
 class LinkTimer(Protocol):

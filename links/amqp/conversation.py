@@ -16,7 +16,7 @@ from links.amqp import events
 from links.amqp.client import AmqpClient
 from links.amqp.events import ClientEvent, Confirmed, Delivered, PublishReturned
 from links.amqp.opening import FRAME_MAX, ClientTerms
-from links.amqp.uri import AmqpUri
+from links.amqp.uri import NO_NAME, AmqpUri
 from links.world import Cancel, LinkClock, LinkNet, LinkSocket, LinkTimer, TlsTerms
 
 GUEST = "guest"
@@ -250,12 +250,15 @@ class Conversation:
 
 def tls_terms(uri: AmqpUri) -> TlsTerms:
     files = dict(uri.files)
+    checks_name = uri.server_name != NO_NAME
     return TlsTerms(
-        uri.server_name or uri.host,
+        (uri.server_name or uri.host) if checks_name else "",
         uri.verify,
         files.get("cacertfile", ""),
         files.get("certfile", ""),
         files.get("keyfile", ""),
+        uri.key_password,
+        checks_name,
     )
 
 

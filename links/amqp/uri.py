@@ -1,8 +1,9 @@
 """AMQP URIs: where a broker is, and how to log in there.
 
     amqp(s)://user:password@host:port/vhost?heartbeat=10&connection_timeout=30000&channel_max=10&frame_max=131072
-        &auth_mechanism=external&cacertfile=…&certfile=…&keyfile=…&verify=verify_none&server_name_indication=…
+        &auth_mechanism=external&cacertfile=…&certfile=…&keyfile=…&password=…&verify=verify_none&server_name_indication=…
 
+`password` is that of the key in `keyfile`; `server_name_indication=disable` says no name, and asks the certificate for none.
 No path is vhost `/`; `/` and nothing behind it is the vhost with the empty name. No host is this cluster. Read as RabbitMQ
 does; what a URI may not say is refused, and passwords are in no text that is made here.
 """
@@ -19,8 +20,10 @@ PORTS = {"amqp": 5672, "amqps": 5671}
 MECHANISMS = {"plain": "PLAIN", "amqp_auth_mechanisms:plain": "PLAIN", "external": "EXTERNAL",
               "amqp_auth_mechanisms:external": "EXTERNAL"}  # fmt: skip
 # Of these the first is meant for people, and nothing depends on the others here.
-IGNORED = frozenset({"name", "fail_if_no_peer_cert", "depth", "password", "customize_hostname_check"})
+IGNORED = frozenset({"name", "fail_if_no_peer_cert", "depth", "customize_hostname_check"})
 FILES = ("cacertfile", "certfile", "keyfile")
+OF_TLS = {*FILES, "password", "verify", "server_name_indication"}
+NO_NAME = "disable"
 VERIFY = {"verify_peer": True, "verify_none": False}
 HEARTBEAT_S = 10
 CONNECTION_TIMEOUT_MS = 60_000
@@ -52,8 +55,9 @@ class AmqpUri:
     channel_max: int
     frame_max: int
     files: tuple[tuple[str, str], ...]  # of TLS: what it is, and where
+    key_password: str
     verify: bool
-    server_name: str  # that the certificate has to have
+    server_name: str  # that the certificate has to have; NO_NAME: whichever
 
     def __repr__(self) -> str:
         return f"AmqpUri({self.shown})"
@@ -95,6 +99,7 @@ def parse_uri(text: str, vhost: str = "/") -> AmqpUri:
         _number(query, "channel_max", 0),
         _number(query, "frame_max", 0),
         tuple((name, query[name]) for name in FILES if name in query),
+        query.get("password", ""),
         _one_of(query, "verify", VERIFY, True),
         query.get("server_name_indication", ""),
     )
@@ -125,7 +130,7 @@ def _decoded(text: str) -> str:
 
 def _query(text: str) -> dict[str, str]:
     """What is about TLS may be in a URI without: tools set it in all URIs alike."""
-    known = NUMBERS_MAX.keys() | {"auth_mechanism", *FILES, "verify", "server_name_indication"} | IGNORED
+    known = NUMBERS_MAX.keys() | {"auth_mechanism"} | OF_TLS | IGNORED
     query = dict(parse_qsl(text, keep_blank_values=True, strict_parsing=False))
     for name in query:
         if name not in known:

@@ -118,7 +118,17 @@ class TestBegin:
         ("query", "name"), [("", "h"), ("?server_name_indication=other", "other")], ids=["of the host", "of its own"]
     )
     def test_the_name_that_a_certificate_must_have(self, query: str, name: str) -> None:
-        assert tls_terms(parse_uri(f"amqps://h{query}")).server_name == name
+        terms = tls_terms(parse_uri(f"amqps://h{query}"))
+        assert (terms.server_name, terms.checks_name) == (name, True)
+
+    def test_no_name_is_said_or_asked_for_where_that_is_disabled(self) -> None:
+        terms = tls_terms(parse_uri("amqps://h?server_name_indication=disable"))
+        assert terms == TlsTerms("", verify=True, checks_name=False)
+
+    def test_the_password_of_a_key_is_in_no_text(self) -> None:
+        terms = tls_terms(parse_uri("amqps://h?password=secret"))
+        assert terms.key_password == "secret"
+        assert "secret" not in repr(terms)
 
     def test_one_that_is_not_connected_in_time_is_given_up(self) -> None:
         wire = Wire("amqp://h?connection_timeout=2000")
