@@ -134,7 +134,7 @@ class NodeShovels:
             definition = read_definition(record.name, record.value)
         except DefinitionError as error:
             self._here[key] = _Here(record, None, None, None, f"not a valid shovel: {error}", now_ms)
-            self._logger.warning("shovel '%s' in vhost '%s' cannot run: %s", record.name, record.vhost, error)
+            self._logger.warning("%s cannot run: %s", _label(record), error)
             return
         doors = Doors(record.name, definition, self._ports, self._clock, self._fraction)
         shovel = Shovel(
@@ -147,22 +147,22 @@ class NodeShovels:
             on_ended=lambda reason: self._ended(record, reason),
         )
         self._here[key] = _Here(record, definition, shovel, doors, "", now_ms)
-        self._logger.info("shovel '%s' in vhost '%s' starts on this node", record.name, record.vhost)
+        self._logger.info("%s starts on this node", _label(record))
         shovel.start()
 
     def _end(self, key: Key) -> None:
         one = self._here.pop(key)
         if one.shovel is not None:
             one.shovel.stop()
-            self._logger.info("shovel '%s' in vhost '%s' ends on this node", one.record.name, one.record.vhost)
+            self._logger.info("%s ends on this node", _label(one.record))
 
     def _ended(self, record: ParameterRecord, reason: str) -> None:
-        self._logger.warning("shovel '%s' in vhost '%s' was interrupted: %s", record.name, record.vhost, reason)
+        self._logger.warning("%s was interrupted: %s", _label(record), reason)
 
     def _finished(self, key: Key) -> None:
         one = self._here[key]
         one.finished = True
-        self._logger.info("shovel '%s' in vhost '%s' has moved all that it was to move", *reversed(key))
+        self._logger.info("%s has moved all that it was to move", _label(one.record))
         self._clear(key)
 
     def _clear(self, key: Key) -> None:
@@ -242,6 +242,11 @@ def _facts(key: Key, one: _Here) -> ShovelFacts:
         status.stalls,
         _type(vhost),
     )
+
+
+def _label(record: ParameterRecord) -> str:
+    """For the log."""
+    return f"shovel '{record.name}' " + (f"in vhost '{record.vhost}'" if record.vhost else "of the configuration file")
 
 
 def _type(vhost: str) -> str:

@@ -227,6 +227,17 @@ class TestOfTheConfigurationFile:
         assert facts is not None
         assert (facts.vhost, facts.type, facts.state, bench.waiting()["to"]) == (SHOWN_IN, "static", "running", 1)
 
+    def test_the_log_says_that_it_is_of_that_file(self, caplog: pytest.LogCaptureFixture) -> None:
+        """It said `in vhost ''`, which there is not."""
+        with caplog.at_level(logging.INFO, "test"):
+            bench = Bench({"filed": MOVES})
+            bench.put("declared")
+            bench.run(2)
+            bench.shovels.stop()
+        both = ("shovel 'filed' of the configuration file", "shovel 'declared' in vhost '/'")
+        expected = {f"{one} {what} on this node" for one in both for what in ("starts", "ends")}
+        assert set(caplog.messages) == expected
+
     def test_it_is_restarted_by_the_name_under_which_it_is_shown(self) -> None:
         bench = Bench({"filed": MOVES})
         bench.run(2)
