@@ -88,8 +88,7 @@ class JobQuestion:
         self.spark = spark
         self.options = options
         self.files = files
-        self.events = lives_table.events(spark, options.data, tail=options.tail)  # one by one, for what looks at each
-        self.found = lives_table.events(spark, options.data, tail=options.tail, packed=True).persist()
+        self.found = lives_table.events(spark, options.data, tail=options.tail).persist()
         self.lives = lives_table.lives(self.found).persist()
         self.names = lives_table.queue_names(self.found)
 
@@ -188,13 +187,13 @@ def lives(asked: JobQuestion) -> JobAnswer:
 def terms(asked: JobQuestion) -> JobAnswer:
     from analytics.spark.gather import terms as rows
 
-    return JobAnswer(TERM_COLUMNS, [row._asdict() for row in rows(asked.events, asked.of_queues())])
+    return JobAnswer(TERM_COLUMNS, [row._asdict() for row in rows(asked.found, asked.of_queues())])
 
 
 def compare(asked: JobQuestion) -> JobAnswer:
     from analytics.spark.gather import differing
 
-    said = answer_of(differing(asked.events, asked.of_names()))
+    said = answer_of(differing(asked.found, asked.of_names()))
     said.code = EXIT_MISSING if said.rows else EXIT_HOLDS
     return said
 

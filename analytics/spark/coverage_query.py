@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from analytics.coverage import Coverage, DamagedBytes, iso_time
 from analytics.inputs import LogFile, without_bodies
-from analytics.spark.event_packs import PACK
 from analytics.spark.event_source import DAMAGE
 
 if TYPE_CHECKING:
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
 def coverage(found: DataFrame, files: list[LogFile]) -> Coverage:
     from pyspark.sql import functions as f
 
-    last_at = f.when(f.col("kind") == PACK, f.col("first")).otherwise(f.col("at"))
-    first, last = found.agg(f.min("at"), f.max(last_at)).collect()[0]
+    first, last = found.agg(f.min("at"), f.max("at")).collect()[0]
     damaged = found.where(f.col("kind") == DAMAGE).collect()
     damage = [DamagedBytes(row.node, row.file, row.place, **json.loads(row.data)) for row in damaged]
     nodes = sorted({one.node for one in files})

@@ -3,8 +3,7 @@
 A row is one event of one queue (analytics/queue_events.py), or who a queue or an actor is; rows of kind DAMAGE are bytes of a
 file that could not be read. A task reads files of one node, one behind the other; others read snapshots of groups, and segments
 of streams, whose messages stay when they have left the log. The last file of a node is read as far as its marks say that it is
-durable, and with the option `tail` to its end. With the option `packed` many events of a queue are one row: event_packs.py. As
-a stream of Spark it has what is written from now on: stream_source.py.
+durable, and with the option `tail` to its end. As a stream of Spark it has what is written from now on: stream_source.py.
 """
 
 from __future__ import annotations
@@ -20,10 +19,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from analytics.file_window import LookedPiece, entries_of, reader_of
-from analytics.inputs import LogFile, SnapshotFile, evened, files_of_tasks, log_files, segment_group, snapshot_files
+from analytics.inputs import LogFile, SnapshotFile, files_of_tasks, log_files, segment_group, snapshot_files
 from analytics.queue_events import STANDING_PLACE, STREAM, ActorName, FileEvents, QueueEvent, Said
 from analytics.read_snapshots import snapshot_said
-from analytics.spark.event_packs import PACK, EventPack, packs_of
 from analytics.spark.stream_source import LogStreamReader
 from analytics.streams.stream_copies import StreamOnNode, stream_members
 from analytics.streams.stream_look import logged_stream_event
@@ -78,17 +76,15 @@ class StreamsOnNodes(InputPartition):
 
 
 class EventReader(DataSourceReader):
-    def __init__(self, paths: Sequence[str], *, tail: bool, packed: bool, cores: int) -> None:
+    def __init__(self, paths: Sequence[str], *, tail: bool) -> None:
         self._paths = paths
         self._tail = tail
-        self._packed = packed
-        self._cores = cores
 
     def partitions(self) -> list[InputPartition]:
         files = log_files(self._paths)
         members = stream_members(sorted({(file.node, file.directory) for file in files}))
         segments = [file for member in members for file in member.segments()]
-        tasks = [*evened(files_of_tasks(files, TASK_BYTES), self._cores), *files_of_tasks(segments, TASK_BYTES)]
+        tasks = [*files_of_tasks(files, TASK_BYTES), *files_of_tasks(segments, TASK_BYTES)]
         snapshots = [file for file in snapshot_files(self._paths) if file.size <= SNAPSHOT_BYTES_MAX]
         read_together = [
             Snapshots(snapshots[at : at + TASK_SNAPSHOTS]) for at in range(0, len(snapshots), TASK_SNAPSHOTS)
@@ -99,7 +95,7 @@ class EventReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, Files):
             for file in partition.files:
-                yield from batches_of(file, tail=self._tail, packed=self._packed)
+                yield from batches_of(file, tail=self._tail)
         elif isinstance(partition, Snapshots):
             for snapshot in partition.files:
                 yield from batches_of_snapshot(snapshot)
@@ -108,8 +104,7 @@ class EventReader(DataSourceReader):
 
 
 class EventSource(DataSource):
-    """Option `paths`: a JSON list of them. Option `tail`: whether to read what is not known to be durable. Option `packed`: see
-    the module. Option `cores`: that the last tasks are to be shared among."""
+    """Option `paths`: a JSON list of them. Option `tail`: whether to read what is not known to be durable."""
 
     @classmethod
     def name(cls) -> str:
@@ -122,8 +117,7 @@ class EventSource(DataSource):
         paths = json.loads(self.options.get("paths", "[]"))
         if not paths:
             raise ValueError('say which logs to read: option("paths", \'["DIRECTORY", ...]\')')
-        tail, packed = (self.options.get(name) == "true" for name in ("tail", "packed"))
-        return EventReader(paths, tail=tail, packed=packed, cores=int(self.options.get("cores", "0")))
+        return EventReader(paths, tail=self.options.get("tail") == "true")
 
     def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802  # Spark's name
         return LogStreamReader(self.options, EventRows)
@@ -146,16 +140,13 @@ class EventRows:
         yield damage_batch(self._file, damage)
 
 
-def batches_of(file: LogFile, *, tail: bool, packed: bool = False) -> Iterator[pa.RecordBatch]:
+def batches_of(file: LogFile, *, tail: bool) -> Iterator[pa.RecordBatch]:
     """What one file says, piece by piece, and what of it could not be read."""
     reader, durable = reader_of(file, tail=tail)
     group = segment_group(file)
     events = FileEvents(file.number, durable)
     for piece in reader.pieces():
-        if group is None:
-            yield from batches_of_piece(file, events, piece, packed=packed)
-        else:
-            yield from batches_of_segment(file, piece, group)
+        yield from batches_of_piece(file, events, piece) if group is None else batches_of_segment(file, piece, group)
     if reader.damage:
         yield damage_batch(file, reader.damage)
 
@@ -174,28 +165,12 @@ def batches_of_members(members: Sequence[StreamOnNode]) -> Iterator[pa.RecordBat
     yield arrow_batch(ARROW, [*names, *rows])
 
 
-def batches_of_piece(
-    file: LogFile, events: FileEvents, piece: ColumnPiece, *, packed: bool = False
-) -> Iterator[pa.RecordBatch]:
+def batches_of_piece(file: LogFile, events: FileEvents, piece: ColumnPiece) -> Iterator[pa.RecordBatch]:
     yield from rare_batches_of_piece(file, events, piece)
     yield from _commit_batch(file, events, piece)
     made = events.events(piece)
     if made[0]:
-        batch = _event_batch(file, events, made)
-        yield from packed_batches(file, batch) if packed else (batch,)
-
-
-def _pack_row(file: LogFile, pack: EventPack) -> tuple[object, ...]:
-    return file.number, pack.queue, pack.place, 0, PACK, pack.at, pack.last_at, pack.data, 0, True, 0, file.node
-
-
-def packed_batches(file: LogFile, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Events of many queues, packed; and those of queues that have few."""
-    packs, few = packs_of(batch)
-    if packs:
-        yield arrow_batch(ARROW, [_pack_row(file, one) for one in packs])
-    if len(few):
-        yield few
+        yield _event_batch(file, events, made)
 
 
 def rare_batches_of_piece(file: LogFile, events: FileEvents, piece: ColumnPiece) -> Iterator[pa.RecordBatch]:

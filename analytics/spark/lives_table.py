@@ -14,8 +14,7 @@ from analytics.fold.folded_history import QueueHistory
 from analytics.fold.queue_history import HistoryFold, folded, uncollected
 from analytics.fold.stream_log import NO_ENTRY, StreamLog, ToldChunk, folded_stream
 from analytics.queue_events import CLASSIC_KINDS, QUEUE_KINDS, QUORUM, STANDING_KINDS, STREAM, QueueEvent
-from analytics.spark.event_packs import PACK, opened
-from analytics.spark.event_source import ARROW, FORMAT, EventSource, arrow_batch
+from analytics.spark.event_source import FORMAT, EventSource, arrow_batch
 from analytics.spark.life_columns import TIME, lives_batch, micros
 from storage.record import Kind
 
@@ -50,18 +49,15 @@ CHUNKS_SCHEMA = (
 )
 
 
-def events(spark: SparkSession, paths: list[str], *, tail: bool = False, packed: bool = False) -> DataFrame:
-    """Everything that the logs below these paths say; with `tail` what is not known to be durable, too. `packed`: most events
-    of queues in rows that only `lives` opens (event_packs.py); names, what nodes say of members, and streams as without it."""
+def events(spark: SparkSession, paths: list[str], *, tail: bool = False) -> DataFrame:
+    """Everything that the logs below these paths say; with `tail` what is not known to be durable, too."""
     spark.dataSource.register(EventSource)
-    asked = {"paths": json.dumps(paths), "tail": str(tail).lower(), "packed": str(packed).lower()}
-    return spark.read.format(FORMAT).options(**asked, cores=spark.sparkContext.defaultParallelism).load()
+    return spark.read.format(FORMAT).option("paths", json.dumps(paths)).option("tail", str(tail).lower()).load()
 
 
 def lives(found: DataFrame) -> DataFrame:
-    """The lives of all messages, of events that are packed or not. Replicated logs that are of no queue are left out: by the
-    task that has their names beside them, for asking Spark which they are would read the logs once more for each kind of
-    queue."""
+    """The lives of all messages. Replicated logs that are of no queue are left out: by the task that has their names beside
+    them, for asking Spark which they are would read the logs once more for each kind of queue."""
     return _queue_by_queue(told_of_queues(found)).applyInArrow(fold_queue, SCHEMA)
 
 
@@ -85,7 +81,7 @@ def told_of_queues(found: DataFrame) -> DataFrame:
     """Names, events of classic queues, and those of all replicated logs: their names tell which are queues."""
     from pyspark.sql import functions as f
 
-    return found.where(f.col("kind").isin([*CLASSIC, *FOLDED_KINDS, NAME, PACK])).select(*QueueEvent._fields)
+    return found.where(f.col("kind").isin([*CLASSIC, *FOLDED_KINDS, NAME])).select(*QueueEvent._fields)
 
 
 def events_of_streams(found: DataFrame) -> DataFrame:
@@ -108,7 +104,7 @@ def queue_names(found: DataFrame) -> DataFrame:
 
 def fold_queue(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """All that logs say of one queue, whatever its kind: its names, and its events in their order."""
-    told = events_in(opened(batches, ARROW))
+    told = events_in(batches)
     first = next(told)
     with uncollected():
         for history in histories_of(chain((first,), told)):

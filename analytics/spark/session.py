@@ -49,8 +49,6 @@ CHECKPOINTS = {
     ),
     f"{STREAMING}.checkpoint.fileChecksum.enabled": "false",
 }
-# At once to a worker: of rows that hold many events (event_packs.py) 10,000, as it is by their number, could be gigabytes.
-BATCH_BYTES = {"spark.sql.execution.arrow.maxBytesPerBatch": str(8 << 20)}
 SOCKETS = "spark.python.unix.domain.socket"
 SOCKET_NAME_BYTES = len(f"/.{'0' * 36}.sock")  # as Spark names them
 SOCKET_PATH_BYTES_MAX = 103  # where systems allow the least
@@ -178,7 +176,6 @@ def settings(memory: str, log_bytes: int) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
-        **BATCH_BYTES,
         **CHECKPOINTS,
         **{f"spark.executorEnv.{name}": value for name, value in WORKER_ENVIRONMENT.items()},
     }

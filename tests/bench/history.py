@@ -137,7 +137,7 @@ class HistoryBench:
 
         from analytics.spark import lives_table
 
-        found = lives_table.events(self.spark, [str(data)], packed=True)
+        found = lives_table.events(self.spark, [str(data)])
         return int(lives_table.lives(found).agg(f.sum("count")).collect()[0][0])
 
     def _entries_of(self, data: Path) -> int:
