@@ -36,14 +36,21 @@ class Node:
     def __init__(self) -> None:
         self.catalog = Catalog()
         self.metadata = CatalogAtOnce(self.catalog)
-        self.figures = {"q": QueueStatistics(ready=4, unacknowledged=1), BECOMING: QueueStatistics(ready=2)}
+        self.figures = {"q": QueueStatistics(ready=4, unacknowledged=1), BECOMING: QueueStatistics(ready=2, details={"leader": 7})}
+        self.copies_wait_ms = 0
         for vhost in ("/", "other"):
             self.done(PutVhost(VhostRecord(vhost)))
         self.done(JoinNode(NodeRecord("n1", 0, 7, "n1:1"), "j1", 1))
         self.done(DeclareQueue("/", "q", "classic", arguments={"x-message-ttl": 1000}, home="n1"))
         self.done(PutUser(UserRecord("ada", "hash")))
         self.may("q|missing")
-        broker: Any = SimpleNamespace(catalog=self.catalog, metadata=self.metadata, queue=self.queue)
+        broker: Any = SimpleNamespace(
+            catalog=self.catalog,
+            metadata=self.metadata,
+            queue=self.queue,
+            find_queue=self.find_queue,
+            copies_wait_ms=lambda queue_id: self.copies_wait_ms,
+        )
         self.conversions = QueueConversions(broker)
 
     def done(self, command: Any) -> Any:
@@ -56,6 +63,9 @@ class Node:
         if name not in self.figures:
             raise NotFound(f"no queue '{name}'")
         return SimpleNamespace(statistics=lambda: self.figures[name])
+
+    def find_queue(self, vhost: str, name: str) -> Any:
+        return SimpleNamespace(queue=self.queue(vhost, name)) if name in self.figures else None
 
     def record(self, name: str = "q") -> QueueRecord:
         found = self.catalog.queue("/", name)
@@ -93,6 +103,22 @@ def test_one_that_has_begun_is_converting_with_what_has_been_copied(node: Node) 
     assert begun.arguments == node.record(BECOMING).arguments
     assert node.conversions.progress(WHO, "/", "q") == begun
     assert node.conversions.under_way(node.record()) == begun
+
+
+@pytest.mark.parametrize(
+    ("leader", "waited_ms", "said"),
+    [
+        (7, 1_999, ""),
+        (7, 2_000, "a majority of its group on n1, node 9, for 2 s: start these nodes, or cancel it and lose nothing"),
+        (None, 0, "a majority of its group on n1, node 9: start these nodes, or cancel it and lose nothing"),
+    ],
+)
+def test_one_whose_copies_come_to_no_majority_says_what_it_waits_for(
+    node: Node, leader: int | None, waited_ms: int, said: str
+) -> None:
+    node.figures[BECOMING] = QueueStatistics(details={"leader": leader, "members": (7, 9)})
+    node.copies_wait_ms = waited_ms
+    assert node.begin().waits_for == said
 
 
 def test_one_that_is_on_its_way_is_not_begun_again(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
