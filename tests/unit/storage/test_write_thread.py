@@ -249,13 +249,17 @@ def threads_of_this_process() -> int:
 def test_the_compiled_thread_that_nobody_closed_ends_its_write_when_it_is_forgotten(descriptor: int) -> None:
     gc.collect()  # what other tests left goes now, and not while files are counted
     threads, descriptors = threads_of_this_process(), len(os.listdir("/proc/self/fd"))
-    for _ in range(20):
-        thread = FORMS["compiled"]()
-        thread.begin(descriptor, 0, [bytes(1 << 16) for _ in range(16)])
-        del thread
-        gc.collect()
-        assert os.fstat(descriptor).st_size == 1 << 20
-        os.ftruncate(descriptor, 0)
+    gc.freeze()  # behind thousands of tests each collection takes seconds
+    try:
+        for _ in range(20):
+            thread = FORMS["compiled"]()
+            thread.begin(descriptor, 0, [bytes(1 << 16) for _ in range(16)])
+            del thread
+            gc.collect()
+            assert os.fstat(descriptor).st_size == 1 << 20
+            os.ftruncate(descriptor, 0)
+    finally:
+        gc.unfreeze()
     assert (threads_of_this_process(), len(os.listdir("/proc/self/fd"))) == (threads, descriptors)
 
 
