@@ -16,6 +16,7 @@ from broker.queues.holding_contract import FIRST_PLACE, LISTED_MAX, ListOrder, W
 from broker.records import ExchangeRecord, PermissionRecord
 from broker.session.delayed_messages import DelayedMessages, Delayer
 from tests.contract.memory_queue import MemoryQueue, MemoryQueues
+from tests.unit.broker.answers import answer
 from tests.unit.broker.broker_world import Client, World
 
 EXCHANGE, QUEUE = Delayer("exchange", "later"), Delayer("queue", "waits")
@@ -83,15 +84,6 @@ class Node:
         self.world.add_user("ada")
         self.world.submit(PutPermission(PermissionRecord("ada", "/", "", "", read)))
         return self.world.client("ada")
-
-
-def answer(pending: Pending[Any]) -> Any:
-    got: list[Any] = []
-    pending.then(got.append, got.append)
-    assert got, "not answered"
-    if isinstance(got[0], BrokerError):
-        raise got[0]
-    return got[0]
 
 
 @pytest.fixture

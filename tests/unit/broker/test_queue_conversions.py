@@ -17,13 +17,13 @@ from broker.catalog.commands.catalog_commands import (
     PutUser,
     PutVhost,
 )
-from broker.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed, ResourceExhausted
+from broker.errors import AccessRefused, NotFound, PreconditionFailed, ResourceExhausted
 from broker.names import becoming_queue
 from broker.operations.operator import Operator
 from broker.operations.queue_conversions import ConversionView, QueueConversions
-from broker.pending import Pending
 from broker.queues.queue_type import QueueStatistics
 from broker.records import NodeRecord, PermissionRecord, QueueRecord, UserRecord, VhostRecord
+from tests.unit.broker.answers import answer
 from tests.unit.broker.catalog_at_once import CatalogAtOnce
 
 WHO = Operator("ada", ("management",))
@@ -77,15 +77,6 @@ class Node:
 
     def begin(self) -> ConversionView:
         return answer(self.conversions.begin(WHO, "/", "q"))
-
-
-def answer(pending: Pending[Any]) -> Any:
-    got: list[Any] = []
-    pending.then(got.append, got.append)
-    assert got, "not answered"
-    if isinstance(got[0], BrokerError):
-        raise got[0]
-    return got[0]
 
 
 @pytest.fixture
