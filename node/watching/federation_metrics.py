@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import GaugeMetricFamily, Metric
 
 from broker.operations.federation_facts import FederationLinkFacts
+from node.watching.metric_families import counters_of_each
 
 KINDS = ("exchange", "queue")
 STATUSES = ("starting", "running", "error", "shutdown")
@@ -29,10 +30,7 @@ def federation_metrics(links: Sequence[FederationLinkFacts]) -> Iterator[Metric]
         for status in STATUSES:
             states.add_metric([kind, status], found[kind, status])
     yield states
-    for name, help_text in COUNTED.items():
-        family = CounterMetricFamily(
-            f"leveret_federation_{name}", help_text, labels=["vhost", "type", "name", "upstream"]
-        )
-        for one in links:
-            family.add_metric([one.vhost, one.kind, one.name, one.upstream], getattr(one, name))
-        yield family
+    labels = ("vhost", "type", "name", "upstream")
+    yield from counters_of_each(
+        "leveret_federation", COUNTED, labels, links, lambda one: [one.vhost, one.kind, one.name, one.upstream]
+    )

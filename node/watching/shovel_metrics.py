@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import GaugeMetricFamily, Metric
 
 from broker.operations.shovel_facts import ShovelFacts
+from node.watching.metric_families import counters_of_each
 
 STATES = ("starting", "running", "flow", "blocked", "stalled", "terminated")
 
@@ -26,8 +27,6 @@ def shovel_metrics(shovels: Sequence[ShovelFacts]) -> Iterator[Metric]:
     for state in STATES:
         states.add_metric([state], found[state])
     yield states
-    for name, help_text in COUNTED.items():
-        family = CounterMetricFamily(f"leveret_shovel_{name}", help_text, labels=["vhost", "shovel"])
-        for one in shovels:
-            family.add_metric([one.vhost, one.name], getattr(one, name))
-        yield family
+    yield from counters_of_each(
+        "leveret_shovel", COUNTED, ("vhost", "shovel"), shovels, lambda one: [one.vhost, one.name]
+    )
