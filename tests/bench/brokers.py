@@ -19,10 +19,12 @@ from tests.running_node import LISTENERS, ROOT, imports_of, start_node
 
 class Broker(NamedTuple):
     address: Address
-    process: int | None = None  # of which all its others are children; None: it is not on this machine, or not ours
+    processes: tuple[
+        int, ...
+    ] = ()  # of which all its others are children; none: it is not on this machine, or nobody said
 
     def processor_seconds(self) -> float | None:
-        return None if self.process is None else processor_seconds(self.process)
+        return sum(map(processor_seconds, self.processes)) if self.processes else None
 
 
 @contextlib.contextmanager
@@ -37,7 +39,7 @@ def running_broker(which: str, tree: Path = ROOT, settings: str = "") -> Iterato
 
 def _cluster(tree: Path, data: Path, config: Path | None) -> Iterator[Broker]:
     with running_cluster(data, tree=tree, config=config) as cluster:
-        yield Broker(cluster.amqp(1), cluster.process.pid)
+        yield Broker(cluster.amqp(1), (cluster.process.pid,))
 
 
 def _node(tree: Path, data: Path, config: Path | None) -> Iterator[Broker]:
@@ -47,6 +49,6 @@ def _node(tree: Path, data: Path, config: Path | None) -> Iterator[Broker]:
     options = [] if config is None else ["--config", str(config)]
     node = start_node(data, *options, tree=tree, listeners=listeners)
     try:
-        yield Broker(node.amqp, node.process.pid)
+        yield Broker(node.amqp, (node.process.pid,))
     finally:
         node.stop()

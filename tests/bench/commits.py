@@ -26,7 +26,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from tests.bench.brokers import Broker, running_broker
-from tests.bench.side_by_side import Comparison, Result, geometric_mean
+from tests.bench.side_by_side import Comparison, Result, means
 from tests.bench.workloads import ONE_NODE_SET, SETS
 from tests.running_node import ROOT
 
@@ -103,8 +103,8 @@ def add_options(parser: argparse.ArgumentParser, at_least: float) -> None:
 
 def judged(results: Sequence[Result], at_least: float) -> int:
     """What the command ends with; rows that are below are named."""
-    if mean := geometric_mean(results):
-        print(f"geometric mean of the ratios: {mean:.2f}")
+    for line in means(results):
+        print(line)
     below = [result for result in results if is_below(result, at_least)]
     for result in below:
         print(f"below {at_least}: {result.workload}: {result.ratio:.3f} of {result.rounds} pairs", file=sys.stderr)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -88,6 +88,11 @@ class Comparison:
         return statistics.median(ratios) if ratios else None
 
 
-def geometric_mean(results: Sequence[Result]) -> float | None:
+def means(results: Sequence[Result]) -> Iterator[str]:
+    """Geometric ones, of rates and of processor times, in words; none of what was not compared."""
     ratios = [result.ratio for result in results if result.ratio is not None]
-    return statistics.geometric_mean(ratios) if ratios else None
+    if ratios:
+        yield f"geometric mean of the ratios: {statistics.geometric_mean(ratios):.2f}"
+    times = [result.processor for result in results if result.processor is not None]
+    if times:
+        yield f"geometric mean by processor time: {statistics.geometric_mean(times):.2f}"

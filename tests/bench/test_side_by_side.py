@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from tests.bench.brokers import Broker
 from tests.bench.commits import is_below, measured
-from tests.bench.side_by_side import Comparison, geometric_mean
+from tests.bench.side_by_side import Comparison, Result, means
 from tests.bench.workloads import Address, Workload
 
 OURS, THEIRS = Broker(("ours", 1)), Broker(("theirs", 1))
@@ -60,13 +62,25 @@ def test_processor_time_is_compared_pair_by_pair() -> None:
     assert result.processor == pytest.approx((0.5 + 4.0) / 2)
 
 
-def test_a_broker_that_is_not_ours_has_no_processor_time() -> None:
+def test_the_processor_time_of_a_broker_is_that_of_all_its_nodes() -> None:
+    begun = time.process_time()
+    once, twice = Broker(OURS.address, (os.getpid(),)), Broker(OURS.address, (os.getpid(), os.getpid()))
+    one, two = once.processor_seconds(), twice.processor_seconds()
+    assert one is not None and two is not None and begun <= one and 2 * one <= two
+
+
+def test_means_are_of_rates_and_of_processor_times() -> None:
+    rows = [Result("w", "per second", 1, 1, ratio, ratio, 1, processor) for ratio, processor in ((2, 3.0), (8, None))]
+    assert list(means(rows)) == ["geometric mean of the ratios: 4.00", "geometric mean by processor time: 3.00"]
+
+
+def test_of_a_broker_whose_processes_nobody_names_no_processor_time_is_known() -> None:
     assert Comparison(Workload("w", Scripted([1], [1]).run), OURS, THEIRS).run(1).processor is None
 
 
 def test_alone_there_is_no_ratio() -> None:
     result = Comparison(Workload("w", Scripted([3, 1, 2], []).run), OURS, None).run(3)
-    assert (result.a, result.b, result.ratio, geometric_mean([result])) == (2, None, None, None)
+    assert (result.a, result.b, result.ratio, list(means([result]))) == (2, None, None, [])
     assert not is_below(result, 1.0)
 
 

@@ -41,6 +41,10 @@ def consumer(
     client.close()
 
 
+class LoadFailed(Exception):
+    """A broker did not do what a row asks of it; the load processes have said more."""
+
+
 def timed(jobs: list[tuple[Callable[..., None], tuple[object, ...]]]) -> float:
     """Seconds until all of these, each in a process of its own, are done."""
     context = multiprocessing.get_context("fork")
@@ -56,7 +60,7 @@ def timed(jobs: list[tuple[Callable[..., None], tuple[object, ...]]]) -> float:
         if process.is_alive():
             process.kill()
     if failed:
-        raise RuntimeError(f"{len(failed)} of {len(processes)} load processes failed")
+        raise LoadFailed(f"{len(failed)} of {len(processes)} load processes failed")
     return seconds
 
 
