@@ -15,11 +15,8 @@ whose it is.
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
-import shutil
 import socket
-import tempfile
 from dataclasses import dataclass
 from itertools import count
 from logging import Logger
@@ -28,6 +25,7 @@ from typing import cast
 from broker.login.client_address import source_of
 from front.sockets.gate import Gate, GateLimits, Guest
 from front.sockets.listener import Address
+from front.sockets.private_directory import PrivateDirectory
 
 # Enough for the preface, the settings and the first call's metadata (grpc.metadata_bytes_max is 16 KiB).
 STRANGER_BYTES = 32_768
@@ -61,8 +59,8 @@ class Relay:
             logger=logger,
             describe=self._describe,
         )
-        self._directory = tempfile.mkdtemp(prefix="leveret-grpc-")  # its owner's alone
-        self.path = os.path.join(self._directory, "socket")
+        self._directory = PrivateDirectory()
+        self.path = str(self._directory.path / "socket")
         self._prefix = f"leveret-{secrets.token_hex(16)}-"
         self._numbers = count(1)
         self._sides: dict[str, ClientSide] = {}  # that reach gRPC, by the name that it knows
@@ -85,7 +83,7 @@ class Relay:
             self._sweeping.cancel()
         for side in list(self._open):
             side.abort()
-        shutil.rmtree(self._directory, ignore_errors=True)
+        self._directory.delete()
 
     # ------------------------------------------------------------------------- what gRPC's side asks
 
