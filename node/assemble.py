@@ -24,6 +24,7 @@ from front.cluster_shovels import ClusterShovels
 from front.grpc.admin_service import AdminPorts
 from front.grpc.log_service import LogSource
 from front.member_moves import MemberMoves
+from front.sockets.busy_poll import BusyPoll
 from front.sockets.client_server import ClientServer
 from front.sockets.input_share import InputShare
 from front.web.api import WebPorts
@@ -122,6 +123,7 @@ class Node:
         check_name(identity.place, metadata.catalog, config.node.data_dir)  # before anything is taken for rubbish
         self._undo.callback(kernel.close)
         kernel.open_log()
+        busy_poll = self._busy_poll(loop, peers)
         kernel.join_groups(peers.links)
 
         password_threads = Threads(loop, PASSWORD_THREADS, "leveret-passwords", PASSWORD_NICENESS)
@@ -132,6 +134,7 @@ class Node:
         broker = kernel.broker
         input_share = InputShare(loop.call_soon)
         amqp, streams = self._servers.amqp(broker, input_share), self._servers.stream(broker, input_share)
+        amqp.busy_poll = streams.busy_poll = busy_poll
         publishing: list[ClientServer | OwnLinks] = [amqp, streams]
 
         def hold_publishers(held: bool) -> None:
@@ -261,6 +264,14 @@ class Node:
         from node.tokens.begin import begin_tokens
 
         return begin_tokens(token_settings(section), loop, self._clock, self._undo)
+
+    def _busy_poll(self, loop: asyncio.AbstractEventLoop, peers: PeerSide) -> BusyPoll | None:
+        microseconds = self._config.node.busy_poll_us
+        if not microseconds:
+            return None
+        poll = BusyPoll(loop.call_soon, self._clock.monotonic, microseconds / 1e6)
+        peers.links.poll_busily(poll)
+        return poll
 
     def _announced(self, peers: PeerSide) -> None:
         if peers.listens:

@@ -21,6 +21,7 @@ from node import addresses
 from node.logins.password_hashes import HASHINGS
 
 STREAM_FRAME_MAX_MIN = 8_192  # what a client may send before it is tuned
+BUSY_POLL_US_MAX = 10_000
 EXPORT_BYTES_PER_S_MIN = 65_536
 SNAPSHOT_BYTES_PER_S_MIN = 1_048_576  # who is sent less is asked again and again what it lacks
 CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f]")  # names are written into logs and on terminals
@@ -40,6 +41,8 @@ class NodeSection(Section, frozen=True):
     data_dir: str = "var"
     # Go on with a catalog older than the log: messages of queues that it does not know are lost.
     older_catalog: bool = False
+    # How long the event loop goes on looking for input behind what came before it sleeps: for machines that have a core for it.
+    busy_poll_us: int = 0
 
 
 class ListenSection(Section, frozen=True):
@@ -354,6 +357,8 @@ def check(config: Config) -> None:
     for name in ("hours", "bytes_max", "free_min_bytes"):
         if getattr(config.archive, name) < 0:
             raise ConfigError(f"archive.{name} is {getattr(config.archive, name)}: give 0 or more")
+    if not 0 <= config.node.busy_poll_us <= BUSY_POLL_US_MAX:
+        raise ConfigError(f"node.busy_poll_us is {config.node.busy_poll_us}: give 0 to {BUSY_POLL_US_MAX}")
     if config.quorum.reconcile_interval_s < 1:
         raise ConfigError(f"quorum.reconcile_interval_s is {config.quorum.reconcile_interval_s}: give a second or more")
     if config.management.login_session_minutes < 1:

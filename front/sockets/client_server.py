@@ -19,6 +19,7 @@ from functools import partial
 from broker.errors import ConnectionForced
 from broker.login.client_address import source_of
 from broker.turns import Turns
+from front.sockets.busy_poll import BusyPoll
 from front.sockets.client_protocol import ClientProtocol
 from front.sockets.client_socket import INPUT_BYTES, ClientSocket
 from front.sockets.gate import Gate, GateLimits
@@ -82,6 +83,7 @@ class ClientServer:
         self.publishers_held = False
         self.input = memoryview(bytearray(INPUT_BYTES))
         self.input_share = input_share or InputShare(next_round)
+        self.busy_poll: BusyPoll | None = None  # None: the loop sleeps as soon as nothing is left to be done
         self.wheel: TimerWheel[ClientSocket] = TimerWheel(monotonic())
         self.monotonic = monotonic
         self._ids = itertools.count(1)

@@ -15,6 +15,7 @@ from typing import Protocol, cast
 from broker.errors import BrokerError
 from broker.login.client_address import source_of
 from broker.turns import Turns
+from front.sockets.busy_poll import BusyPoll
 from front.sockets.client_protocol import ClientConnection, ClientProtocol
 from front.sockets.gate import Gate, Guest
 from front.sockets.input_share import BUSY_S, InputShare
@@ -49,6 +50,7 @@ class SocketServer(Protocol):
     publishers_held: bool
     input: memoryview
     input_share: InputShare
+    busy_poll: BusyPoll | None
     wheel: TimerWheel[ClientSocket]
     monotonic: Callable[[], float]
     wall_ms: Callable[[], int]
@@ -142,6 +144,8 @@ class ClientSocket(asyncio.BufferedProtocol, Guest):
         core = self._core
         if core is not None and (core.pressure.reads is not self._reading or self._rests or server.publishers_held):
             self.update_reading()
+        if server.busy_poll is not None:
+            server.busy_poll.input_came()
 
     def _rest(self) -> None:
         self._rests = True

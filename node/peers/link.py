@@ -24,6 +24,7 @@ from functools import partial
 from logging import Logger
 from typing import Protocol
 
+from front.sockets.busy_poll import BusyPoll
 from node.peers.frames import WrongChecksum
 from node.peers.socket import PeerSocket
 from raft.core.errors import BadBytes
@@ -86,6 +87,7 @@ class PeerLink:
         self._incarnation = 0
         self._line: _Line | None = None
         self.call_ears: CallEars | None = None
+        self.busy_poll: BusyPoll | None = None
 
     @property
     def connected(self) -> bool:
@@ -132,6 +134,7 @@ class PeerLink:
         socket.accept_frames(self._limits.message_bytes_max)
         socket.check_frames()
         socket.on_frame = partial(self._receive, line)
+        socket.busy_poll = self.busy_poll
         socket.on_writable = line.write_waiting
         socket.on_end = lambda: self._ended(line)
         self._ears.connected(self.node)
@@ -268,12 +271,14 @@ class PeerLinks:
         self._logger = logger
         self._links: dict[NodeId, PeerLink] = {}
         self._call_ears: CallEars | None = None
+        self._busy_poll: BusyPoll | None = None
         self._wrong_checksums = 0  # of links that were removed
 
     def add(self, node: NodeId, ears: Ears) -> PeerLink:
         assert node not in self._links, f"node {node} is added twice"
         link = self._links[node] = PeerLink(node, ears, self.limits, self._logger)
         link.call_ears = self._call_ears
+        link.busy_poll = self._busy_poll
         return link
 
     def remove(self, node: NodeId) -> None:
@@ -288,6 +293,12 @@ class PeerLinks:
         for link in self._links.values():
             assert not link.connected, f"node {link.node} is connected, and nobody has heard it"
             link.call_ears = ears
+
+    def poll_busily(self, poll: BusyPoll) -> None:
+        """Connections that are made from now on tell it of their input."""
+        self._busy_poll = poll
+        for link in self._links.values():
+            link.busy_poll = poll
 
     def link(self, node: NodeId) -> PeerLink | None:
         """None: this node is no peer of ours."""

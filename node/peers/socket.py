@@ -12,6 +12,7 @@ import ssl
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
+from front.sockets.busy_poll import BusyPoll
 from front.sockets.gate import Guest
 from node.addresses import BadAddress, endpoint, host_and_port
 from node.peers.frames import HELLO_BYTES_MAX, FrameReader, checked_frame, framed
@@ -45,6 +46,7 @@ class PeerSocket(asyncio.BufferedProtocol, Guest):
         self.fault: Exception | None = None  # why it ended, unless one side just hung up
         self.writable = False
         self.reads = 0
+        self.busy_poll: BusyPoll | None = None
         self.name = ""  # HOST:PORT of the other side
         self.source = ""  # its address, as the limits of a listener count it
         self._on_made = on_made
@@ -122,6 +124,8 @@ class PeerSocket(asyncio.BufferedProtocol, Guest):
 
     def buffer_updated(self, nbytes: int) -> None:
         self.reads += 1
+        if self.busy_poll is not None:
+            self.busy_poll.input_came()
         try:
             for payload in self._reader.payloads(nbytes):
                 self.on_frame(payload)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from front.sockets.busy_poll import BusyPoll
 from front.sockets.client_socket import (
     INPUT_BYTES,
     INPUT_BYTES_MIN,
@@ -154,6 +155,7 @@ def reading_socket(done: list[str]) -> ClientSocket:
         monotonic=time.monotonic,
         wall_ms=lambda: 0,
         turns=turns,
+        busy_poll=None,
     )
     one = ClientSocket(server, proxy_protocol=False, source="192.0.2.1")
     one._logged_in = True
@@ -168,6 +170,14 @@ def read(one: ClientSocket, nbytes: int | None = None) -> None:
     """So much, or as much as it has room for."""
     room = len(one.get_buffer(-1))
     one.buffer_updated(room if nbytes is None else nbytes)
+
+
+def test_each_input_keeps_a_loop_from_sleeping_that_is_to_poll_busily() -> None:
+    done: list[str] = []
+    one = reading_socket(done)
+    one._server.busy_poll = BusyPoll(lambda call: done.append("look again"), lambda: 0.0, 1.0)
+    read(one, 10)
+    assert done == ["data", "turn", "look again"]
 
 
 def test_after_a_full_read_a_socket_rests_until_the_next_turn() -> None:

@@ -19,6 +19,7 @@ from node.config import (
     ListenSection,
     LogSection,
     MemorySection,
+    NodeSection,
     check,
     cluster_secret,
     host_and_port,
@@ -93,6 +94,13 @@ def test_snapshots_are_sent_without_a_limit_or_fast_enough_to_come_to_an_end(rat
     check(Config(log=LogSection(snapshot_bytes_per_s=1_048_576)))
     with pytest.raises(ConfigError, match=rf"log\.snapshot_bytes_per_s is {rate}: give 1048576 or more, or 0"):
         check(Config(log=LogSection(snapshot_bytes_per_s=rate)))
+
+
+@pytest.mark.parametrize("given", [-1, 10_001])
+def test_a_loop_polls_busily_for_a_short_time_or_not_at_all(given: int) -> None:
+    check(Config(node=NodeSection(busy_poll_us=10_000)))
+    with pytest.raises(ConfigError, match=rf"node\.busy_poll_us is {given}: give 0 to 10000"):
+        check(Config(node=NodeSection(busy_poll_us=given)))
 
 
 def test_a_value_that_cannot_work_is_refused() -> None:

@@ -16,6 +16,7 @@ import pytest
 import trustme
 import uvloop
 
+from front.sockets.busy_poll import BusyPoll
 from node.peers import frames as peer_frames
 from node.peers import server as peer_server
 from node.peers import socket as peer_socket
@@ -113,6 +114,24 @@ def test_letters_arrive_in_order_in_both_directions() -> None:
                 assert await called.ears.next() == ("letter", 2, b"to 1: %d" % number)
 
     uvloop.run(scenario())
+
+
+def test_what_arrives_keeps_a_loop_from_sleeping_that_is_to_poll_busily() -> None:
+    async def scenario() -> None:
+        looks: dict[int, list[Callable[[], None]]] = {}
+
+        def poll_busily(links: PeerLinks) -> None:
+            mine = looks[id(links)] = []
+            links.poll_busily(BusyPoll(mine.append, lambda: 0.0, 1.0))
+            assert links.add(7, Ears()).busy_poll is not None, "one that is added later"
+
+        async with pair(prepare=poll_busily) as (called, caller, _):
+            assert not looks[id(called.links)]
+            caller.links.send(1, b"awake")
+            assert await called.ears.next() == ("letter", 2, b"awake")
+            assert len(looks[id(called.links)]) == 1
+
+    asyncio.run(scenario())
 
 
 def test_large_letters_in_pieces_arrive_as_they_were_among_small_ones() -> None:
