@@ -133,6 +133,7 @@ class ConvertedQueues:
         self._random = Random(f"{seed} conversions")
         self.queues: dict[str, ConvertedQueue] = {}
         self._ledgers: dict[int, Ledger] = {}  # by number of the quorum queue
+        self._becoming: list[QueueRecord] = []  # all that were declared
 
     # beginning
 
@@ -186,7 +187,9 @@ class ConvertedQueues:
 
     def declared(self, outcome: CommandOutcome) -> None:
         """The catalog's log says so."""
-        if isinstance(outcome.command, commands.DeclareQueue) and outcome.result is not None:
+        is_declared = isinstance(outcome.command, commands.DeclareQueue) and outcome.result is not None
+        if is_declared and is_becoming(outcome.result.name):
+            self._becoming.append(outcome.result)
             self._look_at_founders(outcome.result)
         if not isinstance(outcome.command, commands.ConvertQueue) or outcome.result is None:
             return
@@ -196,10 +199,15 @@ class ConvertedQueues:
             self._world.watch.count("queue converted")
             found.has_become(self._ledgers[converted.now.id])
 
+    def healed(self) -> None:
+        """It is known who stays away. A group of which no founder has begun by now had no say in that."""
+        for becoming in self._becoming:
+            self._look_at_founders(becoming)
+
     def _look_at_founders(self, becoming: QueueRecord) -> None:
         """Who stays away in the end may have been chosen as a founder before that was known: the home gives up after a minute,
         and an operator before that."""
-        if self._world.is_healed and is_becoming(becoming.name):
+        if self._world.is_healed:
             present = [one for one in becoming.members if node_of(one) not in self._world.away]
             if len(present) * 2 <= len(becoming.members):
                 self._world.loop.call_later(TAKE_BACK_S, self._take_back_at_last, becoming)
@@ -208,8 +216,10 @@ class ConvertedQueues:
         site = self._world.a_node(self._random)
         if site is not None and site.process is not None:
             site.run(site.life, self._take_back, (site.process, final_name(becoming.name)))
-        if site is None or site.process is None or site.process.broker.catalog.queue_of_id(becoming.id) is not None:
-            self._world.loop.call_later(TAKE_BACK_S, self._take_back_at_last, becoming)
+            left = site.process.broker.catalog.queue_of_id(becoming.id)
+            if left is None or not is_becoming(left.name):
+                return
+        self._world.loop.call_later(TAKE_BACK_S, self._take_back_at_last, becoming)
 
     def process_ended(self, process: BrokerProcess) -> None:
         for conversion in process.conversions:

@@ -763,6 +763,7 @@ class BrokerWorld(World):
     def heal(self) -> None:
         self._set_clocks()
         super().heal()
+        self.converted.healed()
         for site in self.sites.values():
             process = site.process
             if process is not None and process.is_drained:
