@@ -9,7 +9,8 @@
 
 While copies wait for a majority of the group, the classic queue works and no fence is tried. After STANDSTILL_MAX_MS it is
 ended: the classic queue has all it had, and lets others be converted. Shorter than that, a restart of some nodes say, what was
-copied of a large queue is worth the wait.
+copied of a large queue is worth the wait. But where this node was cut off from its group for so long that the group took the
+copies back, as from any consumer, no fence will do: after IN_VAIN_MAX of them it is ended, too.
 
 Up to SWAPPING it can be cut short at any moment: the quorum queue is deleted, and the classic queue goes on with all it has.
 Who does not know what became of the command waits behind the fence for the deletion, which the catalog carries out behind
@@ -46,6 +47,7 @@ FOUNDING_MAX_MS = (
 )
 STANDSTILL_MAX_MS = 600_000  # that copies wait for a majority of the group
 PAUSE_MAX_MS = 900  # behind the fence, before it is opened again to try later
+IN_VAIN_MAX = 10  # fences one after the other, behind which all was copied and the group has not what it was given
 SEALED_MAX_MS = 10_000  # behind which a group without a leader is given up
 TRY_AGAIN_MS = 1_000
 
@@ -97,6 +99,7 @@ class Conversion:
         self._outstanding = Outstanding()
         self._fence_at = 0  # not before
         self._fenced_at = 0
+        self._in_vain = 0  # fences
         copies.begin(self._begun)
 
     @property
@@ -135,7 +138,7 @@ class Conversion:
             match self.phase:
                 case Phase.FOUNDING:
                     self._look_at_group()
-                case Phase.COPYING if self.waited_ms >= STANDSTILL_MAX_MS:
+                case Phase.COPYING if self.waited_ms >= STANDSTILL_MAX_MS or self._in_vain >= IN_VAIN_MAX:
                     self.give_up()
                 case Phase.COPYING:
                     self._copy(now)
@@ -239,6 +242,7 @@ class Conversion:
         if rest_is_there and self.copies.are_as_expected:
             self._seal()
         elif self._monotonic_ms() >= self._fenced_at + PAUSE_MAX_MS:
+            self._in_vain = self._in_vain + 1 if rest_is_there else 0
             self._open_fence(now)
 
     def _copy_what_is_out(self, now: int) -> bool:

@@ -399,5 +399,40 @@ def test_a_conversion_whose_copies_wait_for_a_majority_says_so_and_goes_on_when_
     world.judge()
 
 
+def cut_off_home(world: ConvertedWorld, at: Phase, for_s: float) -> None:
+    """From all others, as soon as it has come so far."""
+    world.sim.loop.run_for(1.0)
+    world.convert()
+    world.until(lambda: (one := world.conversion) is not None and one.phase >= at, step_s=0.0002)
+    world.cut(1, 2)
+    world.cut(1, 3)
+    world.sim.loop.run_for(for_s)
+    assert world.conversion is not None
+    world.sim.heal()
+
+
+@pytest.mark.parametrize("seed", [12, 13])
+def test_a_home_that_was_cut_off_while_it_copied_gives_nobody_again_what_was_acknowledged(seed: int) -> None:
+    """The others took it for down when its copies came, and what it settled of them was not heard. How many had come back was
+    read before its own member had seen that, so they took the place of the queue unmarked."""
+    world = ConvertedWorld(seed, BACKLOG)
+    cut_off_home(world, Phase.COPYING, 3.0)
+    world.until(lambda: is_quorum_everywhere(world))
+    world.judge()
+
+
+def test_a_conversion_whose_copies_were_taken_back_while_its_home_was_cut_off_is_ended() -> None:
+    """They came again under other ids when the home was back. From then on it was fenced for nine tenths of every other second,
+    until somebody cancelled the conversion."""
+    world = ConvertedWorld(12, BACKLOG)
+    policy = PolicyRecord("/", "soon", f"^{QUEUE}$", "all", 0, {"consumer-disconnected-timeout": 1_000})
+    world.do(lambda process: process.broker.submit(PutPolicy(policy), 0))
+    cut_off_home(world, Phase.FENCED, 5.0)
+    world.until(lambda: world.conversion is None)
+    world.sim.loop.run_for(1.0)
+    assert {world.kind_on(node) for node in world.sim.sites} == {"classic"}
+    world.judge()
+
+
 def _declare(name: str, process: BrokerProcess) -> None:
     process.broker.submit(DeclareQueue("/", name, home="n1"), 0)

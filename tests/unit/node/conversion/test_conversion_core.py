@@ -22,6 +22,7 @@ from native.content import encode
 from native.sequence_set import Range, SequenceSet
 from node.conversion.conversion import (
     FOUNDING_MAX_MS,
+    IN_VAIN_MAX,
     PAUSE_MAX_MS,
     SEALED_MAX_MS,
     STANDSTILL_MAX_MS,
@@ -299,6 +300,31 @@ def test_a_fence_that_stands_too_long_is_opened_and_tried_again_later(
     changing.copies.are_as_expected, changing.source.is_settling = True, False
     assert changing.go_on(TRY_AGAIN_MS - 1) is Phase.COPYING
     assert changing.go_on(1) is Phase.SEALED
+
+
+def test_copies_that_the_group_has_taken_back_end_it_and_it_is_not_fenced_again_and_again(changing: Changing) -> None:
+    """For ever, and nine tenths of every other second."""
+    changing.copied()
+    changing.answer()
+    changing.copies.are_as_expected = False
+    for _ in range(IN_VAIN_MAX - 1):
+        assert changing.go_on(PAUSE_MAX_MS) is Phase.COPYING
+        assert changing.go_on(TRY_AGAIN_MS) is Phase.FENCED
+    assert changing.go_on(PAUSE_MAX_MS) is Phase.COPYING
+    assert changing.go_on() is Phase.OVER
+    assert (changing.kinds(), changing.source.fence) == ([DeleteQueue], None)
+
+
+def test_fences_that_were_opened_for_another_reason_do_not_end_it(changing: Changing) -> None:
+    changing.copied()
+    changing.answer()
+    for _ in range(2 * IN_VAIN_MAX):
+        changing.source.is_settling = not changing.source.is_settling
+        changing.copies.are_as_expected = False
+        assert changing.go_on(PAUSE_MAX_MS) is Phase.COPYING
+        assert changing.go_on(TRY_AGAIN_MS) is Phase.FENCED
+    changing.source.is_settling, changing.copies.are_as_expected = False, True
+    assert changing.go_on() is Phase.SEALED
 
 
 def test_copies_that_have_come_back_are_not_put_in_the_place_of_the_queue(changing: Changing) -> None:

@@ -26,6 +26,14 @@ def test_copies_are_found_by_the_messages_whatever_the_order_in_which_they_were_
     assert list(copied.ids_of(12, 15)) == [(3, 3)]
 
 
+def test_messages_with_others_in_between_are_found_though_their_copies_have_one_id_after_the_other(
+    copied: Copied,
+) -> None:
+    """20 to 29 were out when those around them were copied: with another's id a living copy would be let go."""
+    assert list(copied.ids_of(30, 35)) == [(11, 5)]
+    assert list(copied.ids_of(19, 20)) == [(10, 1)]
+
+
 def test_copies_that_were_made_one_after_the_other_are_one(copied: Copied) -> None:
     copied.add(35, 5, 16 + 2)
     copied.add(40, 1, 16 + 7)
