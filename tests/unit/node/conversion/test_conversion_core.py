@@ -145,6 +145,7 @@ class Changing:
     def __init__(self, source: Source | None = None) -> None:
         self.source, self.copies, self.now = source or Source(), Copies(), 10_000_000
         self._set_by_ms = 0
+        self.asked_to_go_on = 0
         self.held: list[Any] = []  # by clients
         self.wanted: list[tuple[Command, Pending[Any]]] = []
         self.conversion = Conversion(
@@ -153,10 +154,13 @@ class Changing:
             held_by_clients=lambda queue: self.held,
             publish=lambda run, receipt: None,
             insist=self.insist,
-            soon=lambda: None,
+            soon=self.soon,
             wall_ms=lambda: self.now,
             monotonic_ms=lambda: self.now - self._set_by_ms,
         )
+
+    def soon(self) -> None:
+        self.asked_to_go_on += 1
 
     def set_wall_clock(self, by_ms: int) -> None:
         self.now += by_ms
@@ -217,6 +221,50 @@ def test_publishers_are_held_so_that_copying_catches_up_and_never_for_long() -> 
     assert changing.conversion.phase is Phase.FENCED
     assert 506 < backlog.published < 1_200, "publishers went on at half of the pace of the copying"
     assert longest <= 6, "they are held for some turns, and not until all is copied"
+
+
+def test_publishers_are_not_held_where_all_that_they_publish_is_copied_at_once() -> None:
+    """Little has been copied since the fence was opened, so they have no credit, and need none."""
+    backlog = Backlog()
+    changing = Changing(backlog)
+    while changing.go_on(1) is not Phase.FENCED:
+        changing.answer()
+    assert changing.go_on(PAUSE_MAX_MS) is Phase.COPYING
+    for _ in range(5):
+        changing.answer()
+        backlog.publish(4)
+        assert changing.go_on(10) is Phase.COPYING
+        assert not changing.conversion.holds_publishers
+
+
+def test_copying_goes_on_without_waiting_for_a_tick_and_asks_for_that_once() -> None:
+    """Each step is some milliseconds, and ticks come ten times a second."""
+    backlog = Backlog()
+    backlog.publish(500)
+    changing = Changing(backlog)
+    asked = changing.asked_to_go_on
+    assert asked == 1, "its consumer is there"
+    changing.go_on()
+    assert changing.asked_to_go_on == 2, "the group can take copies"
+    changing.go_on()
+    assert changing.asked_to_go_on == 3, "there is more, and room for it"
+    changing.answer()
+    assert changing.asked_to_go_on == 3, "it was asked already"
+    while len(changing.copies.owed) < WINDOW_BYTES // LARGE:
+        changing.go_on()
+    asked = changing.asked_to_go_on
+    changing.go_on()
+    assert changing.asked_to_go_on == asked, "nothing more can be on its way"
+    for _ in range(len(changing.copies.owed) // 2 + 1):
+        changing.copies.owed.pop(0).accepted()
+    assert changing.asked_to_go_on == asked + 1
+
+
+def test_the_last_copy_on_a_majority_has_the_fence_looked_at_at_once(changing: Changing) -> None:
+    changing.copied()
+    asked = changing.asked_to_go_on
+    changing.answer()
+    assert changing.asked_to_go_on == asked + 1
 
 
 JUMPS = pytest.mark.parametrize("jump_ms", [0, -3_600_000, 3_600_000])
