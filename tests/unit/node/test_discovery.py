@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -420,4 +420,78 @@ def test_nothing_is_founded_until_the_name_service_has_said_the_same_for_a_while
     discovery.decide(1.9 + SETTLED_S)
     assert (discovery.waiting_for, round_of(discovery)) == ("the name service to say the same for a while", "")
     discovery.decide(2.0 + SETTLED_S)
+    assert round_of(discovery) == "round of a"
+
+
+BOUND = Bound("round of a", "a:1", "instance-a", exists=False)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        GreetingReply("instance-c", "c", may_found=True),
+        GreetingReply("instance-a", "a", may_found=True, founding="round of a"),
+        GreetingReply("instance-a", "a", cluster_id="round of a"),
+    ],
+    ids=["of another node", "of the founder in its round", "of the founder in its cluster"],
+)
+def test_a_promise_stands_until_its_founder_says_that_it_is_not_in_that_round(answer: GreetingReply) -> None:
+    """Who took it back too early would promise itself to a second round, and both would be founded."""
+    discovery = node_b(BOUND)
+    for ask in discovery.questions():
+        discovery.answered(ask, answer)
+    assert discovery.bound == BOUND
+
+
+def test_nothing_is_founded_with_answers_that_promise_nothing() -> None:
+    discovery = lone_pair()
+    discovery.decide(0.0)
+    assert round_of(discovery) == "round of a"
+    free = GreetingReply("instance-b", "b", may_found=True, knows=frozenset({"a:1", "b:1"}), refusal="b is busy")
+    for ask in discovery.questions():
+        discovery.answered(ask, free)
+    assert discovery.decide(0.1) is None
+    for ask in discovery.questions():
+        discovery.answered(ask, replace(free, promised=True))
+    assert discovery.decide(0.2) == Found("round of a")
+
+
+def test_a_promise_to_a_round_that_was_given_up_does_not_count_for_the_next() -> None:
+    discovery = Discovery(
+        "instance-a",
+        "a",
+        "a:1",
+        peers={"b:1"},
+        may_found=True,
+        bound=None,
+        new_cluster_id=iter(("first", "second")).__next__,
+    )
+    free = GreetingReply("instance-b", "b", may_found=True, knows=frozenset({"a:1", "b:1"}))
+    for ask in discovery.questions():
+        discovery.answered(ask, free)
+    discovery.decide(0.0)
+    (late,) = discovery.questions()
+    assert late.question.founding == "first"
+    discovery.decide(ROUND_S_MAX)
+    discovery.decide(ROUND_S_MAX + PAUSE_S)
+    assert round_of(discovery) == "second"
+    discovery.answered(late, replace(free, promised=True))
+    assert discovery.decide(ROUND_S_MAX + PAUSE_S) is None
+
+
+def test_a_node_that_asked_once_and_has_gone_is_not_waited_for() -> None:
+    """It was started with another address, say: nobody names the old one any more."""
+    discovery = lone_pair()
+    discovery.asked(Question("instance-x", "x", "x:1", frozenset({"x:1", "a:1"})))
+    (gone,) = (ask for ask in discovery.questions() if ask.address == "x:1")
+    discovery.answered(gone, None)
+    assert "x:1" not in [ask.address for ask in discovery.questions()]
+    discovery.decide(0.0)
+    assert round_of(discovery) == "round of a"
+
+
+def test_a_name_service_that_says_what_was_configured_has_said_it() -> None:
+    discovery = lone_pair(nodes_expected=2, settled_s=SETTLED_S)
+    discovery.looked_up({"b:1"}, 1.0)
+    discovery.decide(1.0 + SETTLED_S)
     assert round_of(discovery) == "round of a"

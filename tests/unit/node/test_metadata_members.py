@@ -64,6 +64,31 @@ def test_another_disk_replaces_its_member_by_itself() -> None:
     assert wanted_change(Membership((member(1), member(2, 10))), [record(1), record(2, disk_id=11)], 1) is None
 
 
+def test_a_ram_node_that_was_to_vote_does_not_come_to_it() -> None:
+    """It was a disk node when it was taken in. What it promised with its vote would be gone with its memory."""
+    joining = Membership((member(1),), (member(2),), (member(2),))
+    assert wanted_change(joining, [record(1), record(2, "ram")], 1) == RemoveMember(member(2))
+
+
+def test_a_leader_that_is_to_be_a_ram_node_goes_when_another_one_leads() -> None:
+    voters, nodes = Membership((member(1), member(2))), [record(1, "ram"), record(2)]
+    assert wanted_change(voters, nodes, 1) is None
+    assert wanted_change(voters, nodes, 2) == RemoveMember(member(1))
+
+
+def test_the_last_voter_stays_until_another_one_votes_though_its_node_is_gone() -> None:
+    assert wanted_change(Membership((member(3),)), [record(1)], 3) == AddLearner(member(1))
+    learns = Membership((member(3),), (member(1),), (member(1),))
+    assert wanted_change(learns, [record(1)], 3) is None
+    assert wanted_change(Membership((member(1), member(3))), [record(1)], 3) == RemoveMember(member(3))
+
+
+def test_who_catches_up_keeps_no_other_node_from_being_taken_in() -> None:
+    """It is promoted by itself: to ask for that again is refused, each time."""
+    learns = Membership((member(1),), (member(2),), (member(2),))
+    assert wanted_change(learns, [record(1), record(2), record(3)], 1) == AddLearner(member(3))
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     kinds=st.dictionaries(st.integers(1, 7), st.sampled_from(["disk", "ram"]), min_size=1, max_size=7),

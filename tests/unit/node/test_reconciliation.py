@@ -226,7 +226,7 @@ def test_queues_that_are_to_grow_do_so_now_and_then_without_anything_happening()
 class LedQueue:
     """What the reconciler sees of a queue."""
 
-    deleted = False
+    deleted = change_pending = False
 
     def __init__(self, number: int, memberships: list[Membership]) -> None:
         self.record = QueueRecord("/", f"q{number}", "quorum", True, False, False, {}, number)
@@ -234,7 +234,7 @@ class LedQueue:
         self._membership = lambda: memberships[number]
 
     def status(self) -> Any:
-        return SimpleNamespace(membership=self._membership(), change_pending=False)
+        return SimpleNamespace(membership=self._membership(), change_pending=self.change_pending)
 
     def member_nodes(self) -> list[int]:
         return [node_of(one) for one in self._membership().voters]
@@ -250,8 +250,8 @@ class Groups:
         self.memberships = list(memberships)
         self.asked: list[tuple[Any, Pending[None]]] = []
         self.catalog.apply(PutVhost(VhostRecord("/")))
-        queues = [LedQueue(number, self.memberships) for number in range(len(memberships))]
-        kinds: Any = SimpleNamespace(led=lambda: queues, administration_of=lambda queue: self)
+        self.queues = [LedQueue(number, self.memberships) for number in range(len(memberships))]
+        kinds: Any = SimpleNamespace(led=lambda: self.queues, administration_of=lambda queue: self)
         self.reconciler = Reconciler(
             self.catalog, kinds, 1, lambda: cluster(*(one.number for one in self.catalog.nodes.values())), lambda: 0.5,
             **{"grows": False, "interval_ms": 60_000} | of_all,
@@ -318,6 +318,46 @@ def test_a_queue_that_waits_for_a_new_member_to_vote_grows_on_when_it_does() -> 
     assert [groups.tick() for _ in range(3)] == [[]] * 3
     groups.memberships[0] = voters(1, 2)
     assert groups.tick() == ["q0 + 3"]
+
+
+def test_queues_do_not_grow_unless_they_are_to_whatever_else_is_done_for_them() -> None:
+    """One that has lost a member gets another; the one beside it is as small as it was made."""
+    groups = Groups(voters(1, 2, 6), voters(1))
+    groups.tick()
+    groups.reconciler.node_joined(groups.now)
+    assert [what for what, _ in groups.asked] == ["q0 + 3"]
+    groups.memberships[0] = voters(1, 2, 3)
+    groups.asked[-1][1].resolve(None)
+    assert [groups.tick(after) for after in (LOOK_MS, TRIGGER_MS, 60_000, 600_000)] == [[]] * 4
+
+
+def test_all_queues_grow_though_only_so_many_change_at_the_same_time() -> None:
+    groups = Groups(*[voters(1, 2)] * (CHANGES_MAX + 2), grows=True)
+    groups.tick()
+    asked = groups.tick(60_000)
+    assert len(asked) == CHANGES_MAX
+    assert groups.tick() == []
+    for number in range(CHANGES_MAX):
+        groups.memberships[number] = voters(1, 2, 3)
+        groups.asked[number][1].resolve(None)
+    assert groups.tick() == [f"q{CHANGES_MAX} + 3", f"q{CHANGES_MAX + 1} + 3"]
+
+
+def test_a_queue_whose_members_somebody_changes_just_now_grows_behind_that() -> None:
+    """And not at the next interval, an hour later."""
+    groups = Groups(voters(1, 2), grows=True)
+    groups.queues[0].change_pending = True
+    groups.tick()
+    assert groups.tick(60_000) == []
+    groups.queues[0].change_pending = False
+    assert groups.tick() == ["q0 + 3"]
+
+
+def test_a_queue_that_is_not_led_from_here_any_more_or_is_deleted_is_let_be() -> None:
+    groups = Groups(voters(1, 2, 6), voters(1, 2, 6))
+    groups.queues[0].deleted = True
+    groups.queues[1].route.driver = None
+    assert groups.tick() == []
 
 
 def test_a_wall_clock_that_is_set_back_stops_nothing() -> None:
