@@ -176,7 +176,12 @@ def test_a_request_of_a_process_that_a_later_one_has_followed_grants_nothing() -
 def test_a_cluster_keeps_a_disk_node() -> None:
     catalog = cluster("a")
     catalog.apply(AddNode(node("r", kind="ram")))
-    for command in (RemoveNode("a"), PutNode(node("a", kind="ram")), JoinNode(node("a", kind="ram"), "1", 1)):
+    for command in (
+        RemoveNode("a"),
+        PutNode(node("a", kind="ram")),
+        JoinNode(node("a", kind="ram"), "1", 1),
+        AddNode(node("a", 11, "ram")),
+    ):
         refused(catalog, command, PreconditionFailed, "node 'a' is the last disk node of this cluster")
     catalog.apply(PutNode(node("r", kind="disk")))
     catalog.apply(RemoveNode("a"))

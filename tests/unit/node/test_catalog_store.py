@@ -20,10 +20,12 @@ from broker.catalog.commands.catalog_commands import (
     DeclareQueue,
     DeleteQueue,
     DeleteVhost,
+    PutNode,
     PutPolicy,
     PutTopicPermission,
     PutVhost,
     Record,
+    RemoveNode,
     SetParameter,
 )
 from broker.catalog.commands.metadata_entry import Origin
@@ -146,6 +148,19 @@ def test_a_deleted_vhost_leaves_nothing_behind() -> None:
         kept.submit(command)
     kept.submit(DeleteVhost("v"))
     assert set(store.content) == before
+
+
+def test_a_node_that_was_removed_belongs_to_the_cluster_no_more_behind_a_restart() -> None:
+    """It would have been taken for one that is away, and been given its member of the catalog's group again."""
+    store = CountingStore()
+    kept = first_boot(store)
+    for number in (1, 2):
+        kept.submit(AddNode(NodeRecord(f"n{number}", 0, number, f"n{number}:5681")))
+    kept.submit(PutNode(NodeRecord("n1", 0, 1, "elsewhere:5681")))
+    kept.submit(RemoveNode("n2"))
+    again = Kept(store).catalog
+    assert [(one.name, one.number, one.address) for one in again.nodes.values()] == [("n1", 1, "elsewhere:5681")]
+    assert again.next_node_number == 3
 
 
 def test_entries_that_come_during_a_transaction_share_the_next_one() -> None:
