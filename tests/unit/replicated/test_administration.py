@@ -15,11 +15,13 @@ from native.content import messages
 from quorum.fifo.commands import ConsumerKey, Piece
 from quorum.fifo.effects import Deliver
 from quorum.leading import ATTENDED_MS, Leading
-from raft.core.errors import Damaged
+from raft.core.errors import Damaged, NotLeader
 from raft.core.membership import RemoveMember
 from raft.core.messages import MemberId, member_id
-from replicated.letters import AnswerStatus, admin_answer
+from replicated.administration import What
+from replicated.letters import AnswerStatus, BadLetter, admin, admin_answer, decode_admin_answer
 from replicated.roll_call import WITHIN_S
+from storage.errors import DiskFull
 from tests.unit.quorum.clients import Clients, Publisher
 
 
@@ -117,6 +119,66 @@ def test_a_queue_that_is_deleted_while_a_node_is_asked_for_a_number_gets_no_memb
     promise(member_id(3, 9))
     clients.cluster.run(1)
     assert [(type(error), error.text) for error in told] == [(NotFound, "no queue 'q' in vhost '/'")]
+
+
+def test_a_leader_that_leads_no_more_when_it_hears_the_number_of_a_member_adds_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clients, record, told, promise = promised_late(monkeypatch)
+    monkeypatch.setattr(type(clients.of(1, record)[1].route), "leads", False)
+    promise(member_id(3, 9))
+    assert [(type(error), error.text) for error in told] == [
+        (ResourceExhausted, "the leadership has just changed: try again")
+    ]
+
+
+def test_a_leadership_that_the_group_does_not_hand_over_is_to_be_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clients, record = led_by_node_1(3)
+    kind, queue = clients.of(1, record)
+
+    def refuse(group: int, member: MemberId) -> None:
+        raise NotLeader(2)
+
+    monkeypatch.setattr(kind.administration._ports.groups, "transfer", refuse)
+    error = failure_of(clients, kind.administration.transfer(queue, 2))
+    assert (type(error), error.text) == (ResourceExhausted, "the leadership has just changed: try again")
+
+
+def asked_by_another_node(
+    clients: Clients, record: QueueRecord, letter: bytes, *, known: bool = True
+) -> tuple[AnswerStatus, int, str]:
+    kind, queue = clients.of(1, record)
+    answers: list[Any] = []
+    kind.administration.asked(queue if known else None, letter, answers.append)
+    (answer,) = answers
+    return decode_admin_answer(answer if isinstance(answer, bytes) else b"".join(answer))
+
+
+def test_a_node_that_does_not_know_the_queue_says_so_and_nobody_waits_for_it() -> None:
+    clients, record = led_by_node_1(1)
+    for what in What:
+        answer = asked_by_another_node(clients, record, admin(1, what, 1), known=False)
+        assert answer[0] is AnswerStatus.NO_GROUP
+
+
+def test_a_node_that_can_keep_no_number_for_a_member_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    clients, record = led_by_node_1(1)
+
+    def no_room(queue: Any) -> MemberId:
+        raise DiskFull("cannot write node.facts: No space left on device")
+
+    monkeypatch.setattr(clients.of(1, record)[0].administration, "_promise_member", no_room)
+    status, _, text = asked_by_another_node(clients, record, admin(1, What.PROMISE, 0))
+    assert status is AnswerStatus.AGAIN
+    assert text.startswith("no number for another member can be kept: cannot write node.facts")
+
+
+def test_what_a_later_version_asks_for_is_not_taken_for_something_else() -> None:
+    clients, record = led_by_node_1(1)
+    with pytest.raises(BadLetter, match="an ADMIN that asks for 99"):
+        asked_by_another_node(clients, record, admin(1, 99, 1))
 
 
 def test_a_number_of_another_node_than_the_one_that_gave_it_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -270,6 +270,14 @@ def test_a_member_whose_vote_in_a_later_term_is_on_disk_does_not_give_up() -> No
     assert not is_due(verdict, 2, driver, store(5), {5: 7})
 
 
+def test_no_verdict_counts_while_another_member_of_this_node_takes_part_than_the_store_has() -> None:
+    """One that was given up a moment ago, say: the verdict is about what has come in its place."""
+    verdict = Verdict(5, 8, 4, TWO, ONE)
+    store: Any = SimpleNamespace(member=ONE, facts=lambda: SimpleNamespace(term=4))
+    earlier: Any = SimpleNamespace(me=member_id(1, 6), standing=SimpleNamespace(leader=TWO, term=4))
+    assert not is_due(verdict, 2, earlier, store, {5: 7})
+
+
 def test_verdicts_about_a_member_that_is_not_here_any_more_are_dropped() -> None:
     damaged: list[int] = []
     ports: Any = SimpleNamespace(node=1, groups=SimpleNamespace(damaged=lambda group, _: damaged.append(group)))

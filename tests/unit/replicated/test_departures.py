@@ -248,6 +248,19 @@ def test_who_led_when_that_was_heard_last_is_asked_first_though_nothing_else_nam
     assert node.asked == [4, 1, 2, 4]
 
 
+def test_a_member_that_cannot_take_part_leaves_when_a_node_that_the_record_names_says_so() -> None:
+    """It is damaged or quarantined, so it has heard of no leader."""
+    node = Node3()
+    node.departures.forget(node)
+    node.asked.clear()
+    node.route.driver = None
+    node.departures.begin(node)
+    node.departures.tick()
+    assert node.asked == [1, 2]
+    node.answers[-1].resolve(figures())
+    assert node.dropped == [node]
+
+
 def test_a_leader_of_old_that_lives_is_not_asked_for_ever() -> None:
     """Nobody tells a member that was removed who leads now: it stayed for ever, and what its clients published waited."""
     node = Node3()
