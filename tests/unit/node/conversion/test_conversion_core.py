@@ -32,6 +32,7 @@ from node.conversion.conversion import (
     Conversion,
     Phase,
 )
+from node.conversion.outstanding import Outstanding
 from node.conversion.publishers_credit import STANDSTILL_MS
 from quorum.fifo.commands import FIRST_ID
 from quorum.fifo.versions import UNSEEN_IN_PLACE
@@ -104,6 +105,16 @@ class Backlog(Source):
     @property
     def next_sequences(self) -> list[int]:
         return [self.published]
+
+
+class Indexed(Source):
+    """Its one run is found by where it begins, as one whose content is on the disk; or not at all, for a moment."""
+
+    out_of_sight = False
+
+    def browse(self, start: int) -> Iterator[tuple[Any, int, int]]:
+        if not start and not self.out_of_sight:
+            yield from super().browse(start)
 
 
 class Copies:
@@ -468,6 +479,64 @@ def test_copies_of_what_has_left_are_let_go_while_the_rest_is_copied() -> None:
     backlog.ready.remove(0, 2)
     assert changing.go_on() is Phase.COPYING
     assert changing.copies.said == [(0, 2, Outcome.ACKNOWLEDGED)]
+
+
+def test_the_rest_of_a_run_is_copied_whose_beginning_has_copies_already() -> None:
+    """It was out when the beginning was copied, and has come back. The conversion hung, for a run is found by its beginning."""
+    source = Indexed()
+    source.hand_out(3, COUNT)
+    changing = Changing(source)
+    changing.go_on()
+    assert changing.go_on() is Phase.FENCED
+    source.out.remove(3, COUNT)
+    source.ready.add(3, COUNT)
+    changing.answer()
+    changing.go_on()
+    changing.answer()
+    assert changing.go_on() is Phase.SEALED
+    assert changing.conversion.copied_count == COUNT
+
+
+def test_nothing_is_sealed_as_long_as_a_message_that_is_ready_has_no_copy() -> None:
+    """Also where nothing is found to be copied: it would be gone with the classic queue."""
+    source = Indexed()
+    source.out_of_sight = True
+    changing = Changing(source).copied()
+    assert changing.go_on() is Phase.FENCED
+    assert changing.go_on(PAUSE_MAX_MS) is Phase.COPYING
+    source.out_of_sight = False
+    changing.now += TRY_AGAIN_MS
+    changing.go_on()
+    changing.answer()
+    assert changing.go_on() is Phase.SEALED
+
+
+@pytest.mark.parametrize("how", ["refused", "give_up"])
+def test_a_conversion_ends_once_though_several_copies_did_not_come_there(how: str) -> None:
+    """The fence that stands when the last of them is answered may be that of the next conversion."""
+    backlog = Backlog()
+    backlog.publish(100)
+    changing = Changing(backlog)
+    changing.go_on()
+    changing.go_on()
+    getattr(changing.copies.owed.pop(), how)()
+    assert changing.conversion.phase is Phase.OVER
+    unfenced, backlog.fence = len(backlog.unfenced), Fence()
+    getattr(changing.copies.owed.pop(), how)()
+    changing.answer()
+    assert (changing.kinds(), len(backlog.unfenced)) == ([DeleteQueue], unfenced)
+    assert backlog.fence is not None
+
+
+def test_how_long_copies_wait_is_not_hidden_by_those_that_are_sent_meanwhile() -> None:
+    outstanding = Outstanding()
+    outstanding.sent(10, 1_000)
+    outstanding.sent(10, 5_000)
+    assert outstanding.waited_ms(9_000) == 8_000
+    outstanding.arrived(10, 9_000)
+    assert outstanding.waited_ms(9_500) == 500
+    outstanding.arrived(10, 10_000)
+    assert outstanding.waited_ms(20_000) == 0
 
 
 def test_publishers_are_held_by_copying_and_by_nothing_else() -> None:
