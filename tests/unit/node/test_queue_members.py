@@ -455,10 +455,33 @@ def test_a_queue_keeps_its_member_while_the_node_that_could_take_it_is_only_away
     assert world.audited == []
 
 
-def test_where_only_even_groups_are_to_grow_odd_ones_stay() -> None:
-    for nodes, changes in (((1,), 0), ((1, 2), 1)):
-        grown = World(nodes).administered(Administration()).grow("n3", Chosen(), even_only=True)
-        assert len(asyncio.run(grown)) == changes
+@pytest.mark.parametrize(
+    ("members", "node", "even_only", "grows"),
+    [
+        ((1,), "n3", True, False),
+        ((1, 2), "n3", True, True),
+        ((1,), "n3", False, True),
+        ((1, 2), "n3", False, True),
+        ((1, 2), "n2", False, False),
+    ],
+)
+def test_queues_grow_where_they_have_no_member_and_odd_ones_stay_only_if_even_ones_alone_are_to(
+    members: tuple[int, ...], node: str, even_only: bool, grows: bool
+) -> None:
+    grown = asyncio.run(World(members).administered(Administration()).grow(node, Chosen(), even_only=even_only))
+    assert [(change.done, change.error) for change in grown] == [(f"a member on {node} was added", "")] * grows
+
+
+def test_queues_grow_to_as_many_members_as_was_said_and_no_more() -> None:
+    (change,) = asyncio.run(World((1,)).administered(Administration()).grow_to(2, Chosen()))
+    assert (change.done, change.error) == ("members on n2 were added", "")
+
+
+def test_queues_that_have_no_member_on_a_node_are_not_asked_to_give_it_up() -> None:
+    members = World((1, 2)).administered(Administration())
+    assert asyncio.run(members.shrink("n3", Chosen(), anyway=False)) == []
+    (change,) = asyncio.run(members.shrink("n2", Chosen(), anyway=False))
+    assert change.done == "the member on n2 was removed"
 
 
 def test_a_drained_node_loses_its_leaderships_to_one_that_is_not() -> None:
