@@ -484,6 +484,19 @@ def test_queues_that_have_no_member_on_a_node_are_not_asked_to_give_it_up() -> N
     assert change.done == "the member on n2 was removed"
 
 
+def test_a_plan_to_leave_says_where_members_go_and_wants_no_more_copies_than_nodes_that_stay() -> None:
+    """With the leaving node counted among those that stay, it would want a third copy, and be told that it cannot leave."""
+    world = World((1, 2))
+    for node, leads in (("n1", True), ("n2", False)):
+        (move,) = world.members.plan_evacuation(node)
+        assert (move.to, move.copies_before, move.copies, move.copies_wanted) == ("n3", 2, 2, 2)
+        assert move.leads is leads
+    assert world.members.plan_evacuation("n3") == []
+    world.away = {3}
+    (move,) = world.members.plan_evacuation("n1")
+    assert (move.to, move.copies, move.copies_wanted) == ("", 1, 2)
+
+
 def test_a_drained_node_loses_its_leaderships_to_one_that_is_not() -> None:
     for drained, heir in (({1}, "n2"), ({1, 2}, "n3"), ({2}, None)):
         world = World()
