@@ -484,6 +484,27 @@ def test_queues_that_have_no_member_on_a_node_are_not_asked_to_give_it_up() -> N
     assert change.done == "the member on n2 was removed"
 
 
+def test_a_queue_that_finds_no_place_for_its_member_keeps_it_and_the_node_does_not_leave(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its copy would have gone with the node, and nobody would have been told."""
+
+    async def taken_by_others(self: QueueMembers, queue: QuorumQueue, node: NodeId) -> bool:
+        return False
+
+    monkeypatch.setattr(QueueMembers, "_replaced", taken_by_others)
+    world = World((1, 2))
+    with pytest.raises(ResourceExhausted, match="other nodes that leave have taken each place that was chosen"):
+        asyncio.run(world.administered(Administration()).evacuate("n1"))
+
+
+def test_ram_nodes_are_no_places_that_a_member_waits_for() -> None:
+    members = World((1, 2)).administered(Administration())
+    nodes = [Candidate(1, "a"), Candidate(2, "b"), Candidate(4, "c", disk=False)]
+    members._candidates = lambda: nodes
+    asyncio.run(members._move_away(next(iter(members._kinds)), 1))
+
+
 def test_a_plan_to_leave_says_where_members_go_and_wants_no_more_copies_than_nodes_that_stay() -> None:
     """With the leaving node counted among those that stay, it would want a third copy, and be told that it cannot leave."""
     world = World((1, 2))
