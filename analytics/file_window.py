@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from analytics.coverage import Coverage, DamagedBytes, iso_time
 from analytics.inputs import LogFile, segment_group, unless_deleted, without_bodies
+from analytics.lost_records import lost_of
 from analytics.queue_events import FileEvents, Said
 from native.columns import numbers, row_of
 from native.log_tables import RECORDS
@@ -56,7 +57,7 @@ def looked_through(seen: FileWindow, *, tail: bool) -> Iterator[LookedPiece]:
         for piece in reader.pieces():
             seen.note_times(piece)
             yield LookedPiece(piece, events, events.said(piece))
-        seen.damage = reader.damage
+        seen.damage = lost_of(seen.file, reader)
 
 
 class LookedPiece(NamedTuple):

@@ -162,7 +162,10 @@ def _files_of(directory: Path) -> list[LogFile]:
             number = number_of(path.name, LOG_SUFFIX)
             assert number is not None, f"{path} is no file of a log"
             by_number[number] = path
-    last = next((number for number, path in sorted(by_number.items(), reverse=True) if _has_begun(path)), 0)
+    begun = (number for number, path in sorted(by_number.items(), reverse=True) if _has_begun(path))
+    last = next(
+        begun, min(by_number, default=0)
+    )  # of a node of which only empty files were copied one says that it is here
     found = []
     for number, path in sorted(by_number.items()):
         if number <= last and (place := _where(path)) is not None:

@@ -27,6 +27,7 @@ from analytics.life.wanted import (
     SuccessorOf,
     numbers_of,
 )
+from analytics.lost_records import lost_of
 from analytics.queue_events import QUORUM, ActorName, FileEvents, QueueEvent, QueueName
 from classic.store.log_records import decode_reasoned
 from native.columns import Field, Table, numbers, picked, rows_of
@@ -70,7 +71,7 @@ def look(file: LogFile, wanted: LookFor, *, tail: bool) -> FileSeen:
         for piece in reader.pieces():
             one.take(piece)
         one.end()
-        seen.damage = reader.damage
+        seen.damage = lost_of(file, reader)
     return seen
 
 

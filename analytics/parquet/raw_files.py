@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from analytics.coverage import DamagedBytes
 from analytics.inputs import LogFile, SnapshotFile, unless_deleted
+from analytics.lost_records import lost_of
 from analytics.parquet.conversion_log import ConvertedFile, begin_attempt
 from analytics.queue_events import FileEvents, packed_groups
 from analytics.spark.event_source import (
@@ -101,16 +102,15 @@ def _convert(file: LogFile, task: RawTask, buckets: RowBuckets, done: RawDone) -
     events = FileEvents(file.number, others=others, streams=streams)
     for piece in reader.pieces():
         buckets.take(file, events, piece)
-    if reader.damage:
-        buckets.write(damage_batch(file, reader.damage))
+    lost = lost_of(file, reader)
+    if lost:
+        buckets.write(damage_batch(file, lost))
     if before is None or reader.place.base > before.base or not file.is_last:
         place, said = reader.place, (sorted(events.others), sorted(events.streams))
         log_id = begin.log_id.hex()
         row = (file.node, log_id, file.number, place.base, place.commit, place.time, not file.is_last, *said)
         done.files.append(ConvertedFile(*row))
-    damage = [
-        DamagedBytes(file.node, file.number, one.offset, one.length, one.torn, one.reason) for one in reader.damage
-    ]
+    damage = [DamagedBytes(file.node, file.number, one.offset, one.length, one.torn, one.reason) for one in lost]
     return done._replace(damage=[*done.damage, *damage])
 
 

@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 
 from analytics.file_window import LookedPiece, entries_of, reader_of
 from analytics.inputs import LogFile, SnapshotFile, files_of_tasks, log_files, segment_group, snapshot_files
+from analytics.lost_records import lost_of
 from analytics.queue_events import STANDING_PLACE, STREAM, ActorName, FileEvents, QueueEvent, Said
 from analytics.read_snapshots import snapshot_said
 from analytics.spark.stream_source import LogStreamReader
@@ -147,8 +148,8 @@ def batches_of(file: LogFile, *, tail: bool) -> Iterator[pa.RecordBatch]:
     events = FileEvents(file.number, durable)
     for piece in reader.pieces():
         yield from batches_of_piece(file, events, piece) if group is None else batches_of_segment(file, piece, group)
-    if reader.damage:
-        yield damage_batch(file, reader.damage)
+    if lost := lost_of(file, reader):
+        yield damage_batch(file, lost)
 
 
 def batches_of_snapshot(file: SnapshotFile) -> Iterator[pa.RecordBatch]:

@@ -29,6 +29,7 @@ from storage.record import (
     TORN,
     Kind,
     Mark,
+    Roll,
     decode_mark,
     decode_roll,
     payload_length,
@@ -199,14 +200,19 @@ def log_of(disk: Disk, name: str) -> FilePlace:
     that has none, nothing is known."""
     if not name.endswith((LOG_SUFFIX, KEPT_SUFFIX)):
         return NO_LOG
+    roll = head_of(disk, name)
+    return NO_LOG if roll is None else FilePlace(0, roll.log_id, roll.file)
+
+
+def head_of(disk: Disk, name: str) -> Roll | None:
+    """Of a file of the log. None: it cannot be read."""
     file = disk.open(name)
     try:
         head = file.read_at(0, ROLL_BYTES)
     finally:
         file.close()
     found, _, _ = scan(head, 0, len(head), PAYLOAD_BYTES_MAX)
-    roll = decode_roll(head[HEADER_BYTES:]) if found and found[0][0] == Kind.ROLL else None
-    return NO_LOG if roll is None else FilePlace(0, roll.log_id, roll.file)
+    return decode_roll(head[HEADER_BYTES:]) if found and found[0][0] == Kind.ROLL else None
 
 
 def _used_end(file: File, start: int, size: int) -> int:

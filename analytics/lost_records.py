@@ -1,0 +1,51 @@
+"""What one file of a log should have and has not: bytes that are no records, and what the file behind it says that there was.
+
+The head of each file says where the log ended in the file before. So a file that was cut off between two records, or whose end
+is zeros now, is not taken for a whole one.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from analytics.inputs import LogFile
+from storage.disk import Disk
+from storage.history.column_reader import ColumnReader, DamagedRange, head_of
+from storage.names import LOG_SUFFIX, archived, log_file
+from storage.os_disk import OsDisk
+from storage.record import Roll
+
+NOT_BEGUN = "nothing is written in the file"
+CUT_OFF = "the file behind it says that the log went on here"
+OTHER_LOG = "the file behind it is of another log"
+
+
+def lost_of(file: LogFile, reader: ColumnReader) -> list[DamagedRange]:
+    """Of a file that was read to its end."""
+    if not file.name.endswith(LOG_SUFFIX):
+        return reader.damage
+    return [*reader.damage, *(_not_begun(file, reader) if file.is_last else _behind(file, reader))]
+
+
+def _not_begun(file: LogFile, reader: ColumnReader) -> list[DamagedRange]:
+    is_empty = not (reader.place.log_id or reader.place.base or reader.damage)
+    return [DamagedRange(0, file.size, torn=False, reason=NOT_BEGUN)] if is_empty else []
+
+
+def _behind(file: LogFile, reader: ColumnReader) -> list[DamagedRange]:
+    end = max([reader.place.base, *(one.offset + one.length for one in reader.damage)])
+    head = _head_of(OsDisk(file.directory, read_only=True), file.number + 1)
+    if head is None or head.file != file.number + 1:
+        return []
+    if reader.place.log_id and head.log_id != reader.place.log_id:
+        return [DamagedRange(end, 0, torn=False, reason=OTHER_LOG)]
+    return [DamagedRange(end, head.previous_end - end, torn=False, reason=CUT_OFF)] if end < head.previous_end else []
+
+
+def _head_of(disk: Disk, number: int) -> Roll | None:
+    """None: the file is missing or damaged, which others tell. A running node moves files to its archive."""
+    here = log_file(number)
+    for name in (here, archived(here)):
+        with suppress(FileNotFoundError):
+            return head_of(disk, name)
+    return None
