@@ -143,7 +143,7 @@ def told(asked: JobQuestion) -> int:
 
     options, files = asked.options, asked.files
     covered = coverage(asked.found, files)
-    said = COMMANDS[options.command](asked)
+    said = said_to(asked)
     show(covered, said, as_json=options.json)
     lost = covered.is_damaged or bool(asked.lives.where("unknown is not null").limit(1).count())
     return worst([said.code, EXIT_UNKNOWN if lost else EXIT_HOLDS])
@@ -153,6 +153,20 @@ def sql(asked: JobQuestion) -> JobAnswer:
     from pyspark.errors import AnalysisException, ParseException
 
     from analytics.spark.sql_views import register_views
+def said_to(asked: JobQuestion) -> JobAnswer:
+    """That nothing is said of a queue that no log names is no word about it."""
+    said = COMMANDS[asked.options.command](asked)
+    queue = getattr(asked.options, "queue", None)
+    if queue is not None and asked.of_names().isEmpty():
+        say_unnamed(queue)
+        said.code = worst([said.code, EXIT_UNKNOWN])
+    return said
+
+
+def say_unnamed(queue: str, kind: str = "queue") -> None:
+    print(f"no file that was read names a {kind} {queue!r}", file=sys.stderr)
+
+
 
     options = asked.options
     register_views(asked.spark, asked.found, asked.lives, asked.names, options.data, tail=options.tail)
@@ -299,7 +313,10 @@ def streams(options: argparse.Namespace, files: list[LogFile]) -> int:
     covered, asked = coverage_of(read.files, read.seen), options.queue
     rows = stream_rows(one for one in read.streams if asked in (None, one.name) or one.name.endswith(f"/{asked}"))
     show(covered, JobAnswer(STREAM_COLUMNS, [row._asdict() for row in rows]), as_json=options.json)
-    return EXIT_UNKNOWN if covered.is_damaged or any(row.unknown for row in rows) else EXIT_HOLDS
+    is_unnamed = asked is not None and not rows
+    if is_unnamed:
+        say_unnamed(asked, "stream")
+    return EXIT_UNKNOWN if is_unnamed or covered.is_damaged or any(row.unknown for row in rows) else EXIT_HOLDS
 
 
 def unroutable(options: argparse.Namespace, files: list[LogFile]) -> int:
@@ -318,7 +335,7 @@ def queue(options: argparse.Namespace, files: list[LogFile]) -> int:
     said, covered = asked.answer()
     show(covered, said, as_json=options.json)
     if not said.rows:
-        print(f"no file that was read names a queue {options.queue!r}", file=sys.stderr)
+        say_unnamed(options.queue)
     return said.code
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from analytics.__main__ import main
 from analytics.inputs import log_files
-from analytics.jobs.answer import EXIT_HOLDS
+from analytics.jobs.answer import EXIT_HOLDS, EXIT_UNKNOWN
 from analytics.streams.stream_copies import StreamsRead, read_streams
 from analytics.streams.stream_rows import StreamRow, stream_rows
 from broker.actors import ActorKind
@@ -164,6 +164,12 @@ def test_readers_of_an_earlier_process_and_of_other_streams_are_not_told(tmp_pat
 
 def test_the_command_asks_about_all_or_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log(tmp_path / "n1", 1, NAMED, entries(1, chunk(0, 1)))
-    for asked, names in (((), ["//s"]), (("s",), ["//s"]), (("other",), [])):
-        assert main(["--data", str(tmp_path), "--json", "--tail", "streams", *asked]) == EXIT_HOLDS
-        assert [row["name"] for row in json.loads(capsys.readouterr().out)["rows"]] == names
+    for asked, names, code in (
+        ((), ["//s"], EXIT_HOLDS),
+        (("s",), ["//s"], EXIT_HOLDS),
+        (("other",), [], EXIT_UNKNOWN),
+    ):
+        assert main(["--data", str(tmp_path), "--json", "--tail", "streams", *asked]) == code
+        told = capsys.readouterr()
+        assert [row["name"] for row in json.loads(told.out)["rows"]] == names
+        assert ("names a stream 'other'" in told.err) is (not names)
