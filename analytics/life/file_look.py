@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import struct
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,6 +44,7 @@ _MESSAGE = struct.Struct("<II")  # native/content.py
 _PUBLISHING = (Kind.CLASSIC_PUBLISH, Kind.RAFT_ENTRIES)
 _REASONED = (Kind.CLASSIC_DONE, Kind.CLASSIC_OUT, Kind.CLASSIC_BACK)
 _OUT = re.compile(bytes([Kind.CLASSIC_OUT]))
+_CHECKPOINT = re.compile(bytes([Kind.CLASSIC_CHECKPOINT]))
 _COLUMN: dict[tuple[Field, ...], dict[str, tuple[int, Field]]] = {
     fields: {one.name: (at, one) for at, one in enumerate(fields)} for fields in (RECORDS, PUBLISHES, SETTLES, EVENTS)
 }
@@ -275,6 +276,7 @@ class _FileLook:
                 hits.add(offset)
         offsets = _numbers(RECORDS, piece.records, "offset")
         rows = [bisect_left(offsets, one) for one in hits] + self._rows_of_out(piece, wanted)
+        rows += _checkpoints_of(piece, wanted)
         for event in _events_of(piece, sorted(rows), self._seen.file, self._durable):
             self._seen.events.append(event)
             if event.kind in _REASONED:
@@ -306,6 +308,12 @@ class _FileLook:
                 count = count_in(memoryview(piece.buffer)[start : start + record["size"]])
                 low, high = self._seen.spans[writer]
                 self._seen.spans[writer] = (low, max(high, record["index"] + count - 1))
+
+
+def _checkpoints_of(piece: ColumnPiece, queues: Container[int]) -> list[int]:
+    """Records that say what these had: what was out when a node was killed is ready there, and nothing else says so."""
+    numbers_of_queues = _numbers(RECORDS, piece.records, "index")
+    return [at for one in _CHECKPOINT.finditer(piece.kinds()) if numbers_of_queues[at := one.start()] in queues]
 
 
 class _Maker:

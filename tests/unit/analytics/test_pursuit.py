@@ -9,7 +9,7 @@ import pytest
 
 from analytics.inputs import log_files, snapshot_files
 from analytics.life import pursuit
-from analytics.life.pursuit import LIVES_MAX, REPLACED, Pursuit, pursue
+from analytics.life.pursuit import LIVES_MAX, NODE_KILLED, REPLACED, Pursuit, pursue
 from analytics.life.wanted import (
     AtPlace,
     BodyText,
@@ -22,7 +22,7 @@ from analytics.life.wanted import (
     body_digest,
 )
 from broker.queues.queue_type import Outcome
-from classic.store.log_records import DoneReason, encode_published, encode_reasoned
+from classic.store.log_records import Checkpoint, DoneReason, encode_checkpoint, encode_published, encode_reasoned
 from native import content
 from native.sequence_set import SequenceSet
 from quorum.fifo.commands import (
@@ -129,6 +129,27 @@ def test_who_was_given_it_is_told_if_it_was_out_at_a_tick(tmp_path: Path) -> Non
     log(tmp_path / "n1", 1, publish(10, message("m1"), message("m2")), given, *others, acknowledged(10, 11))
     assert told(pursued(tmp_path, TextProperty("message_id", "m1"))) == [["delivered", "acked"]]
     assert told(pursued(tmp_path, TextProperty("message_id", "m2"))) == [["delivered"]]
+
+
+def found_at_a_start(ready: tuple[int, int], out: tuple[int, int], queue: int = QUEUE) -> list[bytes]:
+    ranges = [[one] if one[0] < one[1] else [] for one in (ready, out)]
+    made = Checkpoint(queue, ready[1] - ready[0], out[1] - out[0], [max(ready[1], out[1])], *ranges)
+    return [bytes(part) for part in encode_record(Kind.CLASSIC_CHECKPOINT, 0, queue, [encode_checkpoint(made)])]
+
+
+def test_what_was_out_when_its_node_was_killed_is_not_told_to_be_out_still(tmp_path: Path) -> None:
+    out = SequenceSet()
+    out.add(10, 12)
+    given = record(Kind.CLASSIC_OUT, encode_reasoned(QUEUE, 5, 0, out))
+    log(tmp_path / "n1", 1, publish(10, message("m1"), message("m2")), given)
+    other = found_at_a_start((10, 12), (0, 0), queue=8)
+    log(tmp_path / "n1", 2, other, found_at_a_start((11, 12), (10, 11)))
+    assert told(pursued(tmp_path, TextProperty("message_id", "m1"))) == [["delivered"]]
+    (one,) = pursued(tmp_path, TextProperty("message_id", "m2")).messages
+    assert [(known.step.what, known.step.reason) for known in one.steps] == [
+        ("delivered", None),
+        ("returned", NODE_KILLED),
+    ]
 
 
 def test_a_message_of_several_queues_has_a_life_in_each(tmp_path: Path) -> None:
