@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from struct import error as struct_error
 from typing import NamedTuple
 
+from broker.names import BECOMING_PREFIX
 from native.columns import Table, rows_at
 from native.log_columns import events
 from native.log_tables import FILE_BITS, RECORDS
@@ -85,7 +86,12 @@ class QueueName(NamedTuple):
 
 
 def queue_name(queue: int, row: NameRow) -> QueueName:
-    return QueueName(queue, row.kind, f"{row.vhost}/{row.name}" if row.vhost else row.name)
+    return QueueName(queue, row.kind, name_for_clients(f"{row.vhost}/{row.name}" if row.vhost else row.name))
+
+
+def name_for_clients(name: str) -> str:
+    """With its virtual host. A quorum queue that a classic one became is in its log for ever under the name of before."""
+    return name.replace(f"/{BECOMING_PREFIX}", "/", 1)
 
 
 class ActorName(NamedTuple):
@@ -172,7 +178,7 @@ class FileEvents:
         group, place = record["writer"], self._number << FILE_BITS | record["offset"]
         if kind == Kind.RAFT_GROUP:
             identity = read_identity(group, ByteReader(payload))
-            yield QueueName(identity.group, identity.machine, identity.name)
+            yield QueueName(identity.group, identity.machine, name_for_clients(identity.name))
         first = record["index"] if kind in (Kind.RAFT_COMMIT, Kind.RAFT_SNAPSHOT) else place
         data = bytes(payload) if kind in (Kind.RAFT_GROUP, Kind.RAFT_RENUMBERED) else b""
         durable = self.is_durable(record["offset"])
