@@ -106,6 +106,9 @@ class JobQuestion:
         """Number, kind and name of the queue that was asked for, or of all."""
         return self._asked_for(self.names)
 
+    def answer_of(self, table: DataFrame) -> JobAnswer:
+        return answer_of(table, self.options.limit)
+
     def _asked_for(self, named: DataFrame) -> DataFrame:
         from pyspark.sql import functions as f
 
@@ -122,6 +125,7 @@ def several(asked: JobQuestion) -> int:
     """Questions line by line, until there are no more."""
     data = [word for path in asked.options.data for word in ("--data", path)]
     before = [*data, *(["--json"] if asked.options.json else []), *(["--tail"] if asked.options.tail else [])]
+    before += ["--limit", str(asked.options.limit)]
 
     def ask(words: list[str]) -> None:
         options = parser().parse_args([*before, *words])
@@ -149,10 +153,6 @@ def told(asked: JobQuestion) -> int:
     return worst([said.code, EXIT_UNKNOWN if lost else EXIT_HOLDS])
 
 
-def sql(asked: JobQuestion) -> JobAnswer:
-    from pyspark.errors import AnalysisException, ParseException
-
-    from analytics.spark.sql_views import register_views
 def said_to(asked: JobQuestion) -> JobAnswer:
     """That nothing is said of a queue that no log names is no word about it."""
     said = COMMANDS[asked.options.command](asked)
@@ -167,11 +167,15 @@ def say_unnamed(queue: str, kind: str = "queue") -> None:
     print(f"no file that was read names a {kind} {queue!r}", file=sys.stderr)
 
 
+def sql(asked: JobQuestion) -> JobAnswer:
+    from pyspark.errors import AnalysisException, ParseException
+
+    from analytics.spark.sql_views import register_views
 
     options = asked.options
     register_views(asked.spark, asked.found, asked.lives, asked.names, options.data, tail=options.tail)
     try:
-        return answer_of(asked.spark.sql(asked.options.query))
+        return asked.answer_of(asked.spark.sql(asked.options.query))
     except (AnalysisException, ParseException) as error:
         raise ValueError(str(error).strip().partition("\n")[0]) from error
 
@@ -183,7 +187,7 @@ def queues(asked: JobQuestion) -> JobAnswer:
     messages = f.sum("count").alias("messages")
     uncommitted = f.sum(f.when(f.col("committed").isNull(), f.col("count")).otherwise(0)).alias("maybe_uncommitted")
     why = f.first("unknown", ignorenulls=True).alias("unknown")
-    return answer_of(counted.agg(messages, uncommitted, why).orderBy("name", "queue", "state"))
+    return asked.answer_of(counted.agg(messages, uncommitted, why).orderBy("name", "queue", "state"))
 
 
 def lives(asked: JobQuestion) -> JobAnswer:
@@ -195,7 +199,7 @@ def lives(asked: JobQuestion) -> JobAnswer:
         chosen = chosen.where((place <= options.position) & (f.lit(options.position) < place + f.col("count")))
     if options.state is not None:
         chosen = chosen.where(f.col("state") == options.state)
-    return answer_of(chosen.drop("kind").orderBy("pos", "off", "nth"))
+    return asked.answer_of(chosen.drop("kind").orderBy("pos", "off", "nth"))
 
 
 def terms(asked: JobQuestion) -> JobAnswer:
@@ -207,7 +211,7 @@ def terms(asked: JobQuestion) -> JobAnswer:
 def compare(asked: JobQuestion) -> JobAnswer:
     from analytics.spark.gather import differing
 
-    said = answer_of(differing(asked.found, asked.of_names()))
+    said = asked.answer_of(differing(asked.found, asked.of_names()))
     said.code = EXIT_MISSING if said.rows else EXIT_HOLDS
     return said
 
@@ -250,7 +254,7 @@ def duplicates(asked: JobQuestion) -> JobAnswer:
             f"the export of {', '.join(withheld)} was made without the contents of messages, and all look alike"
         )
     read = messages(asked.spark, asked.options.data, tail=asked.options.tail)
-    return answer_of(found(read, asked.of_queues(), asked.options.within))
+    return asked.answer_of(found(read, asked.of_queues(), asked.options.within))
 
 
 def convert(spark: SparkSession, options: argparse.Namespace, files: list[LogFile]) -> int:
@@ -282,8 +286,7 @@ def sought(options: argparse.Namespace) -> LookFor:
         if (value := getattr(options, name)) is not None:
             return LookFor(sought=(TextProperty(name, value),))
     if options.header is not None:
-        name, _, value = options.header.partition("=")
-        return LookFor(sought=(HeaderValue(name, value),))
+        return LookFor(sought=(HeaderValue(*options.header),))
     return LookFor(sought=(BodyText(options.body_holds),))
 
 
@@ -355,12 +358,12 @@ COMMANDS: dict[str, Callable[[JobQuestion], JobAnswer]] = {
     "report": report,
     "terms": terms,
     "compare": compare,
-    "hot": lambda asked: answer_of(questions.hot(asked.of_queues(), asked.options.by)),
-    "dead": lambda asked: answer_of(questions.dead(asked.of_queues())),
+    "hot": lambda asked: asked.answer_of(questions.hot(asked.of_queues(), asked.options.by)),
+    "dead": lambda asked: asked.answer_of(questions.dead(asked.of_queues())),
     "duplicates": duplicates,
-    "dropped": lambda asked: answer_of(questions.dropped(asked.of_queues())),
-    "redelivered": lambda asked: answer_of(questions.redelivered(asked.of_queues())),
-    "latency": lambda asked: answer_of(questions.latency(asked.of_queues(), asked.options.by)),
+    "dropped": lambda asked: asked.answer_of(questions.dropped(asked.of_queues())),
+    "redelivered": lambda asked: asked.answer_of(questions.redelivered(asked.of_queues())),
+    "latency": lambda asked: asked.answer_of(questions.latency(asked.of_queues(), asked.options.by)),
 }
 
 

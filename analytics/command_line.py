@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from analytics.follow.follow_command import add_follow
 from analytics.jobs import questions
+from analytics.jobs.answer import ROWS_SHOWN
 from analytics.jobs.duplicates import WITHIN_S
 from analytics.jobs.figures import second_of
 from analytics.spark.session import EXTRA, LOCAL, WORKER_PYTHON
@@ -62,6 +63,9 @@ def _add_options(made: argparse.ArgumentParser) -> None:
     )
     made.add_argument("--json", action="store_true", help="one JSON object with coverage and rows")
     made.add_argument(
+        "--limit", type=positive, default=ROWS_SHOWN, metavar="N", help="so many rows at most; default %(default)s"
+    )
+    made.add_argument(
         "--tail",
         action="store_true",
         help="read what is written and not known to be durable, too: the last commit of a node that was killed or runs",
@@ -107,7 +111,9 @@ def _add_messages(commands: Commands) -> None:
         "--correlation-id", metavar="ID", help="the messages that belong to this request, as its client said"
     )
     one.add_argument("--at", nargs=2, metavar=("QUEUE", "POS"), help=PLACE_HELP)
-    one.add_argument("--header", metavar="NAME=VALUE", help="the messages with this header, a text or a whole number")
+    one.add_argument(
+        "--header", type=header, metavar="NAME=VALUE", help="the messages with this header, a text or a whole number"
+    )
     one.add_argument("--body-holds", metavar="TEXT", help="the messages with this text in their bodies")
 
 
@@ -160,13 +166,29 @@ def _add_wholes(commands: Commands, about: About) -> None:
 
 
 def past_second(text: str) -> int:
-    return second_of(text, datetime.now(UTC))
+    try:
+        return second_of(text, datetime.now(UTC))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time: {TIME_HELP}") from error
+
+
+def positive(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    return int(text)
+
+
+def header(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"{text!r} is no header: write NAME=VALUE")
+    return name, value
 
 
 def groups(text: str, known: tuple[str, ...] = questions.GROUPS) -> tuple[str, ...]:
     asked = tuple(text.split(","))
     if not set(asked) <= set(known):
-        raise ValueError(text)
+        raise argparse.ArgumentTypeError(f"{text!r} are no groups: give some of {','.join(known)}")
     return asked
 
 

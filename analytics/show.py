@@ -12,14 +12,14 @@ from rich.table import Table
 from rich.text import Text
 
 from analytics.coverage import Coverage
-from analytics.jobs.answer import ROWS_SHOWN, JobAnswer
+from analytics.jobs.answer import JobAnswer
 
 PIPE_WIDTH = 400  # a pipe has no width, and folded lines break what reads them
 
 
 def show(covered: Coverage, answer: JobAnswer, *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(_as_object(covered, answer), default=str, ensure_ascii=False))
+        _print_json(_as_object(covered, answer))
         return
     print(covered.sentence())
     if answer.text is not None:
@@ -28,18 +28,24 @@ def show(covered: Coverage, answer: JobAnswer, *, as_json: bool) -> None:
     if answer.rows:
         _print_table(answer)
     if answer.is_cut:
-        print(f"... the first {ROWS_SHOWN} rows; --json, or `sql` with a condition, asks for others", file=sys.stderr)
+        print(f"... the first {len(answer.rows)} rows; --limit N asks for more", file=sys.stderr)
 
 
 def show_now(at: str, answer: JobAnswer, missed: int, *, as_json: bool) -> None:
     """One of many, as one line of JSON or a table below its time."""
     if as_json:
-        print(json.dumps({"at": at, "missed_files": missed, "rows": answer.rows}, ensure_ascii=False), flush=True)
+        _print_json({"at": at, "missed_files": missed, "rows": answer.rows})
         return
     lost = f", {missed} files of the log were deleted before they were read" if missed else ""
     print(f"{at}{lost}" if answer.rows else f"{at}{lost}: nothing happened", flush=True)
     if answer.rows:
         _print_table(answer)
+
+
+def _print_json(said: dict[str, object]) -> None:
+    """Names are bytes that clients chose: those that are no UTF-8 are escapes of JSON."""
+    text = json.dumps(said, default=str, ensure_ascii=False)
+    print(text.encode("utf-8", "backslashreplace").decode(), flush=True)
 
 
 def _print_table(answer: JobAnswer) -> None:
@@ -51,6 +57,7 @@ def _as_object(covered: Coverage, answer: JobAnswer) -> dict[str, object]:
         "schema": [{"name": name, "type": of} for name, of in answer.columns],
         "coverage": covered.as_object(),
         "rows": answer.rows,
+        "more": answer.is_cut,  # than these
     }
 
 

@@ -38,10 +38,10 @@ def add_follow(commands: Commands) -> None:
 
 
 def interval(text: str) -> float:
-    seconds = float(text)
-    if not EVERY_MIN_S <= seconds <= EVERY_MAX_S:
-        raise ValueError(text)
-    return seconds
+    with suppress(ValueError):
+        if EVERY_MIN_S <= (seconds := float(text)) <= EVERY_MAX_S:
+            return seconds
+    raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from {EVERY_MIN_S:g} to {EVERY_MAX_S:g}")
 
 
 def follow(options: argparse.Namespace, files: list[LogFile]) -> int:

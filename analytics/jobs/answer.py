@@ -21,7 +21,7 @@ Column = tuple[str, str]  # name and type, as Spark writes types
 @dataclass(slots=True)
 class JobAnswer:
     """Rows with the types of their columns; `code` is what they alone make the command end with, `text` is shown to people in
-    place of a table of them, and there may be more rows if these are cut."""
+    place of a table of them, and there are more rows if these are cut."""
 
     columns: list[Column]
     rows: list[dict[str, Any]]
@@ -33,8 +33,8 @@ class JobAnswer:
 def answer_of(table: DataFrame, limit: int = ROWS_SHOWN) -> JobAnswer:
     """The first rows of a table."""
     columns = [(field.name, field.dataType.simpleString()) for field in table.schema.fields]
-    rows = [row.asDict(recursive=True) for row in table.limit(limit).collect()]
-    return JobAnswer(columns, rows, is_cut=len(rows) == limit)
+    rows = [row.asDict(recursive=True) for row in table.limit(limit + 1).collect()]
+    return JobAnswer(columns, rows[:limit], is_cut=len(rows) > limit)
 
 
 def worst(codes: Sequence[int]) -> int:

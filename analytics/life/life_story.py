@@ -52,7 +52,7 @@ def story(pursuit: Pursuit) -> JobAnswer:
     if pursuit.more:
         text += ["", f"... the first {LIVES_MAX} of more messages"]
     unknown = not pursuit.messages or any(one.unknown or one.committed is None for one in pursuit.messages)
-    return JobAnswer(LIFE_COLUMNS, rows, EXIT_UNKNOWN if unknown else EXIT_HOLDS, text)
+    return JobAnswer(LIFE_COLUMNS, rows, EXIT_UNKNOWN if unknown else EXIT_HOLDS, text, is_cut=pursuit.more)
 
 
 def _lines(one: FollowedMessage, names: dict[MessagePlace, str]) -> list[str]:

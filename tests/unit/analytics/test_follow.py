@@ -148,7 +148,7 @@ def test_the_command_says_a_line_for_each_look(node: Path, capsys: pytest.Captur
     assert [(line["rows"], line["missed_files"]) for line in said] == [([], 0), ([], 0)]
     with pytest.raises(SystemExit):
         main([*follow[:4], "--every", "0"])
-    assert "invalid interval value: '0'" in capsys.readouterr().err
+    assert "'0' is no number of seconds" in capsys.readouterr().err
 
 
 def test_the_command_ends_with_75_when_files_went_unread(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -34,3 +35,22 @@ def test_json_has_schema_coverage_and_rows(capsys: pytest.CaptureFixture[str]) -
 
 def test_contents_that_were_withheld_are_said() -> None:
     assert COVERED._replace(without_bodies=("n1", "n2")).sentence().endswith("contents of messages withheld by n1, n2")
+
+
+def test_a_name_that_is_no_utf8_is_printed_as_json_that_has_its_bytes(
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    """It ended the command with a sentence about a codec."""
+    name = b"key\xff\xc3\xbc".decode("utf-8", "surrogateescape")
+    show(COVERED, JobAnswer([("name", "string")], [{"name": name}]), as_json=True)
+    (row,) = json.loads(capsysbinary.readouterr().out)["rows"]
+    assert row["name"].encode("utf-8", "surrogateescape") == name.encode("utf-8", "surrogateescape")
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_rows_that_were_left_out_are_said_to_be_more(capsys: pytest.CaptureFixture[str], is_cut: bool) -> None:
+    """A program that asked for all queues had a thousand of them, and no word that there were others."""
+    show(COVERED, replace(ANSWER, is_cut=is_cut), as_json=True)
+    assert json.loads(capsys.readouterr().out)["more"] is is_cut
+    show(COVERED, replace(ANSWER, is_cut=is_cut), as_json=False)
+    assert ("the first 1 rows; --limit N asks for more" in capsys.readouterr().err) is is_cut

@@ -1,0 +1,34 @@
+"""What an operator mistypes is answered with what was wrong and what can be written."""
+
+from __future__ import annotations
+
+import pytest
+
+from analytics.command_line import parser
+
+DATA = ["--data", "/var/lib/leveret"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["latency", "--by", "color"], "'color' are no groups: give some of queue,consumer,hour"),
+        (["hot", "--by", "state"], "'state' are no groups: give some of queue,publisher"),
+        (["queue", "orders", "--at", "noon"], "'noon' is no time: ISO, UTC if it names no zone"),
+        (["audit", "--since=-5y"], "'-5y' is no time"),
+        (["follow", "--every", "0"], "'0' is no number of seconds from 0.1 to 3600"),
+        (["follow", "--every", "soon"], "'soon' is no number of seconds"),
+        (["life", "--header", "color"], "'color' is no header: write NAME=VALUE"),
+        (["--limit", "0", "queues"], "'0' is no number above 0"),
+    ],
+)
+def test_what_is_wrong_is_said_with_what_can_be_written(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        parser().parse_args([*DATA, *words])
+    assert said in capsys.readouterr().err
+
+
+def test_a_value_of_a_header_may_have_an_equals_sign() -> None:
+    assert parser().parse_args([*DATA, "life", "--header", "trace=a=b"]).header == ("trace", "a=b")
