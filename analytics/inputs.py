@@ -65,13 +65,14 @@ def export_of(directory: str) -> NodeExport | None:
     path = Path(directory) / EXPORT_MANIFEST
     try:
         said = json.loads(path.read_text())
-        if said["format"] != EXPORT_FORMAT:
-            raise ValueError(f"{path} has format {said['format']}, and {EXPORT_FORMAT} is known")
-        return NodeExport(said["bodies"] != "included")
+        made_as, bodies = said["format"], said["bodies"]
     except FileNotFoundError:
         return None
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is no manifest of an export") from error
+    if made_as != EXPORT_FORMAT:
+        raise ValueError(f"{path} has format {made_as}, and {EXPORT_FORMAT} is known")
+    return NodeExport(bodies != "included")
 
 
 @contextmanager
