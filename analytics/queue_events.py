@@ -94,6 +94,12 @@ def name_for_clients(name: str) -> str:
     return name.replace(f"/{BECOMING_PREFIX}", "/", 1)
 
 
+def note_name(names: dict[int, QueueName], one: QueueName) -> None:
+    """The catalog's log, which each file may name, has the number of a classic queue: that is not the name of the queue."""
+    if one.kind in QUEUE_KINDS or one.queue not in names:
+        names[one.queue] = one
+
+
 class ActorName(NamedTuple):
     """Who the actor of a number is, of the process that the row names."""
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from analytics.inputs import LogFile
-from analytics.queue_events import QUORUM, FileEvents, QueueName, packed_groups
+from analytics.queue_events import QUORUM, FileEvents, QueueName, note_name, packed_groups
 from native.columns import Field, Table, numbers
 from native.log_columns import FilePlace, publishes, settles
 from native.log_tables import OUTCOMES, PUBLISHES, SETTLES
@@ -77,7 +77,7 @@ class LogTail:
         for piece in reader.pieces():
             for one in said.said(piece):
                 if isinstance(one, QueueName):
-                    self.names[one.queue] = one
+                    note_name(self.names, one)
                     if one.kind == QUORUM:
                         self._quorum.add(one.queue)
             if counts:

@@ -28,7 +28,7 @@ from analytics.life.wanted import (
     numbers_of,
 )
 from analytics.lost_records import lost_of
-from analytics.queue_events import QUORUM, ActorName, FileEvents, QueueEvent, QueueName
+from analytics.queue_events import QUORUM, ActorName, FileEvents, QueueEvent, QueueName, note_name
 from classic.store.log_records import decode_reasoned
 from native.columns import Field, Table, numbers, picked, rows_of
 from native.log_columns import events, origins, publishes, settles
@@ -149,7 +149,7 @@ class _FileLook:
     def _note_said(self, piece: ColumnPiece) -> None:
         for one in self._said.said(piece):
             if isinstance(one, QueueName):
-                self._seen.names[one.queue] = one
+                note_name(self._seen.names, one)
             elif isinstance(one, ActorName):
                 self._actors[one.number] = one.row
                 is_consumer = bool(one.row.queue) and one.row.queue in self._wanted.consumed

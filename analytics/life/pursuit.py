@@ -19,7 +19,7 @@ from analytics.fold.queue_history import HistoryFold
 from analytics.inputs import LogFile, SnapshotFile
 from analytics.life.file_look import FileSeen, entries, look
 from analytics.life.wanted import AtPlace, FoundMessage, LookFor, MessagePlace, SuccessorOf
-from analytics.queue_events import STANDING_KINDS, QueueEvent, QueueName, fold_order
+from analytics.queue_events import STANDING_KINDS, QueueEvent, QueueName, fold_order, note_name
 from analytics.read_snapshots import snapshot_said
 from analytics.workers import Workers
 from quorum.fifo.commands import ConsumerKey
@@ -86,7 +86,9 @@ def pursue(
         held = [file for file in files if may_hold(file)]
         seen_first = {one.file: one for one in workers.each(partial(look, wanted=asked, tail=tail), held)}
         whole = [seen_first.get(file) or FileSeen(file) for file in files]
-        names = {number: name for one in whole for number, name in one.names.items()}
+        names: dict[int, QueueName] = {}
+        for name in (name for one in whole for name in one.names.values()):
+            note_name(names, name)
         todo, more = _first(_distinct(whole), LIVES_MAX)
         known: dict[MessagePlace, FollowedMessage] = {}
         while todo and len(known) < LIVES_MAX:
