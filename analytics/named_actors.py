@@ -4,11 +4,13 @@ again gives the same numbers to others, in the same file."""
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
+from operator import itemgetter
 
-from analytics.file_window import owners
+from analytics.file_window import OWNERS_MAX, owners
 from native.columns import row_of
 from native.log_tables import RECORDS
 from storage.history.column_reader import ColumnPiece
@@ -35,6 +37,33 @@ class NamedActors:
             _, number, row = self._coming.popleft()
             self._rows[number] = row
         return owners(self._rows, actor)
+
+
+class PlacedActors:
+    """The same, of places in any order."""
+
+    def __init__(self) -> None:
+        self._rows: dict[
+            int, list[tuple[int, ActorRow]]
+        ] = {}  # by number: where it is named, and who it is from there on
+
+    def read(self, piece: ColumnPiece) -> None:
+        """The next piece."""
+        for offset, number, row in _actors_of(piece):
+            self._rows.setdefault(number, []).append((offset, row))
+
+    def owners_at(self, offset: int, actor: int | None) -> list[ActorRow]:
+        """An actor that a record there names, and to whom it belongs."""
+        found: list[ActorRow] = []
+        while actor is not None and len(found) < OWNERS_MAX and (row := self._row_at(offset, actor)) is not None:
+            found.append(row)
+            actor = row.parent
+        return found
+
+    def _row_at(self, offset: int, actor: int) -> ActorRow | None:
+        rows = self._rows.get(actor, [])
+        behind = bisect_left(rows, offset, key=itemgetter(0))
+        return rows[behind - 1][1] if behind else None
 
 
 def connection_of(found: list[ActorRow]) -> ActorRow | None:

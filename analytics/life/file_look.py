@@ -28,6 +28,7 @@ from analytics.life.wanted import (
     numbers_of,
 )
 from analytics.lost_records import lost_of
+from analytics.named_actors import PlacedActors
 from analytics.queue_events import QUORUM, ActorName, FileEvents, QueueEvent, QueueName, note_name
 from classic.store.log_records import decode_reasoned
 from native.columns import Field, Table, numbers, picked, rows_of
@@ -60,7 +61,8 @@ class FileSeen(FileWindow):
     spans: dict[int, tuple[int, int]] = field(
         default_factory=dict
     )  # first and last entry, of groups that were asked for
-    actors: dict[int, ActorRow] = field(default_factory=dict)  # whom events and messages name, and to whom they belong
+    actors: dict[int, ActorRow] = field(default_factory=dict)  # whom messages name, and to whom they belong
+    whose: dict[int, list[ActorRow]] = field(default_factory=dict)  # by place of an event of a classic queue, the same
 
 
 def look(file: LogFile, wanted: LookFor, *, tail: bool) -> FileSeen:
@@ -124,10 +126,12 @@ class _FileLook:
         self._said = FileEvents(seen.file.number, durable)
         self._actors: dict[int, ActorRow] = {}  # that the file has named so far
         self._named: set[int] = set()  # those among them that somebody will ask for
+        self._placed = PlacedActors()
 
     def take(self, piece: ColumnPiece) -> None:
         self._seen.note_times(piece)
         self._note_said(piece)
+        self._placed.read(piece)
         for sought in self._wanted.sought:
             for needle in sought.needles():
                 self._search(piece, needle, sought)
@@ -258,9 +262,11 @@ class _FileLook:
 
     def _keep(self, found: FoundMessage) -> None:
         if all(one.place != found.place or one.term != found.term for one in self._seen.found):
-            self._seen.found.append(found)
-            if found.actor is not None:
+            if found.incarnation is None:
+                found = found._replace(publisher=tuple(self._placed.owners_at(found.offset, found.actor)))
+            elif found.actor is not None:
                 self._named.add(found.actor)
+            self._seen.found.append(found)
 
     # what became of messages
 
@@ -280,7 +286,8 @@ class _FileLook:
         for event in _events_of(piece, sorted(rows), self._seen.file, self._durable):
             self._seen.events.append(event)
             if event.kind in _REASONED:
-                self._named.add(_reasoned(event)[0])
+                offset = event.place & (1 << FILE_BITS) - 1
+                self._seen.whose[event.place] = self._placed.owners_at(offset, _reasoned(event)[0])
 
     def _rows_of_out(self, piece: ColumnPiece, wanted: dict[int, list[int]]) -> list[int]:
         """Records that say who was given them; no table has those."""

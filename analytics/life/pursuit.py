@@ -210,7 +210,7 @@ class _Follower:
         fold = HistoryFold(with_steps=True)
         fold.take(found.event)
         fold.take_steps()
-        one.publisher = self._named(found.node, found.file, found.actor)
+        one.publisher = list(found.publisher)
         for file in self._seen:
             if file.file.node != found.node:
                 continue
@@ -218,7 +218,7 @@ class _Follower:
                 if event.queue == found.place.queue and event.place > found.event.place:
                     fold.take(event)
                     for step in _of(found, fold.take_steps()):
-                        one.steps.append(KnownStep(step, self._named(found.node, file.file.number, step.consumer)))
+                        one.steps.append(KnownStep(step, file.whose.get(event.place, []) if step.consumer else []))
                     if event.kind == Kind.CLASSIC_CHECKPOINT and _is_out_no_more(one, fold):
                         one.steps.append(_lost_its_node(one.steps[-1], event))
         one.unknown = self._gap(found) or _ended_unsaid(one)
@@ -228,13 +228,6 @@ class _Follower:
         later = [number for number in numbers if number >= found.file]
         missing = sorted(set(range(found.file, later[-1])) - set(later))
         return f"file {missing[0]} of the log of {found.node} is missing" if missing else None
-
-    def _named(self, node: str, number: int, actor: object) -> list[ActorRow]:
-        """Whom a file of a node's log calls so, and to whom that belongs."""
-        for one in self._seen:
-            if (one.file.node, one.file.number) == (node, number):
-                return owners(one.actors, actor)
-        return []
 
     # quorum queues
 

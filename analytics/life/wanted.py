@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from analytics.queue_events import QueueEvent
 from replicated.local_members import QUEUE_GROUPS
+from storage.history.name_records import ActorRow
 from wire.amqp.tables import TableError, decode_properties
 
 # A queue's number in the catalog, and where in the queue: (sequence, 0, 0), or entry, off and nth.
@@ -63,6 +64,9 @@ class FoundMessage(NamedTuple):
     death_reason: int | None
     props: bytes
     event: QueueEvent | None  # of a classic queue: the record, for its fold
+    publisher: tuple[
+        ActorRow, ...
+    ] = ()  # the actor, and to whom it belongs, where no incarnation says of which process it is
 
     def properties(self) -> dict[str, Any]:
         """Empty where they cannot be read."""

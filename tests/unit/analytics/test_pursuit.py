@@ -22,7 +22,15 @@ from analytics.life.wanted import (
     body_digest,
 )
 from broker.queues.queue_type import Outcome
-from classic.store.log_records import Checkpoint, DoneReason, encode_checkpoint, encode_published, encode_reasoned
+from classic.store.log_records import (
+    BY_ACTORS,
+    Checkpoint,
+    DoneReason,
+    encode_checkpoint,
+    encode_part,
+    encode_published,
+    encode_reasoned,
+)
 from native import content
 from native.sequence_set import SequenceSet
 from quorum.fifo.commands import (
@@ -69,9 +77,13 @@ def publish(first: int, *messages: bytes, queues: tuple[int, ...] = (QUEUE,)) ->
 
 
 def acknowledged(first: int, end: int) -> list[bytes]:
-    settled = SequenceSet()
-    settled.add(first, end)
-    return record(Kind.CLASSIC_DONE, encode_reasoned(QUEUE, 5, DoneReason.ACKNOWLEDGED, settled))
+    return record(Kind.CLASSIC_DONE, encode_reasoned(QUEUE, 5, DoneReason.ACKNOWLEDGED, one_range(first, end)))
+
+
+def one_range(first: int, end: int) -> SequenceSet:
+    found = SequenceSet()
+    found.add(first, end)
+    return found
 
 
 def record(kind: Kind, *parts: bytes) -> list[bytes]:
@@ -122,8 +134,7 @@ def test_the_one_that_has_the_id_is_found_in_a_run_and_not_those_that_speak_of_i
 
 
 def test_who_was_given_it_is_told_if_it_was_out_at_a_tick(tmp_path: Path) -> None:
-    out = SequenceSet()
-    out.add(9, 12)
+    out = one_range(9, 12)
     given = record(Kind.CLASSIC_OUT, encode_reasoned(QUEUE, 5, 0, out))
     others = [record(Kind.CLASSIC_OUT, encode_reasoned(8, 6, 0, out)), record(Kind.CLASSIC_OUT, b"no payload of it")]
     log(tmp_path / "n1", 1, publish(10, message("m1"), message("m2")), given, *others, acknowledged(10, 11))
@@ -138,8 +149,7 @@ def found_at_a_start(ready: tuple[int, int], out: tuple[int, int], queue: int = 
 
 
 def test_what_was_out_when_its_node_was_killed_is_not_told_to_be_out_still(tmp_path: Path) -> None:
-    out = SequenceSet()
-    out.add(10, 12)
+    out = one_range(10, 12)
     given = record(Kind.CLASSIC_OUT, encode_reasoned(QUEUE, 5, 0, out))
     log(tmp_path / "n1", 1, publish(10, message("m1"), message("m2")), given)
     other = found_at_a_start((10, 12), (0, 0), queue=8)
@@ -281,6 +291,30 @@ def test_who_published_to_a_quorum_queue_is_looked_up_in_the_log_of_the_node_tha
         (one,) = pursued(tmp_path, TextProperty("message_id", id_)).messages
         told.append(([row.user for row in one.publisher], one.found.publish_no, one.found.confirm))
     assert told == [(["ann"], 11, True), (["bob"], 3, False)]
+
+
+def test_who_had_to_do_with_a_message_of_a_classic_queue_is_told_as_of_the_process_that_wrote_it(
+    tmp_path: Path,
+) -> None:
+    """A node that is started again goes on in the file, and gives others the same numbers."""
+
+    def named(user: str, incarnation: int) -> list[bytes]:
+        connection, channel = ActorRow(1, incarnation, 0, user), ActorRow(2, incarnation, 5)
+        return [
+            bytes(part)
+            for number, row in ((5, connection), (6, channel))
+            for part in encode_record(Kind.ACTOR, 0, number, [encode_actor(row)])
+        ]
+
+    def published(first: int, id_: str) -> list[bytes]:
+        head = encode_published([(QUEUE, first)], 4, 1, 0, None, "", "q", BY_ACTORS, encode_part(6, 1, 1))
+        return record(Kind.CLASSIC_PUBLISH, head, message(id_))
+
+    settled = record(Kind.CLASSIC_DONE, encode_reasoned(QUEUE, 6, DoneReason.ACKNOWLEDGED, one_range(0, 2)))
+    log(tmp_path / "n1", 1, named("ann", 1), published(0, "m1"), named("bob", 2), published(1, "m2"), settled)
+    found = [pursued(tmp_path, TextProperty("message_id", id_)).messages[0] for id_ in ("m1", "m2")]
+    assert [[row.user for row in one.publisher] for one in found] == [["", "ann"], ["", "bob"]]
+    assert [[row.user for row in one.steps[0].who] for one in found] == [["", "bob"], ["", "bob"]]
 
 
 def test_who_got_a_message_of_a_quorum_queue_or_purged_it_is_looked_up_once_the_fold_has_told(tmp_path: Path) -> None:
