@@ -8,7 +8,7 @@ have been moved to the files of the queue or to the shared store. Of quorum queu
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -30,7 +30,9 @@ from analytics.jobs.proof import LogEvidence
 from analytics.queue_events import COUNTED_KINDS
 from classic.recovery import clean_stop
 from classic.store.index_entries import IN_BODY, IN_LOG, PERSISTENT, Fields
+from classic.store.manifest import has_files
 from classic.store.manifest import load as load_manifest
+from classic.store.salvage import scan_on
 from classic.store.segment_reader import read_segment
 from native.columns import rows_of, values
 from native.log_columns import publishes
@@ -38,6 +40,7 @@ from native.log_tables import PUBLISHES, RECORDS
 from native.sequence_set import Range, SequenceSet
 from storage import names, snapshot_file
 from storage.disk import Disk
+from storage.errors import Corrupt
 from storage.history.column_reader import ColumnPiece, ColumnReader
 from storage.os_disk import OsDisk
 
@@ -145,18 +148,23 @@ def log_evidence(found: Iterable[FileEvidence], directories: Iterable[tuple[str,
             from_the_first &= last is not None or file.first == FIRST_INDEX
             last = file.last
         lasts[node] = last or 0
-    exported = []
+    exported, unlisted = [], []
     for node, directory in directories:
         if export_of(directory) is not None:
             exported.append(node)
         disk = OsDisk(directory, read_only=True)
         gaps += _end_missing(disk, node, lasts.get(node, 0))
         contents = {one for file in found if file.node == node for one in file.contents}
-        for queue, ranges in moved_out(disk, contents):
-            _add(stored, queue, ranges)
+        try:
+            for queue, ranges in moved_out(disk, contents):
+                _add(stored, queue, ranges)
+        except Corrupt:
+            unlisted.append(node)
     members = [one for file in found for one in file.members]
     members += [one for _, directory in directories for one in listed_members(directory)]
-    return LogEvidence(gaps, from_the_first, changed, stored, exported, _entries(found), unread_voters(members))
+    return LogEvidence(
+        gaps, from_the_first, changed, stored, exported, unlisted, _entries(found), unread_voters(members)
+    )
 
 
 def _entries(found: Iterable[FileEvidence]) -> dict[GroupTerm, SequenceSet]:
@@ -176,8 +184,9 @@ def _add(stored: dict[int, SequenceSet], queue: int, ranges: Iterable[Range]) ->
 
 
 def _end_missing(disk: Disk, node: str, last: int) -> Iterator[str]:
-    """A node that was stopped in order has left how many records it had written."""
-    with suppress(FileNotFoundError):
+    """A node that was stopped in order has left how many records it had written. What is damaged says as little as after a
+    crash, to a start as well."""
+    with suppress(FileNotFoundError, Corrupt):
         next_index = clean_stop.decode(snapshot_file.load(disk, names.CLASSIC_CLEAN_STOP)).next_index
         if next_index > last + 1:
             yield _gap(node, last, next_index)
@@ -185,38 +194,38 @@ def _end_missing(disk: Disk, node: str, last: int) -> Iterator[str]:
 
 def moved_out(disk: Disk, contents: Container[StoreId]) -> Iterator[tuple[int, list[Range]]]:
     """Of each queue the messages whose contents lie in files of their own or in the shared store, which has these contents, and
-    which are not settled there."""
+    which are not settled there. Raises Corrupt where the list of these files is damaged, or gone: a start makes it anew."""
+    if not disk.exists(names.CLASSIC_FILES) and has_files(disk):
+        raise Corrupt(names.CLASSIC_FILES, 0, 0, "it is not there, and files of queues are")
     for queue, (directory, segments) in load_manifest(disk).queues.items():
         held = SequenceSet()
         for number in segments:
             with suppress(FileNotFoundError):
                 loaded = read_segment(disk.read_file(names.index_segment(directory, number)), queue, number)
-                body_size = _size(disk, names.body_file(directory, number))
+                bodies = _sound_bodies(disk, names.body_file(directory, number))
                 for fields in loaded.entries:
-                    _hold(held, fields, body_size, contents)
+                    _hold(held, fields, bodies, contents)
                 for start, end in loaded.settled:
                     held.remove(start, end)
         yield queue, held.ranges()
 
 
-def _hold(held: SequenceSet, fields: Fields, body_size: int, contents: Container[StoreId]) -> None:
+def _hold(held: SequenceSet, fields: Fields, bodies: Mapping[int, int], contents: Container[StoreId]) -> None:
     first, count, left_out, _, kind, flags, _, _, size, place, place_2 = fields[:11]
     if kind == IN_LOG or not flags & PERSISTENT:
         return
-    is_there = place + size <= body_size if kind == IN_BODY else (place, place_2) in contents
+    is_there = bodies.get(place) == size if kind == IN_BODY else (place, place_2) in contents
     if is_there:
         held.add(first + left_out, first + count)
 
 
-def _size(disk: Disk, name: str) -> int:
+def _sound_bodies(disk: Disk, name: str) -> dict[int, int]:
+    """By its place in the file, the size of each content that a queue would give out: its checksum is right."""
     try:
-        file = disk.open(name)
+        found, _ = scan_on(disk.read_file(name))
     except FileNotFoundError:
-        return 0
-    try:
-        return file.size()
-    finally:
-        file.close()
+        return {}
+    return {start: end - start for *_, start, end in found}
 
 
 def state_of_files(directories: Iterable[str]) -> dict[str, tuple[int, int]]:

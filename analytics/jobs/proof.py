@@ -101,6 +101,7 @@ class LogEvidence:
     changed: bool = False  # files came or went while they were read: what is missing may have moved
     stored: Mapping[int, SequenceSet] = field(default_factory=dict)  # by queue: messages whose content a node has
     exported: Sequence[str] = ()  # nodes without their files of queues: what is in none of the log may be there
+    unlisted: Sequence[str] = ()  # nodes that do not say which files of queues they have
     entries: Mapping[GroupTerm, SequenceSet] = field(default_factory=dict)  # of quorum queues, where a start finds them
     unread_voters: Mapping[int, int] = field(default_factory=dict)  # of quorum queues: on nodes that were not read
 
@@ -169,6 +170,8 @@ def _elsewhere(queue: QueueLives, log: LogEvidence) -> str | None:
         return f"the node of {counted(unread, 'member', 'members')} was not read, where these may be"
     if log.exported:
         return f"the export of {log.exported[0]} has no files of queues, where these may be: read its directory"
+    if log.unlisted and queue.kind == CLASSIC:
+        return f"the list of the files of queues of {log.unlisted[0]} is damaged, and these may be in them"
     return "the node's files changed while they were read: stop it, or read a copy" if log.changed else None
 
 

@@ -63,6 +63,14 @@ def test_what_an_export_does_not_have_is_unknown() -> None:
     assert code_of(prove(classic(), evidence((0, 10), exported=["n1"]))) == EXIT_HOLDS
 
 
+def test_what_files_may_have_that_nobody_lists_is_unknown() -> None:
+    row = prove(classic(), evidence((0, 7), (9, 10), unlisted=["n1"]))
+    assert (row.present, row.missing, row.unknown, code_of(row)) == (2, 0, 2, EXIT_UNKNOWN)
+    assert row.why == "the list of the files of queues of n1 is damaged, and these may be in them"
+    assert code_of(prove(classic(), evidence((0, 10), unlisted=["n1"]))) == EXIT_HOLDS
+    assert code_of(prove(quorum(), entries_in({3: [(9, 10)]}, unlisted=["n1"]))) == EXIT_MISSING
+
+
 def test_a_node_that_works_does_not_spoil_a_proof() -> None:
     assert code_of(prove(classic(), evidence((0, 10), changed=True))) == EXIT_HOLDS
 
@@ -103,6 +111,13 @@ def test_a_history_that_is_not_known_as_a_whole_proves_nothing(kind: str | None)
     assert code_of(prove(queue, LogEvidence())) == EXIT_UNKNOWN
 
 
+def test_a_classic_queue_whose_history_is_not_known_as_a_whole_is_unknown_though_all_is_there() -> None:
+    queue = classic()
+    queue.unknown = "sequence 5 was published twice"
+    row = prove(queue, evidence((0, 10)))
+    assert (row.present, row.why, code_of(row)) == (4, queue.unknown, EXIT_UNKNOWN)
+
+
 def test_gaps_of_classic_queues_say_nothing_of_quorum_queues() -> None:
     row = prove(quorum(), entries_in({3: [(5, 6), (9, 10)]}, gaps=["records 3 to 4 are missing"]))
     assert (row.present, code_of(row)) == (4, EXIT_HOLDS)
@@ -122,6 +137,14 @@ def entries_in(terms: dict[int, list[tuple[int, int]]], unread: int = 0, **said:
 
 def test_an_entry_that_no_log_and_no_segment_has_is_missing_with_its_messages() -> None:
     row = prove(quorum(), entries_in({3: [(9, 10)]}))
+    assert (row.present, row.missing, row.first_missing, code_of(row)) == (2, 2, [5], EXIT_MISSING)
+
+
+@pytest.mark.parametrize("beside", [(4, 5), (6, 7)])
+def test_neither_the_entry_beside_it_nor_that_of_another_queue_stands_for_an_entry(beside: tuple[int, int]) -> None:
+    log = entries_in({3: [beside, (9, 10)]})
+    log.entries = {**log.entries, (QUEUE + 1, 3): sequences((1, 20))}
+    row = prove(quorum(), log)
     assert (row.present, row.missing, row.first_missing, code_of(row)) == (2, 2, [5], EXIT_MISSING)
 
 
