@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import NamedTuple
 
 
@@ -15,6 +17,18 @@ class DamagedBytes(NamedTuple):
     reason: str
 
 
+class MissingFiles(NamedTuple):
+    """Of a node's log, between files that are there."""
+
+    node: str
+    first: int
+    last: int
+
+    def sentence(self) -> str:
+        which = f"file {self.first}" if self.first == self.last else f"files {self.first} to {self.last}"
+        return f"{which} of the log of {self.node} {'is' if self.first == self.last else 'are'} missing"
+
+
 class Coverage(NamedTuple):
     nodes: list[str]
     files: int
@@ -24,14 +38,21 @@ class Coverage(NamedTuple):
     damage: list[DamagedBytes]
     without_bodies: tuple[str, ...] = ()  # nodes whose export was made without the contents of messages
     skipped: int = 0  # files that cannot say anything of what was asked, and so were not read
+    missing: tuple[MissingFiles, ...] = ()
 
     @property
     def is_damaged(self) -> bool:
         """Whether something that was durable could not be read."""
         return any(not one.torn for one in self.damage)
 
+    @property
+    def has_gaps(self) -> bool:
+        """Whether the log said more within its window than could be read."""
+        return self.is_damaged or bool(self.missing)
+
     def as_object(self) -> dict[str, object]:
-        return {**self._asdict(), "damage": [one._asdict() for one in self.damage]}
+        damage, missing = ([one._asdict() for one in found] for found in (self.damage, self.missing))
+        return {**self._asdict(), "damage": damage, "missing": missing}
 
     def sentence(self) -> str:
         window = f"from {self.first} to {self.last}" if self.first else "of unknown times"
@@ -42,7 +63,17 @@ class Coverage(NamedTuple):
         withheld = f", contents of messages withheld by {', '.join(self.without_bodies)}" if self.without_bodies else ""
         files = counted(self.files, "file", "files")
         skipped = f", {counted(self.skipped, 'file', 'files')} that cannot tell of it skipped" if self.skipped else ""
-        return f"read: {nodes}, {files}, {self.file_bytes} bytes, {window}{lost}{withheld}{skipped}"
+        missing = "".join(f", {one.sentence()}" for one in self.missing)
+        return f"read: {nodes}, {files}, {self.file_bytes} bytes, {window}{lost}{missing}{withheld}{skipped}"
+
+
+def missing_between(there: Iterable[tuple[str, int]]) -> tuple[MissingFiles, ...]:
+    """`there`: nodes and numbers of the files of their logs. A node deletes the oldest first, so none in between."""
+    return tuple(
+        MissingFiles(node, one + 1, other - 1)
+        for (node, one), (same, other) in pairwise(sorted(there))
+        if node == same and other > one + 1
+    )
 
 
 def counted(number: int, one: str, several: str) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from analytics.coverage import Coverage, DamagedBytes, iso_time
+from analytics.coverage import Coverage, DamagedBytes, MissingFiles, iso_time, missing_between
 from analytics.inputs import LogFile, segment_group, unless_deleted, without_bodies
 from analytics.lost_records import lost_of
 from analytics.queue_events import FileEvents, Said
@@ -104,6 +104,11 @@ def coverage_of(files: Sequence[LogFile], seen: Sequence[FileWindow]) -> Coverag
     first, last = iso_time(min(firsts, default=None)), iso_time(max(lasts, default=None))
     size = sum(one.size for one in files)
     return Coverage(nodes, len(files), size, first, last, damage, without_bodies(files))
+
+
+def missing_files(files: Iterable[LogFile]) -> tuple[MissingFiles, ...]:
+    """`files`: all that nodes have of their logs."""
+    return missing_between((one.node, one.number) for one in files)
 
 
 def owners(actors: Mapping[int, ActorRow], actor: object) -> list[ActorRow]:

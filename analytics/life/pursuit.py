@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from analytics.coverage import Coverage
-from analytics.file_window import coverage_of, owners
+from analytics.file_window import coverage_of, missing_files, owners
 from analytics.fold.lives import DELIVERED, PUBLISHED, RETURNED, LifeState, LifeStep
 from analytics.fold.queue_history import HistoryFold
 from analytics.inputs import LogFile, SnapshotFile
@@ -103,7 +103,8 @@ def pursue(
     messages = sorted(known.values(), key=lambda one: (one.found.at or 0, one.found.place))
     for one in messages:
         one.became = [letter.found.place for letter in messages if _is_letter_of(letter, one)]
-    return Pursuit(messages, coverage_of(files, whole)._replace(skipped=len(files) - len(held)), more)
+    covered = coverage_of(files, whole)._replace(skipped=len(files) - len(held), missing=missing_files(files))
+    return Pursuit(messages, covered, more)
 
 
 def _next_look(todo: Sequence[FoundMessage], names: dict[int, QueueName], known: Iterable[MessagePlace]) -> LookFor:

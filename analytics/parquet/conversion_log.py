@@ -22,6 +22,8 @@ from types import TracebackType
 from typing import NamedTuple
 from uuid import uuid4
 
+from analytics.coverage import MissingFiles, missing_between
+
 STEPS = "_steps.jsonl"
 MAKING = "_step-"
 
@@ -50,6 +52,14 @@ class ConversionStep(NamedTuple):
     moves: list[tuple[str, str]]  # what lies in the directory of the step, and the place that it takes
     rows: dict[str, int]  # that it wrote, by table
     batch: int | None = None  # of the stream of Spark that it is a batch of
+
+
+def missing_in(converted: Iterable[ConvertedFile]) -> tuple[MissingFiles, ...]:
+    """Files that were gone before they were converted. A node that began anew has another log, with numbers of its own."""
+    logs: dict[tuple[str, str], list[tuple[str, int]]] = {}
+    for one in converted:
+        logs.setdefault((one.node, one.log_id), []).append((one.node, one.file))
+    return tuple(gap for log in sorted(logs) for gap in missing_between(logs[log]))
 
 
 def begin_attempt(making: str) -> Path:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 
-from analytics.coverage import Coverage, DamagedBytes, iso_time
+from analytics.coverage import Coverage, DamagedBytes, MissingFiles, iso_time
 from analytics.inputs import LogFile, SnapshotFile, evened, files_of_tasks, without_bodies
 from analytics.jobs.answer import JobAnswer
 from analytics.parquet.bucket_tables import EVENTS_TABLE, LIVES_TABLE, WRITTEN, Write, table_place, writer_of
-from analytics.parquet.conversion_log import ConversionLog, ConversionStep, place_of
+from analytics.parquet.conversion_log import ConversionLog, ConversionStep, missing_in, place_of
 from analytics.parquet.raw_files import BUCKETS, COMPRESSION, RAW, SAID, RawDone, RawTask, convert_files
 from analytics.spark.actors_table import actors
 from analytics.spark.event_source import SCHEMA, TASK_BYTES
@@ -112,6 +112,7 @@ class StepMaker:
             max((one for one in lasts if one is not None), default=None),
             [*before.damage, *(lost for one in done for lost in one.damage)],
             tuple(sorted({*before.without_bodies, *without_bodies(files)})),
+            missing=missing_in(latest.values()),
         )
         (self._making / COVERAGE).write_text(json.dumps(covered.as_object(), indent=1) + "\n")
 
@@ -150,4 +151,6 @@ def kept_coverage(directory: Path) -> Coverage:
         kept = json.loads((directory / COVERAGE).read_text())
     except FileNotFoundError:
         return Coverage([], 0, 0, None, None, [])
-    return Coverage(**{**kept, "damage": [DamagedBytes(**one) for one in kept["damage"]]})
+    damage = [DamagedBytes(**one) for one in kept["damage"]]
+    missing = tuple(MissingFiles(**one) for one in kept.get("missing", ()))  # earlier builds did not say
+    return Coverage(**{**kept, "damage": damage, "missing": missing})

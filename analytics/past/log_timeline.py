@@ -7,6 +7,7 @@ from functools import partial
 from itertools import groupby, islice
 from typing import NamedTuple
 
+from analytics.coverage import MissingFiles, missing_between
 from analytics.inputs import LogFile
 from analytics.past.file_contents import DatedFile, FileContents, contents_of, dated, read_contents
 from analytics.queue_events import QueueName
@@ -73,6 +74,12 @@ class LogTimeline:
         return max(
             (one.file.number for those in self._nodes for one in those.early if one.file.node == node), default=0
         )
+
+    def missing(self, node: str, since: int) -> tuple[MissingFiles, ...]:
+        """Files of its log that may tell of before the moment and are not there, behind this one."""
+        own = next(those for those in self._nodes for one in (*those.early, *those.late) if one.file.node == node)
+        numbers = [one.file.number for one in (*own.early, *own.late[:1])]
+        return missing_between((node, number) for number in numbers if number >= since)
 
     def late_begins(self) -> list[str]:
         """Nodes of whose logs nothing of before the moment is there, though there was something."""

@@ -17,7 +17,7 @@ from analytics.fold.lives import Life, LifeState
 from analytics.fold.queue_history import PUBLISHED_BEFORE, HistoryFold
 from analytics.inputs import LogFile
 from analytics.jobs.figures import MS, figures_at
-from analytics.past.checkpoints import FoldBegin, first_checkpoint, newest_begin
+from analytics.past.checkpoints import FoldBegin, file_of, first_checkpoint, newest_begin
 from analytics.past.log_timeline import LogTimeline
 from analytics.past.past_events import FilePast
 from analytics.past.past_fold import PastReader, QueuePast, TimesOfLives
@@ -94,7 +94,11 @@ class ClassicPast:
             at = self._oldest_of(lives.older, files)
             figures = figures._replace(oldest_ms=None if at is None else (self._second + 1) * MS - at)
         why = fold.history.unknown
-        return QueuePast(figures, None if why == PUBLISHED_BEFORE else why)
+        return QueuePast(figures, self._missing(files[0].node, begin.file) if why in (None, PUBLISHED_BEFORE) else why)
+
+    def _missing(self, node: str, since: int) -> str | None:
+        """Each file that is missing behind the one where reading began may have told of the queue."""
+        return next((one.sentence() for one in self._timeline.missing(node, since)), None)
 
     def _tells_to_the_end(self, files: Sequence[LogFile], begin: FoldBegin, end: int) -> bool:
         """Whether the newest file tells of the queue. Else its node may have been killed before that: then what was out is
@@ -128,14 +132,17 @@ class ClassicPast:
 
     def _from_the_first(self) -> QueuePast:
         fold, lives = HistoryFold(), TimesOfLives(self._second)
+        since: dict[str, int] = {}  # by node that has had the queue, the first file that tells of it
         for at in range(0, len(self._files), FILES_AT_ONCE):
             for event in self._events(self._files[at : at + FILES_AT_ONCE]):
+                since.setdefault(event.node, file_of(event))
                 fold.take(event)
             lives.take(fold.take_ended(), from_state=False)
         fold.end()
         lives.take(fold.history.lives, from_state=False)
         is_late = lives.is_partial or lives.begins_late() or (not lives.begins and self._timeline.late_begins())
-        why = fold.history.unknown or (PUBLISHED_BEFORE if is_late else None)
+        gaps = (self._missing(node, first) for node, first in since.items())
+        why = fold.history.unknown or (PUBLISHED_BEFORE if is_late else None) or next(filter(None, gaps), None)
         return QueuePast(figures_at(lives.times, None, self._second), why)
 
 

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from analytics.coverage import Coverage, DamagedBytes, iso_time
+from analytics.file_window import missing_files
 from analytics.inputs import LogFile, without_bodies
 from analytics.spark.event_source import DAMAGE
 
@@ -21,4 +22,5 @@ def coverage(found: DataFrame, files: list[LogFile]) -> Coverage:
     damage = [DamagedBytes(row.node, row.file, row.place, **json.loads(row.data)) for row in damaged]
     nodes = sorted({one.node for one in files})
     size = sum(one.size for one in files)
-    return Coverage(nodes, len(files), size, iso_time(first), iso_time(last), damage, without_bodies(files))
+    covered = Coverage(nodes, len(files), size, iso_time(first), iso_time(last), damage, without_bodies(files))
+    return covered._replace(missing=missing_files(files))

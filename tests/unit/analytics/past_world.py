@@ -113,7 +113,7 @@ class ClassicBook:
         ready = sorted(self.there.keys() - self.out)
         out = random.sample(ready, min(len(ready), random.randrange(1, 6)))
         self.out.update(out)
-        said = encode_reasoned(self.queue, 5, 0, _set_of(out))
+        said = encode_reasoned(self.queue, 5, 0, set_of(out))
         return [[bytes(part) for part in encode_record(Kind.CLASSIC_OUT, 0, self.queue, [said])]] if out else []
 
     def _publish(self, random: Random, now: int) -> list[Bytes]:
@@ -129,17 +129,17 @@ class ClassicBook:
             del self.there[sequence]
         self.out.difference_update(gone)
         reason = random.choice([DoneReason.ACKNOWLEDGED, DoneReason.EXPIRED, DoneReason.PURGED])
-        return [self._record(Kind.CLASSIC_DONE, encode_reasoned(self.queue, 5, reason, _set_of(gone)))] if gone else []
+        return [self._record(Kind.CLASSIC_DONE, encode_reasoned(self.queue, 5, reason, set_of(gone)))] if gone else []
 
     def _give_back(self, random: Random, now: int) -> list[Bytes]:
         back = random.sample(sorted(self.there), min(len(self.there), 2))
         self.out.difference_update(back)
-        said = encode_reasoned(self.queue, 5, BackReason.NACKED, _set_of(back))
+        said = encode_reasoned(self.queue, 5, BackReason.NACKED, set_of(back))
         return [self._record(Kind.CLASSIC_BACK, said)] if back else []
 
     def checkpoint(self) -> Bytes:
         """As a node writes it before the first record of a file that tells of the queue."""
-        out, ready = _set_of(sorted(self.out)), _set_of(sorted(self.there.keys() - self.out))
+        out, ready = set_of(sorted(self.out)), set_of(sorted(self.there.keys() - self.out))
         made = Checkpoint(self.queue, ready.count, out.count, [self.next_sequence], ready.ranges(), out.ranges())
         return [
             bytes(part) for part in encode_record(Kind.CLASSIC_CHECKPOINT, 0, self.queue, [encode_checkpoint(made)])
@@ -243,7 +243,7 @@ def name_record(queue: int) -> Bytes:
     return [bytes(part) for part in encode_record(Kind.NAME, 0, queue, [encode_name(NAMES[queue])])]
 
 
-def _set_of(sequences: list[int]) -> SequenceSet:
+def set_of(sequences: list[int]) -> SequenceSet:
     made = SequenceSet()
     for sequence in sequences:
         made.add(sequence, sequence + 1)
@@ -324,9 +324,11 @@ class PastWorld:
 
     def files_without_word(self, queue: int, second: int) -> int:
         """How many had begun by the end of this second, or in it, behind the last one that had told of the queue."""
-        end = (second + 1) * 1_000
-        told = max((file for at, one, file in self._told if one == queue and at < end), default=0)
-        return sum(at < end for at in self._begun) - told
+        return sum(at < (second + 1) * 1_000 for at in self._begun) - self.last_file_telling(queue, second)
+
+    def last_file_telling(self, queue: int, second: int) -> int:
+        """The newest that had told of it by the end of this second; 0: none had."""
+        return max((file for at, one, file in self._told if one == queue and at < (second + 1) * 1_000), default=0)
 
     def figures(self, queue: int, second: int) -> dict[str, int | None]:
         """What there was at the end of this second, as it was noted."""

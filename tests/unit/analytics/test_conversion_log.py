@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from analytics.parquet.conversion_log import MAKING, STEPS, ConversionLog, ConversionStep, ConvertedFile
+from analytics.coverage import MissingFiles
+from analytics.parquet.conversion_log import MAKING, STEPS, ConversionLog, ConversionStep, ConvertedFile, missing_in
 
 FILE = ConvertedFile("n1", "ab", 1, 100, 7, 9, is_whole=False, others=[1], streams=[2])
 MOVES = [("lives/bucket=01", "lives/bucket=01"), ("queues.parquet", "queues.parquet")]
@@ -97,3 +98,10 @@ def test_a_line_that_is_none_of_ours_is_an_error_that_names_it(tmp_path: Path) -
 def test_two_processes_do_not_convert_to_one_directory(tmp_path: Path) -> None:
     with ConversionLog(tmp_path), pytest.raises(ValueError, match="another process is converting"):
         ConversionLog(tmp_path)
+
+
+def test_files_that_were_gone_before_they_were_converted_are_missing_log_by_log() -> None:
+    """A node that began anew numbers its files from 1 again."""
+    numbered = [("n1", "ab", 7), ("n1", "ab", 9), ("n1", "cd", 1), ("n1", "cd", 2), ("n2", "ef", 3), ("n2", "ef", 6)]
+    there = [FILE._replace(node=node, log_id=log_id, file=number) for node, log_id, number in numbered]
+    assert missing_in(reversed(there)) == (MissingFiles("n1", 8, 8), MissingFiles("n2", 4, 5))

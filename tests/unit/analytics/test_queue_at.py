@@ -16,19 +16,30 @@ import pytest
 
 from analytics.__main__ import main
 from analytics.fold.lives import LifeState
-from analytics.fold.queue_history import HistoryFold
-from analytics.inputs import log_files, snapshot_files
+from analytics.fold.queue_history import PUBLISHED_BEFORE, HistoryFold
+from analytics.inputs import LogFile, log_files, snapshot_files
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_UNKNOWN
 from analytics.past import file_contents, past_classic, past_events, past_fold
 from analytics.past.checkpoints import FoldBegin, newest_begin
 from analytics.past.past_events import FilePast
 from analytics.past.queue_at import PastAnswer, QueueAt
 from analytics.queue_events import QueueEvent
-from classic.store.log_records import Checkpoint, encode_checkpoint
+from classic.store.log_records import Checkpoint, DoneReason, encode_checkpoint, encode_reasoned
 from native.log_tables import FILE_BITS
 from storage.names import archived, log_file
-from storage.record import Kind
-from tests.unit.analytics.past_world import CLASSIC_QUEUE, GROUP, START_MS, STREAM_GROUP, PastWorld
+from storage.record import Kind, Mark, encode_mark
+from storage.record import encode as encode_record
+from tests.unit.analytics.past_world import (
+    CLASSIC_QUEUE,
+    GROUP,
+    LOG_ID,
+    START_MS,
+    STREAM_GROUP,
+    PastWorld,
+    entries_record,
+    name_record,
+    set_of,
+)
 
 FILES = 30
 ASKED = {"c": CLASSIC_QUEUE, "q": GROUP, "s": STREAM_GROUP}
@@ -145,6 +156,51 @@ def test_who_is_out_is_known_where_each_file_up_to_then_begins_with_a_checkpoint
     assert (basic.last_file(100), basic.last_file(31), basic.last_file(20), begun.last_file(0)) == (3, 2, 1, 1)
 
 
+def test_who_was_out_is_not_said_while_files_have_begun_that_may_not_tell_of_a_kill(full_world: PastWorld) -> None:
+    """What a killed node had handed out is ready then, and the queue's next word says so."""
+    seconds = range(START_MS // 1_000 + 100, full_world.now // 1_000)
+    out = [one for one in seconds if full_world.figures(CLASSIC_QUEUE, one)["unacknowledged"]]
+    for has_word in (True, False):
+        second = next(one for one in out if bool(full_world.files_without_word(CLASSIC_QUEUE, one)) is not has_word)
+        row = row_of(full_world, "c", second)
+        assert (row["ready"] is not None, row["unacknowledged"] is not None) == (has_word, has_word)
+
+
+def test_the_catalogs_log_which_has_the_number_of_a_queue_tells_nothing_of_it(world: PastWorld, tmp_path: Path) -> None:
+    """Each node has it, and a file of it that is missing on another node is no matter."""
+    shutil.copytree(world.directory, tmp_path / "n1")
+    second = world.now // 1_000 - 100
+    for number in (1, 3):
+        mark = Mark(LOG_ID, number, 0, number, 0, number, begins_commit=True, time_us=START_MS * 1_000)
+        path = tmp_path / "n2" / log_file(number)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(encode_mark(mark) + b"".join(entries_record(CLASSIC_QUEUE, number, b"catalog")))
+    answer = QueueAt(log_files([str(tmp_path)]), [], "c", second, tail=True).answer()
+    assert answer.said.rows == asked(world, "c", second).said.rows
+
+
+def test_what_ended_is_of_before_where_nothing_tells_that_it_was_published(tmp_path: Path) -> None:
+    """Also if it was the first of its queue, and the log seems to begin there."""
+    mark = encode_mark(Mark(LOG_ID, 2, 0, 2, 0, 1, begins_commit=True, time_us=START_MS * 1_000))
+    ended = encode_reasoned(CLASSIC_QUEUE, 5, DoneReason.ACKNOWLEDGED, set_of([0, 1]))
+    done = b"".join(bytes(part) for part in encode_record(Kind.CLASSIC_DONE, 0, 7, [ended]))
+    path = tmp_path / "n1" / log_file(2)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(mark + b"".join(name_record(CLASSIC_QUEUE)) + done)
+    answer = QueueAt(log_files([str(tmp_path)]), [], "c", START_MS // 1_000 + 5, tail=True).answer()
+    assert (answer.said.rows[0]["unknown"], answer.said.code) == (PUBLISHED_BEFORE, EXIT_UNKNOWN)
+
+
+def test_what_a_checkpoint_does_not_have_is_over_whatever_is_said_of_it_again() -> None:
+    fold = HistoryFold()
+    fold.begin_at(Checkpoint(7, 2, 1, [9], [(3, 5)], [(6, 7)]))
+    for first in (0, 5, 8):
+        data = encode_reasoned(7, 5, DoneReason.ACKNOWLEDGED, set_of([first]))
+        fold.take(QueueEvent(7, first + 1, 0, Kind.CLASSIC_DONE, first, 0, data))
+    fold.end()
+    assert sorted((life.entry, life.state) for life in fold.history.lives) == [(3, LifeState.READY), (6, LifeState.OUT)]
+
+
 def test_only_files_that_can_tell_of_it_are_read(world: PastWorld) -> None:
     """Of a quorum queue none behind the second, but the next one that has some of it, and none before the snapshot."""
     early = START_MS // 1_000 + 60
@@ -186,6 +242,37 @@ def test_a_gap_is_told_unless_a_snapshot_lies_behind_it(world: PastWorld, tmp_pa
     oldest = min(snapshot_files(paths), key=lambda one: one.number)
     (row,) = QueueAt(log_files(paths), [oldest], "q", second).answer().said.rows
     assert "are missing" in row["unknown"]
+
+
+def without(world: PastWorld, number: int, directory: Path) -> list[LogFile]:
+    """Its log, of which one file is gone."""
+    shutil.copytree(world.directory, directory / "n1")
+    (directory / "n1" / archived(log_file(number))).unlink()
+    return log_files([str(directory)])
+
+
+def test_a_file_that_is_missing_may_have_told_of_a_classic_queue(world: PastWorld, tmp_path: Path) -> None:
+    """Figures were told as if nothing had happened in it. What is missing behind the second is no matter."""
+    late, early, gone = world.now // 1_000 - 100, START_MS // 1_000 + 100, FILES // 2
+    files = without(world, gone, tmp_path)
+    answer = QueueAt(files, [], "c", late).answer()
+    (row,) = answer.said.rows
+    assert (row["unknown"], answer.said.code) == (f"file {gone} of the log of n1 is missing", EXIT_UNKNOWN)
+    known = QueueAt(files, [], "c", early).answer()
+    assert (known.said.rows, known.said.code) == (asked(world, "c", early).said.rows, EXIT_HOLDS)
+
+
+@pytest.mark.parametrize("files_behind", [0, 1])
+def test_behind_a_checkpoint_a_missing_file_may_have_told_of_a_classic_queue_and_before_it_none(
+    full_world: PastWorld, tmp_path: Path, files_behind: int
+) -> None:
+    late = range(full_world.now // 1_000 - 60, 0, -1)
+    second = next(one for one in late if full_world.files_without_word(CLASSIC_QUEUE, one) == 2)
+    told = full_world.last_file_telling(CLASSIC_QUEUE, second)
+    answer = QueueAt(without(full_world, told - 1 + 2 * files_behind, tmp_path), [], "c", second).answer()
+    (row,) = answer.said.rows
+    why = f"file {told + 1} of the log of n1 is missing" if files_behind else None
+    assert (row["unknown"], answer.said.code) == (why, EXIT_UNKNOWN if why else EXIT_HOLDS)
 
 
 def test_a_queue_that_no_file_names_is_not_known(world: PastWorld) -> None:

@@ -1,0 +1,69 @@
+"""What proofs look at of the lives of queues, as Spark gathers it: tests/ledger gathers the same in plain Python."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from analytics.fold.lives import LifeState
+from analytics.jobs.proof import UNCOMMITTED, QueueLives
+from analytics.queue_events import CLASSIC, QUORUM
+from classic.stored_run import LEVEL_SHIFT
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+QUEUE, OTHER, GROUP = 7, 8, 1 << 32 | 9
+LEVEL = 2 << LEVEL_SHIFT
+COLUMNS = (
+    "queue long, name string, kind string, pos long, nth long, count long, state string, committed boolean,"
+    " unknown string, of_term long"
+)
+CLASSIC_LIVES = [
+    (3, 1, 2, "acked", True),
+    (9, 0, 4, "ready", True),
+    (3, 3, 1, "out", True),
+    (LEVEL + 5, 0, 2, "ready", True),
+    (LEVEL + 1, 0, 3, "expired", True),
+]
+QUORUM_LIVES = [
+    (5, 0, 2, "ready", True, None),
+    (5, 2, 1, "out", True, None),
+    (5, 3, 1, "acked", True, None),
+    (6, 0, 2, "ready", True, 3),
+    (7, 0, 8, "ready", None, None),  # an entry that may be replaced
+]
+
+
+def gathered(spark: SparkSession, *, unknown: str | None = None) -> dict[int, QueueLives]:
+    from analytics.spark.gather import queue_lives
+
+    rows = [(QUEUE, "//c", CLASSIC, *one, None, None) for one in CLASSIC_LIVES]
+    rows += [(OTHER, "//o", CLASSIC, 0, 0, 1, "acked", True, unknown, None)]
+    rows += [(GROUP, "//q", QUORUM, *one[:-1], None, one[-1]) for one in QUORUM_LIVES]
+    return queue_lives(spark.createDataFrame(rows, COLUMNS))
+
+
+def test_of_a_classic_queue_each_priority_has_its_sequences_and_what_goes_on_is_looked_for(spark: SparkSession) -> None:
+    found = gathered(spark)
+    one = found[QUEUE]
+    assert (one.queue, one.name, one.kind, one.unknown) == (QUEUE, "//c", CLASSIC, None)
+    assert one.messages == {LifeState.ACKED: 2, LifeState.READY: 6, LifeState.OUT: 1, LifeState.EXPIRED: 3}
+    assert (one.begins, one.ends) == ({0: 4, LEVEL: LEVEL + 1}, {0: 13, LEVEL: LEVEL + 7})
+    assert one.going_on.ranges() == [(6, 7), (9, 13), (LEVEL + 5, LEVEL + 7)]
+    assert one.entries == {} and not found[OTHER].going_on
+
+
+def test_of_a_quorum_queue_entries_are_looked_for_that_are_known_to_count(spark: SparkSession) -> None:
+    one = gathered(spark)[GROUP]
+    assert one.entries == {(5, None): 3, (6, 3): 2}
+    assert one.messages == {LifeState.READY: 4, LifeState.OUT: 1, LifeState.ACKED: 1, LifeState.UNKNOWN: 8}
+    assert (one.unknown, one.begins, one.ends, one.going_on.ranges()) == (UNCOMMITTED, {}, {}, [])
+
+
+def test_why_a_queue_is_not_known_goes_before_that_it_may_be_uncommitted(spark: SparkSession) -> None:
+    found = gathered(spark, unknown="entries 4 to 5 are missing")
+    assert (found[OTHER].unknown, found[QUEUE].unknown) == ("entries 4 to 5 are missing", None)

@@ -1,0 +1,73 @@
+"""What an answer says that it stands on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from analytics.__main__ import main
+from analytics.coverage import Coverage, DamagedBytes, MissingFiles, missing_between
+from analytics.jobs.answer import EXIT_HOLDS, EXIT_UNKNOWN
+from storage.names import log_file
+from tests.unit.analytics.past_world import name_record
+from tests.unit.analytics.test_pursuit import QUEUE, acknowledged, log, message, publish
+from tests.unit.analytics.test_unroutable import counted
+
+COVERED = Coverage(["n1"], 2, 100, None, None, [])
+
+
+def test_files_between_others_of_their_node_are_missing_and_none_before_the_first() -> None:
+    assert missing_between([("n1", 7), ("n2", 1), ("n1", 3), ("n1", 4), ("n2", 3)]) == (
+        MissingFiles("n1", 5, 6),
+        MissingFiles("n2", 2, 2),
+    )
+    assert missing_between([("n1", 5), ("n1", 6), ("n2", 9)]) == ()
+
+
+def test_what_is_missing_is_said_and_is_a_gap_though_nothing_is_damaged() -> None:
+    lacking = COVERED._replace(missing=(MissingFiles("n1", 5, 6), MissingFiles("n2", 2, 2)))
+    said = "files 5 to 6 of the log of n1 are missing, file 2 of the log of n2 is missing"
+    assert said in lacking.sentence() and "missing" not in COVERED.sentence()
+    assert lacking.as_object()["missing"][0] == {"node": "n1", "first": 5, "last": 6}  # type: ignore[index]
+    assert (COVERED.has_gaps, lacking.has_gaps, lacking.is_damaged) == (False, True, False)
+
+
+@pytest.mark.parametrize("torn", [False, True])
+def test_a_torn_end_was_never_durable_and_is_no_gap(*, torn: bool) -> None:
+    covered = COVERED._replace(damage=[DamagedBytes("n1", 1, 10, 5, torn, "why")])
+    assert (covered.is_damaged, covered.has_gaps) == (not torn, not torn)
+    assert ("5 bytes in 1 place are damaged" in covered.sentence()) == (not torn)
+
+
+def logged(directory: Path, *files: int) -> Path:
+    """What three files say of one queue, each of messages that came and went in it, of which only these are there."""
+    for number in range(1, 4):
+        first = 2 * number
+        published = publish(first, message(f"m{first}"), message(f"m{first + 1}"))
+        if number in files:
+            log(directory / "n1", number, name_record(QUEUE), published, acknowledged(first, first + 2), counted())
+    return directory
+
+
+ASKED = (("life", "--message-id", "m6"), ("unroutable",), ("audit",), ("streams",))
+
+
+@pytest.mark.parametrize("words", ASKED, ids=lambda words: words[0])
+def test_no_command_holds_over_damaged_bytes(tmp_path: Path, words: tuple[str, ...]) -> None:
+    asked = ["--data", str(logged(tmp_path, 1, 2, 3)), "--tail", *words]
+    assert main(asked) == EXIT_HOLDS
+    path = tmp_path / "n1" / log_file(1)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    assert main(asked) == EXIT_UNKNOWN
+
+
+@pytest.mark.parametrize("words", ASKED[:2], ids=lambda words: words[0])
+def test_no_command_that_cannot_count_what_it_reads_holds_over_a_missing_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    """What was published and acknowledged in it left no trace, and the command said that nothing was unknown."""
+    assert main(["--data", str(logged(tmp_path, 1, 3)), "--tail", *words]) == EXIT_UNKNOWN
+    assert ", file 2 of the log of n1 is missing" in capsys.readouterr().out
