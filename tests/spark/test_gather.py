@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-QUEUE, OTHER, GROUP = 7, 8, 1 << 32 | 9
+QUEUE, OTHER, FULL, GROUP = 7, 8, 10, 1 << 32 | 9
 LEVEL = 2 << LEVEL_SHIFT
 COLUMNS = (
     "queue long, name string, kind string, pos long, nth long, count long, state string, committed boolean,"
@@ -26,15 +26,19 @@ CLASSIC_LIVES = [
     (3, 1, 2, "acked", True),
     (9, 0, 4, "ready", True),
     (3, 3, 1, "out", True),
+    (15, 0, 1, "acked", True),
+    (20, 0, 1, "ready", True),
     (LEVEL + 5, 0, 2, "ready", True),
     (LEVEL + 1, 0, 3, "expired", True),
 ]
+PRIORITIES = range(3, 9)  # of which one state or another has the first message
 QUORUM_LIVES = [
     (5, 0, 2, "ready", True, None),
     (5, 2, 1, "out", True, None),
     (5, 3, 1, "acked", True, None),
     (6, 0, 2, "ready", True, 3),
     (7, 0, 8, "ready", None, None),  # an entry that may be replaced
+    (8, 0, 1, "unknown", True, None),
 ]
 
 
@@ -42,7 +46,14 @@ def gathered(spark: SparkSession, *, unknown: str | None = None) -> dict[int, Qu
     from analytics.spark.gather import queue_lives
 
     rows = [(QUEUE, "//c", CLASSIC, *one, None, None) for one in CLASSIC_LIVES]
-    rows += [(OTHER, "//o", CLASSIC, 0, 0, 1, "acked", True, unknown, None)]
+    for state, why in (("acked", None), ("acked", unknown), ("acked", None), ("expired", None), ("purged", None)):
+        rows += [(OTHER, "//o", CLASSIC, 0, 0, 1, state, True, why, None)]
+    for level in PRIORITIES:
+        states = ("acked", "expired")[:: 1 if level % 2 else -1]
+        rows += [
+            (FULL, "//f", CLASSIC, (level << LEVEL_SHIFT) + 9 * at, 0, 5, one, True, None, None)
+            for at, one in enumerate(states)
+        ]
     rows += [(GROUP, "//q", QUORUM, *one[:-1], None, one[-1]) for one in QUORUM_LIVES]
     return queue_lives(spark.createDataFrame(rows, COLUMNS))
 
@@ -51,16 +62,21 @@ def test_of_a_classic_queue_each_priority_has_its_sequences_and_what_goes_on_is_
     found = gathered(spark)
     one = found[QUEUE]
     assert (one.queue, one.name, one.kind, one.unknown) == (QUEUE, "//c", CLASSIC, None)
-    assert one.messages == {LifeState.ACKED: 2, LifeState.READY: 6, LifeState.OUT: 1, LifeState.EXPIRED: 3}
-    assert (one.begins, one.ends) == ({0: 4, LEVEL: LEVEL + 1}, {0: 13, LEVEL: LEVEL + 7})
-    assert one.going_on.ranges() == [(6, 7), (9, 13), (LEVEL + 5, LEVEL + 7)]
+    assert one.messages == {LifeState.ACKED: 3, LifeState.READY: 7, LifeState.OUT: 1, LifeState.EXPIRED: 3}
+    assert (one.begins, one.ends) == ({0: 4, LEVEL: LEVEL + 1}, {0: 21, LEVEL: LEVEL + 7})
+    assert one.going_on.ranges() == [(6, 7), (9, 13), (20, 21), (LEVEL + 5, LEVEL + 7)]
+    bases = [level << LEVEL_SHIFT for level in PRIORITIES]
+    assert (found[FULL].begins, found[FULL].ends) == (
+        {base: base for base in bases},
+        {base: base + 14 for base in bases},
+    )
     assert one.entries == {} and not found[OTHER].going_on
 
 
 def test_of_a_quorum_queue_entries_are_looked_for_that_are_known_to_count(spark: SparkSession) -> None:
     one = gathered(spark)[GROUP]
     assert one.entries == {(5, None): 3, (6, 3): 2}
-    assert one.messages == {LifeState.READY: 4, LifeState.OUT: 1, LifeState.ACKED: 1, LifeState.UNKNOWN: 8}
+    assert one.messages == {LifeState.READY: 4, LifeState.OUT: 1, LifeState.ACKED: 1, LifeState.UNKNOWN: 9}
     assert (one.unknown, one.begins, one.ends, one.going_on.ranges()) == (UNCOMMITTED, {}, {}, [])
 
 
