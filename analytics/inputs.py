@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from socket import gethostname
 from typing import NamedTuple
@@ -25,11 +26,11 @@ from storage.names import (
     group_file_of,
     number_of,
 )
-from storage.record import HEADER_BYTES
 
 WITH_LOGS = (ARCHIVE_DIRECTORY, LOG_DIRECTORY)
 EXPORT_MANIFEST = "export.json"  # of leveretctl: client/leveret/ctl/terminal/export_directory.py
 EXPORT_FORMAT = 1
+_ZEROS = bytes(1 << 20)
 
 
 class LogFile(NamedTuple):
@@ -194,12 +195,13 @@ def snapshots_of(directory: Path) -> list[SnapshotFile]:
 
 
 def _has_begun(path: Path) -> bool:
-    """Whether anything was written to it: a node makes its next file of zeros before it needs one."""
+    """Whether anything was written to it: a node makes its next file of zeros before it needs one. Where only its
+    begin is zeros something was, and is damaged."""
     place = _where(path)
     if place is None:
         return False
     with place.open("rb") as file:
-        return any(file.read(HEADER_BYTES))
+        return any(not _ZEROS.startswith(piece) for piece in iter(partial(file.read, len(_ZEROS)), b""))
 
 
 def files_of_tasks(files: Sequence[LogFile], bytes_max: int) -> list[list[LogFile]]:

@@ -107,7 +107,8 @@ class ColumnReader:
 
     def _durable_pieces(self) -> Iterator[ColumnPiece]:
         """Each as soon as a mark vouches for all of it, which is the next piece's at the latest. What waits at the end, or was
-        passed over there, is read again as far as it is durable."""
+        passed over there, is read again as far as it is durable. Where the head of the file is damaged no mark vouches for any
+        of it, and it is no end that a crash has cut off."""
         given, damage, end = self.place, 0, 0
         waiting: deque[tuple[ColumnPiece, FilePlace, int]] = deque()
         for piece in self._pieces():
@@ -119,9 +120,11 @@ class ColumnReader:
                 whole, given, damage = waiting.popleft()
                 yield whole
         waiting.clear()
+        without_head = [] if self.place.log_id else [one for one in self.damage[damage:] if not one.torn]
         self.place, self._end = given, end
         del self.damage[damage:]
         yield from self._pieces()
+        self.damage += without_head
 
     def _pieces(self) -> Iterator[ColumnPiece]:
         file = self._disk.open(self._name)

@@ -58,9 +58,13 @@ def test_no_command_holds_over_damaged_bytes(tmp_path: Path, words: tuple[str, .
     asked = ["--data", str(logged(tmp_path, 1, 2, 3)), "--tail", *words]
     assert main(asked) == EXIT_HOLDS
     path = tmp_path / "n1" / log_file(1)
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
+    whole = path.read_bytes()
+    middle = len(whole) // 2
+    path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
+    assert main(asked) == EXIT_UNKNOWN
+    path.write_bytes(whole)
+    last = tmp_path / "n1" / log_file(3)
+    last.write_bytes(bytes(64) + last.read_bytes()[64:])
     assert main(asked) == EXIT_UNKNOWN
 
 

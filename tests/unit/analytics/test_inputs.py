@@ -70,6 +70,14 @@ def test_a_file_that_was_not_begun_is_none_yet(tmp_path: Path) -> None:
     assert [(one.number, one.is_last) for one in log_files([str(tmp_path)])] == [(1, False), (2, True)]
 
 
+def test_a_file_of_which_only_the_begin_is_zeros_was_begun(tmp_path: Path) -> None:
+    """A disk gave the block back empty: the file was left out as one that is to be written, and nothing said so."""
+    node(tmp_path / "n1", 1, 2, 3)
+    (tmp_path / "n1" / log_file(2)).write_bytes(bytes(3 << 20) + b"record")
+    (tmp_path / "n1" / log_file(3)).write_bytes(bytes(3 << 20))
+    assert [one.number for one in log_files([str(tmp_path)])] == [1, 2]
+
+
 def test_snapshots_are_found_where_they_count_and_where_they_are_kept(tmp_path: Path) -> None:
     node(tmp_path / "n1", 1)
     for name in (group_snapshot(7, 2), group_snapshot(7, 1).replace("raft/", "archive/"), group_segment(7, 3)):

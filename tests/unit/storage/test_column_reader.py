@@ -117,6 +117,17 @@ def test_an_unreadable_head_costs_a_file_alone_all_it_has_and_a_known_log_its_fi
     assert rows[0]["kind"] == 1 and [found.offset for found in reader.damage] == [0]
 
 
+@pytest.mark.parametrize("at", [3, 40])
+def test_an_unreadable_head_of_the_last_file_is_damage_and_no_end_of_what_is_durable(directory: Path, at: int) -> None:
+    """No mark of such a file counts, so all of it was passed over without a word."""
+    name = log_file(last_begun(directory))
+    flip(directory / name, at)
+    reader = ColumnReader(OsDisk(str(directory), read_only=True), name, until_durable=True)
+    used = len((directory / name).read_bytes().rstrip(b"\0"))
+    assert list(reader.pieces()) == []
+    assert [(one.offset, one.length, one.torn) for one in reader.damage] == [(0, used, False)]
+
+
 def test_a_file_that_grows_is_read_on_from_its_place(directory: Path, tmp_path: Path) -> None:
     whole, _ = read(directory, 1)
     path = directory / log_file(1)
