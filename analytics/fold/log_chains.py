@@ -63,7 +63,11 @@ class LogChains:
         if here and copy.place != here[0].place:
             if len(here) == 1 and not self._chains:  # what most are: of one node, and nothing is open
                 self._here = [copy]
-                self._pass_on_only(here)
+                written = here[0].written
+                source = here[0].node, written < 0  # _source_of, without the call
+                if written >= self._written.get(source, written):
+                    self._written[source] = written
+                    self._give(here)
                 return
             self._close_index(next_one=copy.place)
         self._here.append(copy)
@@ -99,13 +103,6 @@ class LogChains:
             self._pass_on(copies, highest)
         if self._chains and next_one is not None and next_one > place + 1:
             self.end()
-
-    def _pass_on_only(self, here: Sequence[QueueEvent]) -> None:
-        written = here[0].written
-        source = here[0].node, written < 0  # _source_of, without the call
-        if written >= self._written.get(source, written):
-            self._written[source] = written
-            self._give(here)
 
     def _that_count(self, here: Sequence[QueueEvent]) -> list[QueueEvent]:
         """Of each source the last that was written, if it is still there."""

@@ -38,12 +38,19 @@ from quorum.fifo.stored import NEVER, StoredMessages
 from quorum.fifo.versions import BODIES_COMPARED
 
 _ENQUEUE, _SETTLE, _ORIGINS = int(CommandKind.ENQUEUE), int(CommandKind.SETTLE), int(CommandKind.ORIGINS)
-_FIRST_OP = ENTRY_HEAD.size
-_ORIGIN_AT = _FIRST_OP + OP_HEAD.size
-_BEHIND_ORIGIN = _ORIGIN_AT + ORIGIN.size
 _WAITED_FOR = 1  # the one flag of an origin with which it keeps its size
 _ACKNOWLEDGEMENT = Struct("<BIIQQBQI")  # head of the op, and one range
-_ALONE = _FIRST_OP + _ACKNOWLEDGEMENT.size
+# Sizes, and what reads: to look either up in its struct takes as long as a call, and an entry needs several.
+_OP_BYTES, _ORIGIN_BYTES, _ENQUEUE_BYTES, _ACKNOWLEDGEMENT_BYTES = (
+    one.size for one in (OP_HEAD, ORIGIN, ENQUEUE_HEAD, _ACKNOWLEDGEMENT)
+)
+_read_op, _read_origin, _read_enqueue, _read_acknowledgement = (
+    one.unpack_from for one in (OP_HEAD, ORIGIN, ENQUEUE_HEAD, _ACKNOWLEDGEMENT)
+)
+_FIRST_OP = ENTRY_HEAD.size
+_ORIGIN_AT = _FIRST_OP + _OP_BYTES
+_BEHIND_ORIGIN = _ORIGIN_AT + _ORIGIN_BYTES
+_ALONE = _FIRST_OP + _ACKNOWLEDGEMENT_BYTES
 _ACKNOWLEDGED = int(Outcome.ACKNOWLEDGED)
 _UP = ConsumerState.UP
 _EXACT_MAX = 1 << 53  # bytes of a run that floats tell apart: the machine's fold divides them among publishers
@@ -70,7 +77,8 @@ class LoneEntries:
     def take(self, index: int, data: bytes, size: int, time_ms: int) -> bool:
         """An entry, or its skeleton and the `size` that it had (native/log_columns.py), and its time. False: it is of another
         kind, and was left alone."""
-        if len(data) <= _FIRST_OP or data[0] != ENTRY_VERSION:
+        held = len(data)
+        if held <= _FIRST_OP or data[0] != ENTRY_VERSION:
             return False
         s = self._machine.state
         now = time_ms if time_ms > s.now else s.now
@@ -78,16 +86,16 @@ class LoneEntries:
             return False
         kind = data[_FIRST_OP]
         if kind == _SETTLE:
-            return len(data) == _ALONE and not size and self._settle(index, data, now)
+            return held == _ALONE and not size and self._settle(index, data, now)
         if kind == _ENQUEUE:
             return self._enqueue(index, data, size, now, _FIRST_OP, _NO_ORIGIN)
-        return kind == _ORIGINS and len(data) > _BEHIND_ORIGIN and self._enqueue_of(index, data, size, now)
+        return kind == _ORIGINS and held > _BEHIND_ORIGIN and self._enqueue_of(index, data, size, now)
 
     def _enqueue_of(self, index: int, data: bytes, size: int, now: int) -> bool:
         """Behind the origin of all its messages."""
-        origin_size = OP_HEAD.unpack_from(data, _FIRST_OP)[1]
-        actor, number, messages, flags = ORIGIN.unpack_from(data, _ORIGIN_AT)
-        if origin_size != ORIGIN.size or flags > _WAITED_FOR:
+        origin_size = _read_op(data, _FIRST_OP)[1]
+        actor, number, messages, flags = _read_origin(data, _ORIGIN_AT)
+        if origin_size != _ORIGIN_BYTES or flags > _WAITED_FOR:
             return False
         origin = (actor or None, number or None, bool(flags) if actor else None)
         return self._enqueue(index, data, size, now, _BEHIND_ORIGIN, origin, messages)
@@ -96,19 +104,21 @@ class LoneEntries:
         self, index: int, data: bytes, size: int, now: int, at: int, origin: _Origin, messages: int | None = None
     ) -> bool:
         """`messages`: so many the origin is of."""
-        if len(data) < at + ENQUEUE_HEAD.size:
+        held = len(data)
+        if held < at + _ENQUEUE_BYTES:
             return False
         (
             kind, op_size, node, incarnation, sequence, _, length, body_bytes, expiration, flags, priority, exchange_len,
             key_len,
-        ) = ENQUEUE_HEAD.unpack_from(data, at)  # fmt: skip
+        ) = _read_enqueue(data, at)  # fmt: skip
         s, key = self._machine.state, (node, incarnation)
-        behind = (size or len(data)) - (at + OP_HEAD.size + op_size)
+        whole = size or held
+        behind = whole - (at + _OP_BYTES + op_size)
         session = s.sessions.all.get(key)  # type: ignore[call-overload]  # equal to the key
         if (
             kind != _ENQUEUE
-            or (behind and behind != _ACKNOWLEDGEMENT.size)
-            or len(data) > (size or len(data))
+            or (behind and behind != _ACKNOWLEDGEMENT_BYTES)
+            or held > whole
             or session is None
             or session.rejected
             or session.next_sequence != sequence
@@ -121,10 +131,10 @@ class LoneEntries:
         ):
             return False
         turn = s.consumers.next(length)
-        settled = self._acknowledged(data, len(data) - behind) if behind else None
+        settled = self._acknowledged(data, held - behind) if behind else None
         if not self._goes_as_a_whole(length, turn) or (behind and settled is None):
             return False
-        key_at = at + ENQUEUE_HEAD.size + exchange_len
+        key_at = at + _ENQUEUE_BYTES + exchange_len
         actor, number, confirm = origin
         run = _run((
             now, length, body_bytes, run_name(data[key_at - exchange_len : key_at]),
@@ -185,11 +195,11 @@ class LoneEntries:
 
     def _acknowledged(self, data: bytes, at: int) -> tuple[MachineConsumer, int, int] | None:
         """By whom, and which range; None: what stands there does something else."""
-        kind, op_size, node, incarnation, number, outcome, first, length = _ACKNOWLEDGEMENT.unpack_from(data, at)
+        kind, op_size, node, incarnation, number, outcome, first, length = _read_acknowledgement(data, at)
         consumer = self._machine.state.consumers.all.get((node, incarnation, number))  # type: ignore[call-overload]  # equal to the key
         if (
             kind != _SETTLE
-            or op_size != _ACKNOWLEDGEMENT.size - OP_HEAD.size
+            or op_size != _ACKNOWLEDGEMENT_BYTES - _OP_BYTES
             or outcome != _ACKNOWLEDGED
             or consumer is None
             or consumer.state is not _UP
@@ -205,6 +215,8 @@ class LoneEntries:
         s.applied = index
         outcome = trail + s.ready.count + (s.ready.size << 8) + (s.delayed.count << 16) + (index << 24)
         if s.version >= BODIES_COMPARED:
-            cut = len(data) - behind
-            outcome += crc32c(data if not size else b"".join((data[:cut], bytes(size - len(data)), data[cut:])))
+            if size:
+                held = len(data)
+                data = b"".join((data[: held - behind], bytes(size - held), data[held - behind :]))
+            outcome += crc32c(data)
         s.digest = (s.digest * DIGEST_FACTOR + outcome) & DIGEST_MASK
