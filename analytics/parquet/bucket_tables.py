@@ -21,6 +21,7 @@ from analytics.fold.queue_history import uncollected
 from analytics.parquet.conversion_log import begin_attempt
 from analytics.parquet.raw_files import COMPRESSION, bucket_of
 from analytics.spark.event_source import arrow_batch
+from analytics.spark.kept_modules import keep_modules
 from analytics.spark.life_columns import ARROW, TIME, lives_batch, micros, named_consumer
 from analytics.spark.lives_table import ROWS_MAX, events_in, histories_of
 
@@ -50,6 +51,7 @@ def writer_of(making: str, names: dict[int, str]) -> Write:
 
 def written(batches: Iterator[pa.RecordBatch], attempt: Path, names: dict[int, str]) -> Iterator[pa.RecordBatch]:
     """Write the tables, and say where, and how many rows they have."""
+    keep_modules()
     told = events_in(batches)
     first = next(told)
     with uncollected(), _BucketTables(attempt, bucket_of(first.queue)) as tables:

@@ -26,6 +26,7 @@ from analytics.spark.event_source import (
     damage_batch,
     rare_batches_of_piece,
 )
+from analytics.spark.kept_modules import keep_modules
 from native.event_buckets import BucketTable, EventBuckets
 from native.log_columns import FilePlace
 from native.log_tables import GATHERED
@@ -76,6 +77,7 @@ def bucket_of(queue: int) -> str:
 
 def convert_files(task: RawTask) -> RawDone:
     """See the module."""
+    keep_modules()
     done = RawDone([], [], 0, None, None, [])
     with RowBuckets(task) as buckets:
         for file in task.files:

@@ -23,6 +23,7 @@ from analytics.inputs import LogFile, SnapshotFile, files_of_tasks, log_files, s
 from analytics.lost_records import lost_of
 from analytics.queue_events import STANDING_PLACE, STREAM, ActorName, FileEvents, QueueEvent, Said
 from analytics.read_snapshots import snapshot_said
+from analytics.spark.kept_modules import keep_modules
 from analytics.spark.stream_source import LogStreamReader
 from analytics.streams.stream_copies import StreamOnNode, stream_members
 from analytics.streams.stream_look import logged_stream_event
@@ -94,6 +95,7 @@ class EventReader(DataSourceReader):
         return [*(Files(files) for files in tasks), *read_together, *streams]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        keep_modules()
         if isinstance(partition, Files):
             for file in partition.files:
                 yield from batches_of(file, tail=self._tail)

@@ -15,6 +15,7 @@ from analytics.fold.queue_history import HistoryFold, folded, uncollected
 from analytics.fold.stream_log import NO_ENTRY, StreamLog, ToldChunk, folded_stream
 from analytics.queue_events import CLASSIC_KINDS, QUEUE_KINDS, QUORUM, STANDING_KINDS, STREAM, QueueEvent
 from analytics.spark.event_source import FORMAT, EventSource, arrow_batch
+from analytics.spark.kept_modules import keep_modules
 from analytics.spark.life_columns import TIME, lives_batch, micros
 from storage.record import Kind
 
@@ -104,6 +105,7 @@ def queue_names(found: DataFrame) -> DataFrame:
 
 def fold_queue(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """All that logs say of one queue, whatever its kind: its names, and its events in their order."""
+    keep_modules()
     told = events_in(batches)
     first = next(told)
     with uncollected():

@@ -38,8 +38,14 @@ NOTHING_MORE: Mapping[str, str] = {}
 JAVA_OPTIONS = "-XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m -Xms64m -XX:MaxNewSize=96m"
 FOR_SHORT_QUESTIONS = " -XX:TieredStopAtLevel=1"
 LONG_BYTES = 1 << 30  # of logs: rows of so much go through code twice as fast that was compiled as well as Java can
-# Arrow's own allocator keeps what the largest piece of a file took, and glibc has a heap for each thread.
-WORKER_ENVIRONMENT = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1"}
+# Arrow's own allocator keeps what the largest piece of a file took, and glibc has a heap for each thread. Spark has workers
+# for each environment there is, and says the last of these to those of tables by itself: what is no table, as a conversion, had
+# as many more of its own, of 100 MB each.
+WORKER_ENVIRONMENT = {
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "MALLOC_ARENA_MAX": "1",
+    "SPARK_SIMPLIFIED_TRACEBACK": "1",
+}
 # A stream notes how far it has come in four files for each batch, and a checksum beside each. Through Hadoop's FileContext, as
 # Spark has it by default, some 40 processes are started for them (chmod, stat, readlink); and Hadoop has checksums already.
 STREAMING = "spark.sql.streaming"

@@ -26,6 +26,7 @@ from analytics.file_window import reader_of
 from analytics.inputs import LogFile, files_of_tasks, log_files, unless_deleted
 from analytics.queue_events import QUORUM, FileEvents, QueueName, packed_groups
 from analytics.spark.event_source import TASK_BYTES, Files, arrow_columns
+from analytics.spark.kept_modules import keep_modules
 from analytics.spark.life_columns import TIME, YEAR_10000_MS
 from analytics.spark.stream_source import LogStreamReader
 from native import message_columns
@@ -174,6 +175,7 @@ class TableReader(DataSourceReader):
         return [Files(files) for files in files_of_tasks(log_files(self._paths), TASK_BYTES)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        keep_modules()
         assert isinstance(partition, Files), f"{partition!r} is of no reader of tables"
         for file in partition.files:
             with unless_deleted(file):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from storage.names import LOG_DIRECTORY
 from tests.spark.conftest import ACKED, GOT, PUBLISHED, REJECTED, Ask
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
@@ -135,6 +137,24 @@ def test_a_report_has_the_answers_of_all_questions_on_one_page(ask: Ask, logs: P
     assert said.count("<polyline") == 4, "two rates, and what waited in each queue"
     for part in ("//classic", "//quorum", f"dead: {REJECTED}<", "<td>released</td>"):
         assert part in said
+
+
+def test_what_is_no_table_is_done_by_the_workers_of_tables(spark: SparkSession) -> None:
+    """They were forked from another process, and a session had twice as many."""
+
+    def forked_from(*_: object) -> int:
+        import os
+
+        return os.getppid()
+
+    def of_tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"process": [forked_from()]})
+
+    (table,) = spark.range(1, numPartitions=1).mapInArrow(of_tables, "process long").collect()
+    assert spark.sparkContext.parallelize([0], 1).map(forked_from).collect() == [table.process]
 
 
 def test_compiled_code_has_the_room_that_java_gives_it_without_options_of_ours(spark: SparkSession) -> None:
