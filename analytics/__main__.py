@@ -21,6 +21,7 @@ from analytics.follow.follow_command import follow
 from analytics.inputs import LogFile, log_files, snapshot_files, without_bodies
 from analytics.jobs import questions
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_MISSING, EXIT_UNKNOWN, JobAnswer, answer_of, worst
+from analytics.jobs.asked_columns import asked_columns
 from analytics.jobs.proof import PROOF_COLUMNS, code_of
 from analytics.jobs.raft_terms import TERM_COLUMNS
 from analytics.life.life_story import story
@@ -89,7 +90,7 @@ class JobQuestion:
         self.options = options
         self.files = files
         self.found = lives_table.events(spark, options.data, tail=options.tail).persist()
-        self.lives = lives_table.lives(self.found).persist()
+        self.lives = lives_table.lives(self.found, asked_columns(options) or lives_table.COLUMNS).persist()
         self.names = lives_table.queue_names(self.found)
 
     def of_queues(self) -> DataFrame:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from analytics.fold.lives import LifeState
@@ -19,6 +20,12 @@ LATENCY_NAMES = ("p50", "p90", "p99", "max")
 HOT_GROUPS = ("queue", "publisher", "hour", "exchange", "routing_key")
 GROUPS = ("queue", "consumer", "hour", "state", "exchange", "routing_key")
 PUBLISHER = ("process", "actor")
+_GROUPED = {"queue": ("name",), "consumer": ("last_consumer",), "hour": ("published_at",), "publisher": PUBLISHER}
+
+
+def columns_of_groups(by: Iterable[str]) -> list[str]:
+    """What groups are made of; the name of a queue is no column of the table."""
+    return [column for one in by for column in _GROUPED.get(one, (one,)) if column != "name"]
 
 
 def dead(lives: DataFrame) -> DataFrame:
@@ -54,7 +61,7 @@ def latency(lives: DataFrame, by: tuple[str, ...] = ("queue",)) -> DataFrame:
     """How long messages waited until they were handed out first, and how long they were held then; in ms."""
     from pyspark.sql import functions as f
 
-    groups = [_group(one) for one in by]
+    groups = [group for one in by for group in _groups(one)]
     told = [*_percentiles("wait_ms"), *_percentiles("hold_ms")]
     timed = lives.where(f.col("wait_ms").isNotNull() | f.col("hold_ms").isNotNull())
     return timed.groupBy(*groups).agg(f.sum("count").alias("messages"), *told).orderBy(f.desc("messages"))
@@ -66,7 +73,7 @@ def hot(lives: DataFrame, by: tuple[str, ...] = ("queue",)) -> DataFrame:
     from pyspark.sql import functions as f
 
     published = lives.where(f.col("published_at").isNotNull())
-    groups = [_group(column) for one in by for column in (PUBLISHER if one == "publisher" else (one,))]
+    groups = [group for one in by for group in _groups(one)]
     names = [published.select(group).columns[0] for group in groups]
     seconds = published.groupBy(*groups, f.date_trunc("second", "published_at").alias("second")).agg(
         f.sum("count").alias("count"), f.sum("body_bytes").alias("bytes")
@@ -110,12 +117,12 @@ def _sample() -> Column:
     return f.min(f.struct(*_place())).alias("sample")
 
 
-def _group(by: str) -> Column:
+def _groups(by: str) -> list[Column]:
     from pyspark.sql import functions as f
 
     if by == "hour":
-        return f.date_trunc("hour", "published_at").alias("hour")
-    return f.col({"queue": "name", "consumer": "last_consumer"}.get(by, by))
+        return [f.date_trunc("hour", "published_at").alias("hour")]
+    return [f.col(column) for column in _GROUPED.get(by, (by,))]
 
 
 def _percentiles(column: str) -> list[Column]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -259,6 +259,12 @@ def damage_batch(file: LogFile, damage: Sequence[DamagedRange]) -> pa.RecordBatc
 def _damage_row(file: LogFile, damage: DamagedRange) -> Row:
     text = json.dumps({"length": damage.length, "torn": damage.torn, "reason": damage.reason}).encode()
     return file.number, 0, damage.offset, 0, DAMAGE, None, 0, text, 0, True, 0, file.node
+
+
+def check_columns(table: str, asked: Iterable[str], known: Collection[str]) -> None:
+    """Raises ValueError for one that the table has not."""
+    if unknown := [name for name in asked if name not in known]:
+        raise ValueError(f"{table} has no column {', '.join(unknown)}: it has {', '.join(known)}")
 
 
 def arrow_columns(fields: Sequence[Field], made: Table) -> list[pa.Array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,96 +29,73 @@ ARROW = pa.schema(
 _EXACT_MAX = 1 << 53  # what a float holds exactly
 _NUMBER_MAX = (1 << 63) - 1
 
-Columns = dict[str, pa.Array]
+
+class _LifeRows:
+    """Lives of one queue, and what several columns are made of."""
+
+    def __init__(self, queue: int, lives: Sequence[Life], history: QueueHistory) -> None:
+        self.queue = queue
+        self.lives = lives
+        self.history = history
+
+    @cached_property
+    def runs(self) -> list[PublishedRun]:
+        return [life.publish for life in self.lives]
+
+    @cached_property
+    def first_consumers(self) -> list[object]:
+        return [life.first_consumer for life in self.lives]
+
+    @cached_property
+    def last_consumers(self) -> list[object]:
+        return [life.last_consumer for life in self.lives]
+
+    @cached_property
+    def published(self) -> pa.Array:
+        return _numbers([run.at for run in self.runs])
+
+    @cached_property
+    def first_out(self) -> pa.Array:
+        return _numbers([life.first_out_at for life in self.lives])
+
+    @cached_property
+    def last_out(self) -> pa.Array:
+        return _numbers([life.last_out_at for life in self.lives])
+
+    @cached_property
+    def ended(self) -> pa.Array:
+        return _numbers([life.ended_at for life in self.lives])
 
 
-def lives_batch(queue: int, lives: Sequence[Life], history: QueueHistory) -> pa.RecordBatch:
-    """A row for each life of this queue's history."""
-    columns = {
-        "queue": _same("queue", queue, len(lives)),
-        "unknown": _same("unknown", history.unknown, len(lives)),
-        **_places(lives),
-        **_publishes([life.publish for life in lives]),
-        **_deliveries(lives, history),
-        **_ends(lives, history),
-        **_times(lives),
-    }
-    return pa.RecordBatch.from_arrays([columns[name] for name in ARROW.names], schema=ARROW)
+def lives_batch(
+    queue: int, lives: Sequence[Life], history: QueueHistory, columns: Sequence[str] = ARROW.names
+) -> pa.RecordBatch:
+    """A row for each life of this queue's history, with these columns: the others are not made."""
+    rows = _LifeRows(queue, lives, history)
+    made = [_column(name, _VALUES[name](rows)) if name in _VALUES else _ARRAYS[name](rows) for name in columns]
+    return pa.RecordBatch.from_arrays(made, schema=pa.schema([ARROW.field(name) for name in columns]))
 
 
-def _places(lives: Sequence[Life]) -> Columns:
-    return {
-        "pos": _column("pos", [life.entry for life in lives]),
-        "off": _column("off", [life.offset for life in lives]),
-        "nth": _column("nth", [life.first for life in lives]),
-        "count": _column("count", [life.count for life in lives]),
-        "partial": _column("partial", [life.partial for life in lives]),
-        "body_bytes": _column("body_bytes", [bytes_of(life) for life in lives]),
-    }
-
-
-def _publishes(runs: Sequence[PublishedRun]) -> Columns:
-    return {
-        "actor": _column("actor", [run.actor for run in runs]),
-        "publish_no": _column("publish_no", [run.publish_no for run in runs]),
-        "confirm": _column("confirm", [run.confirm for run in runs]),
-        "exchange": _column("exchange", [run.exchange for run in runs]),
-        "routing_key": _column("routing_key", [run.routing_key for run in runs]),
-        "process": _column("process", _each(named_consumer, [run.process for run in runs])),
-    }
-
-
-def _deliveries(lives: Sequence[Life], history: QueueHistory) -> Columns:
-    first, last = [life.first_consumer for life in lives], [life.last_consumer for life in lives]
-    return {
-        "times_out": _column("times_out", [life.times_out for life in lives]),
-        "first_consumer": _column("first_consumer", _each(named_consumer, first)),
-        "last_consumer": _column("last_consumer", _each(named_consumer, last)),
-        "first_actor": _column("first_actor", _each(history.actor_of, first)),
-        "last_actor": _column("last_actor", _each(history.actor_of, last)),
-        "returned": _returned(lives),
-    }
-
-
-def _ends(lives: Sequence[Life], history: QueueHistory) -> Columns:
-    return {
-        "state": _column("state", _each(str, [life.state for life in lives])),
-        "committed": _committed(lives, history),
-        "of_term": _terms(lives, history),
-    }
-
-
-def _committed(lives: Sequence[Life], history: QueueHistory) -> pa.Array:
+def _committed(rows: _LifeRows) -> pa.Array:
     """As QueueHistory.is_committed says of each."""
-    told = _numbers([life.told_at for life in lives])
-    return pc.if_else(pc.less_equal(told, min(history.committed, _NUMBER_MAX)), True, pa.scalar(None, pa.bool_()))
+    told = _numbers([life.told_at for life in rows.lives])
+    known = min(rows.history.committed, _NUMBER_MAX)
+    return pc.if_else(pc.less_equal(told, known), True, pa.scalar(None, pa.bool_()))
 
 
-def _terms(lives: Sequence[Life], history: QueueHistory) -> pa.Array:
-    if not history.overruled:
-        return _same("of_term", None, len(lives))
-    return _column("of_term", [history.overruled.get(life.entry) for life in lives])
+def _terms(rows: _LifeRows) -> pa.Array:
+    overruled = rows.history.overruled
+    if not overruled:
+        return _same("of_term", None, len(rows.lives))
+    return _column("of_term", [overruled.get(life.entry) for life in rows.lives])
 
 
-def _times(lives: Sequence[Life]) -> Columns:
-    published, ended = _numbers([life.publish.at for life in lives]), _numbers([life.ended_at for life in lives])
-    first, last = _numbers([life.first_out_at for life in lives]), _numbers([life.last_out_at for life in lives])
-    return {
-        "published_at": _as_times(published),
-        "first_out_at": _as_times(first),
-        "last_out_at": _as_times(last),
-        "ended_at": _as_times(ended),
-        "wait_ms": pc.subtract(first, published),
-        "hold_ms": pc.subtract(ended, last),
-    }
-
-
-def _returned(lives: Sequence[Life]) -> pa.Array:
+def _returned(rows: _LifeRows) -> pa.Array:
     """Of most nothing has come back."""
-    returned = [life.returned for life in lives]
+    returned = [life.returned for life in rows.lives]
     if any(returned):
         return _column("returned", [list(reasons.items()) for reasons in returned])
-    none = pa.repeat(pa.scalar(0, pa.int32()), len(lives) + 1)
+    none = pa.repeat(pa.scalar(0, pa.int32()), len(returned) + 1)
     return pa.MapArray.from_arrays(none, pa.array([], pa.string()), pa.array([], pa.int32()))
 
 
@@ -171,3 +149,38 @@ def named_consumer(consumer: object) -> str | None:
     if consumer is None:
         return None
     return "/".join(map(str, consumer)) if isinstance(consumer, tuple) else str(consumer)
+
+
+_VALUES: dict[str, Callable[[_LifeRows], Sequence[object]]] = {  # columns, as Python has what is in them
+    "pos": lambda rows: [life.entry for life in rows.lives],
+    "off": lambda rows: [life.offset for life in rows.lives],
+    "nth": lambda rows: [life.first for life in rows.lives],
+    "count": lambda rows: [life.count for life in rows.lives],
+    "state": lambda rows: _each(str, [life.state for life in rows.lives]),
+    "actor": lambda rows: [run.actor for run in rows.runs],
+    "publish_no": lambda rows: [run.publish_no for run in rows.runs],
+    "confirm": lambda rows: [run.confirm for run in rows.runs],
+    "exchange": lambda rows: [run.exchange for run in rows.runs],
+    "routing_key": lambda rows: [run.routing_key for run in rows.runs],
+    "body_bytes": lambda rows: [bytes_of(life) for life in rows.lives],
+    "times_out": lambda rows: [life.times_out for life in rows.lives],
+    "first_consumer": lambda rows: _each(named_consumer, rows.first_consumers),
+    "last_consumer": lambda rows: _each(named_consumer, rows.last_consumers),
+    "first_actor": lambda rows: _each(rows.history.actor_of, rows.first_consumers),
+    "last_actor": lambda rows: _each(rows.history.actor_of, rows.last_consumers),
+    "partial": lambda rows: [life.partial for life in rows.lives],
+    "process": lambda rows: _each(named_consumer, [run.process for run in rows.runs]),
+}
+_ARRAYS: dict[str, Callable[[_LifeRows], pa.Array]] = {  # those that need not be in Python
+    "queue": lambda rows: _same("queue", rows.queue, len(rows.lives)),
+    "published_at": lambda rows: _as_times(rows.published),
+    "first_out_at": lambda rows: _as_times(rows.first_out),
+    "last_out_at": lambda rows: _as_times(rows.last_out),
+    "returned": _returned,
+    "ended_at": lambda rows: _as_times(rows.ended),
+    "wait_ms": lambda rows: pc.subtract(rows.first_out, rows.published),
+    "hold_ms": lambda rows: pc.subtract(rows.ended, rows.last_out),
+    "unknown": lambda rows: _same("unknown", rows.history.unknown, len(rows.lives)),
+    "committed": _committed,
+    "of_term": _terms,
+}

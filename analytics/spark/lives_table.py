@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from analytics.fold.folded_history import QueueHistory
 from analytics.fold.queue_history import HistoryFold, folded, uncollected
 from analytics.fold.stream_log import NO_ENTRY, StreamLog, ToldChunk, folded_stream
 from analytics.queue_events import CLASSIC_KINDS, QUEUE_KINDS, QUORUM, STANDING_KINDS, STREAM, QueueEvent
-from analytics.spark.event_source import FORMAT, EventSource, arrow_batch
+from analytics.spark.event_source import FORMAT, EventSource, arrow_batch, check_columns
 from analytics.spark.kept_modules import keep_modules
 from analytics.spark.life_columns import TIME, lives_batch, micros
 from storage.record import Kind
@@ -29,14 +29,14 @@ FOLDED_KINDS = sorted(int(kind) for kind in (*STANDING_KINDS, Kind.RAFT_ENTRIES,
 _QUORUM, _STREAM = QUORUM.encode(), STREAM.encode()
 ROWS_MAX = 16_384  # of one batch that leaves a worker
 
-SCHEMA = (
-    "queue long, pos long, off int, nth long, count long, state string, published_at timestamp, actor long, publish_no long,"
-    " confirm boolean, exchange string, routing_key string, body_bytes long, first_out_at timestamp, last_out_at timestamp,"
-    " times_out int, first_consumer string, last_consumer string, first_actor long, last_actor long,"
-    " returned map<string,int>, ended_at timestamp, wait_ms long,"
-    " hold_ms long, partial boolean, unknown string, committed boolean, process string,"
-    " of_term long"
-)
+COLUMNS = {  # of lives, as Spark has them; as Arrow has them: life_columns.py
+    "queue": "long", "pos": "long", "off": "int", "nth": "long", "count": "long", "state": "string",
+    "published_at": "timestamp", "actor": "long", "publish_no": "long", "confirm": "boolean", "exchange": "string",
+    "routing_key": "string", "body_bytes": "long", "first_out_at": "timestamp", "last_out_at": "timestamp",
+    "times_out": "int", "first_consumer": "string", "last_consumer": "string", "first_actor": "long",
+    "last_actor": "long", "returned": "map<string,int>", "ended_at": "timestamp", "wait_ms": "long", "hold_ms": "long",
+    "partial": "boolean", "unknown": "string", "committed": "boolean", "process": "string", "of_term": "long",
+}  # fmt: skip
 CHUNKS_ARROW = pa.schema(
     [
         ("queue", pa.int64()), ("offset", pa.int64()), ("count", pa.int64()), ("bytes", pa.int64()), ("time", TIME),
@@ -49,6 +49,8 @@ CHUNKS_SCHEMA = (
     " ended_at timestamp, publishers map<string,long>, committed boolean"
 )
 
+Fold = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
 
 def events(spark: SparkSession, paths: list[str], *, tail: bool = False) -> DataFrame:
     """Everything that the logs below these paths say; with `tail` what is not known to be durable, too."""
@@ -56,10 +58,14 @@ def events(spark: SparkSession, paths: list[str], *, tail: bool = False) -> Data
     return spark.read.format(FORMAT).option("paths", json.dumps(paths)).option("tail", str(tail).lower()).load()
 
 
-def lives(found: DataFrame) -> DataFrame:
+def lives(found: DataFrame, columns: Iterable[str] = COLUMNS) -> DataFrame:
     """The lives of all messages. Replicated logs that are of no queue are left out: by the task that has their names beside
-    them, for asking Spark which they are would read the logs once more for each kind of queue."""
-    return _queue_by_queue(told_of_queues(found)).applyInArrow(fold_queue, SCHEMA)
+    them, for asking Spark which they are would read the logs once more for each kind of queue. `columns`: those that are
+    looked at, for Spark prunes none of them here. Raises ValueError for one that there is not."""
+    wanted = list(columns)
+    check_columns("lives", wanted, COLUMNS)
+    schema = ", ".join(f"{name} {COLUMNS[name]}" for name in wanted)
+    return _queue_by_queue(told_of_queues(found)).applyInArrow(_fold_of(wanted), schema)
 
 
 def chunks(found: DataFrame) -> DataFrame:
@@ -103,7 +109,14 @@ def queue_names(found: DataFrame) -> DataFrame:
     return named.where(f.col("kind").isin(*QUEUE_KINDS)).dropDuplicates(["queue"])
 
 
-def fold_queue(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _fold_of(columns: Sequence[str]) -> Fold:
+    def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from fold_queue(batches, columns)
+
+    return fold
+
+
+def fold_queue(batches: Iterator[pa.RecordBatch], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """All that logs say of one queue, whatever its kind: its names, and its events in their order."""
     keep_modules()
     told = events_in(batches)
@@ -111,7 +124,7 @@ def fold_queue(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     with uncollected():
         for history in histories_of(chain((first,), told)):
             for start in range(0, len(history.lives), ROWS_MAX):
-                yield lives_batch(first.queue, history.lives[start : start + ROWS_MAX], history)
+                yield lives_batch(first.queue, history.lives[start : start + ROWS_MAX], history, columns)
 
 
 def histories_of(told: Iterator[QueueEvent], *, with_steps: bool = False) -> Iterator[QueueHistory]:

@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 from analytics.file_window import reader_of
 from analytics.inputs import LogFile, files_of_tasks, log_files, unless_deleted
 from analytics.queue_events import QUORUM, FileEvents, QueueName, packed_groups
-from analytics.spark.event_source import TASK_BYTES, Files, arrow_columns
+from analytics.spark.event_source import TASK_BYTES, Files, arrow_columns, check_columns
 from analytics.spark.kept_modules import keep_modules
 from analytics.spark.life_columns import TIME, YEAR_10000_MS
 from analytics.spark.stream_source import LogStreamReader
@@ -201,9 +201,7 @@ class TableSource(DataSource):
         return LogStreamReader(self.options, partial(TableRows, table, self._wanted(table, schema)))
 
     def _wanted(self, table: str, schema: StructType) -> Wanted:
-        known = TABLES[table].columns
-        if unknown := [name for name in schema.names if name not in known]:
-            raise ValueError(f"{table} has no column {', '.join(unknown)}: it has {', '.join(known)}")
+        check_columns(table, schema.names, TABLES[table].columns)
         names: list[str] = schema.names
         return names
 

@@ -13,6 +13,7 @@ import pytest
 from analytics.fold.folded_history import QueueHistory
 from analytics.fold.lives import NOT_SEEN, Life, PublishedRun
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_UNKNOWN
+from analytics.jobs.questions import GROUPS, HOT_GROUPS
 from storage.names import LOG_DIRECTORY
 from tests.spark.conftest import ACKED, GOT, PUBLISHED, REJECTED, Ask
 
@@ -125,6 +126,15 @@ def test_latencies_are_of_messages(ask: Ask, logs: Path) -> None:
     assert counts == {"acked": ACKED + GOT, "rejected": REJECTED, "ready": 1}
     for row in rows:
         assert 0 <= row["wait_p50_ms"] <= row["wait_p90_ms"] <= row["wait_p99_ms"] <= row["wait_max_ms"]
+
+
+@pytest.mark.parametrize(("command", "groups"), [("latency", GROUPS), ("hot", HOT_GROUPS)])
+def test_whatever_messages_are_grouped_by_is_in_the_lives_that_are_made(
+    ask: Ask, logs: Path, command: str, groups: tuple[str, ...]
+) -> None:
+    _, rows = ask(logs, command, "--by", "queue")
+    _, grouped = ask(logs, command, "--by", ",".join(groups))
+    assert sum(row["messages"] for row in grouped) == sum(row["messages"] for row in rows)
 
 
 def test_a_report_has_the_answers_of_all_questions_on_one_page(ask: Ask, logs: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.spark.conftest import ACKED, GOT, PUBLISHED, REJECTED, Ask
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -56,6 +56,35 @@ def test_a_column_that_is_not_there_is_named(spark: SparkSession, logs: Path) ->
 
     with pytest.raises(Exception, match="publishes has no column colour: it has node, file, queue"):
         log_table(spark, "publishes", [str(logs)], columns="colour string").collect()
+
+
+def same_lives_by_column(spark: SparkSession, logs: Path) -> int:
+    """How many there are, where each column alone has what it has among all others."""
+    from analytics.spark.lives_table import COLUMNS, events, lives
+
+    found, place = events(spark, [str(logs)]), ("queue", "pos", "off", "nth")
+    whole = sorted_rows(lives(found), place)
+    for name in COLUMNS:
+        asked = [*place, name] if name not in place else [*place]
+        alone = lives(found, asked)
+        assert alone.columns == asked
+        assert [row[name] for row in sorted_rows(alone, place)] == [row[name] for row in whole], name
+    return len(whole)
+
+
+def sorted_rows(lives: DataFrame, by: tuple[str, ...]) -> list[Row]:
+    return sorted(lives.collect(), key=lambda row: [row[name] for name in by])
+
+
+def test_lives_have_the_same_in_the_columns_that_are_asked_for(spark: SparkSession, logs: Path) -> None:
+    assert same_lives_by_column(spark, logs) > PUBLISHED
+
+
+def test_a_column_that_lives_have_not_is_named(spark: SparkSession, logs: Path) -> None:
+    from analytics.spark.lives_table import events, lives
+
+    with pytest.raises(ValueError, match="lives has no column colour: it has queue, pos, off"):
+        lives(events(spark, [str(logs)]), ["queue", "colour"])
 
 
 @pytest.mark.parametrize("table", ["publishes", "settles", "messages"])

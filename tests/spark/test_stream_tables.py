@@ -13,6 +13,7 @@ from analytics.jobs.answer import EXIT_HOLDS
 from tests.running_node import running_node
 from tests.spark.conftest import Ask
 from tests.spark.test_convert import converted, table
+from tests.spark.test_log_tables import same_lives_by_column
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,6 +50,12 @@ def test_queues_and_lives_tell_of_streams(ask: Ask, stream_logs: Path) -> None:
     code, rows = ask(stream_logs, "lives", "stream", "--state", "kept")
     assert (code, sum(row["count"] for row in rows), rows[0]["pos"]) == (EXIT_HOLDS, MESSAGES, 0)
     assert all(row["committed"] and row["published_at"] for row in rows)
+
+
+def test_lives_of_streams_have_the_same_in_the_columns_that_are_asked_for(
+    spark: SparkSession, stream_logs: Path
+) -> None:
+    assert same_lives_by_column(spark, stream_logs) > 0
 
 
 def test_each_chunk_is_a_row(ask: Ask, stream_logs: Path) -> None:
