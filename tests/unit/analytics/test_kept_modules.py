@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from analytics.spark.kept_modules import RUNTIME, WORKER
+from analytics.spark.kept_modules import RUNTIME, WORKER, keep_modules
 
 SET_ASIDE = (
     "import gc; from analytics.spark.kept_modules import keep_modules as k; k(); k(); print(gc.get_freeze_count())"
@@ -23,4 +23,6 @@ def test_modules_are_set_aside_in_a_worker_only(runtime: str, is_worker: bool) -
         [sys.executable, "-c", SET_ASIDE], env=environment, capture_output=True, text=True, check=True
     )
     assert (int(said.stdout) > 1_000) is is_worker
-    assert not gc.get_freeze_count()
+    before = gc.get_freeze_count()
+    keep_modules()
+    assert gc.get_freeze_count() == before, "this process is no worker"
