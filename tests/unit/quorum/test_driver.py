@@ -808,10 +808,12 @@ def test_a_member_begins_under_the_number_that_its_leader_was_promised_and_once_
     record = cluster.declare("q", [1, 2, 3], home=1)
     cluster.leader(record)
     kind, queue = clients.of(1, record)
+    numbers = exhausted_until(cluster.nodes[4], 0)
     told: list[str] = []
     kind.administration.add_member(queue, 4).then(lambda _: told.append("added"), lambda error: pytest.fail(str(error)))
     cluster.run(3)
     assert told == ["added"]
+    assert len(numbers) == 1, "what its leader has added is there, and need not be replaced"
     named = next(member for member in cluster.records[record.id].members if node_of(member) == 4)
     other_kind, other = clients.of(4, record)
     assert other.route.driver is not None and other.route.driver.me == named
