@@ -81,6 +81,21 @@ def test_nothing_is_converted_when_one_of_the_two_is_another_queue_by_now(catalo
     assert record_of(catalog, "q") == before
 
 
+@pytest.mark.parametrize("gone", ["q", becoming_queue("q")])
+def test_nothing_is_converted_when_one_of_the_two_is_gone_or_was_converted_already(catalog: Catalog, gone: str) -> None:
+    """All nodes carry the command out, late as it comes: what fails on one of them fails on all."""
+    other, before = becoming(catalog), record_of(catalog, "q")
+    convert = ConvertQueue("/", "q", before.id, other.id)
+    catalog.apply(DeleteQueue("/", gone, record_of(catalog, gone).id))
+    left = list(catalog.queues("/"))
+    assert catalog.apply(convert) is None
+    assert list(catalog.queues("/")) == left
+    catalog.apply(DeclareQueue("/", "q", "classic", arguments={"x-message-ttl": 1000}, home="n1"))
+    result = converted(catalog)
+    assert catalog.apply(ConvertQueue("/", "q", result.before.id, result.now.id)) is None
+    assert record_of(catalog, "q") == result.now
+
+
 def test_policies_know_it_by_its_later_name(catalog: Catalog) -> None:
     other = becoming(catalog)
     catalog.apply(PutPolicy(PolicyRecord("/", "p", "^q$", "queues", 0, {"max-length": 9})))

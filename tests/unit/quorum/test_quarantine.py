@@ -15,6 +15,7 @@ from quorum.fifo.machine import QueueMachine
 from quorum.fifo.results import Result
 from quorum.fifo.versions import VERSION_NEWEST
 from raft.core.messages import Entry, NodeId
+from replicated.member import MemberLife
 from tests.raft_node.leaders import hand_back
 from tests.unit.quorum.clients import Clients, Publisher, Taker
 
@@ -196,6 +197,8 @@ def test_a_snapshot_of_a_later_version_quarantines_its_queue_at_the_start(monkey
     monkeypatch.setattr(driver, "QueueMachine", OlderMachine)
     cluster.restart(3)
     assert [(number, name) for number, name, _ in cluster.quarantined] == [(3, "q")]
+    queue = cluster.nodes[3].queue(record)
+    assert (queue.member_life, queue.member) == (MemberLife.QUARANTINED, None), "nobody is served by it"
     monkeypatch.undo()
     publisher.publish(3)
     others = Publisher(clients, 3, fine)
