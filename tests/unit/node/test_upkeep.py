@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from broker.catalog.commands.catalog_commands import AddNode, NodeLost, NodeStarted, PutNode, RemoveNode
@@ -308,6 +310,65 @@ def test_a_node_that_was_removed_does_not_come_back_by_what_another_one_says(num
     world.ways.answer("n2:1", peer_pb2.Greeted(nodes=[told_node(NodeRecord("n3", 3, DISK_ID, "n3:1"))]))
     assert sorted(world.ways.links) == others
     assert 3 not in [node.number for node in world.identity.nodes]
+
+
+def test_a_node_that_hears_that_it_is_still_one_of_the_cluster_stays() -> None:
+    world = ClusterWorld()
+    world.upkeep.start()
+    world.loop.run_for(LOST_S + GO_AROUND_S)
+    world.ways.answer("n2:1", peer_pb2.Greeted(name="n2", nodes=map(told_node, world.metadata.catalog.nodes.values())))
+    world.loop.run_for(GO_AROUND_S)
+    assert world.process.said == [] and not world.upkeep.removed
+
+
+def test_a_node_that_the_catalog_is_just_about_to_take_in_is_not_taken_for_a_removed_one() -> None:
+    world = ClusterWorld(number=3)
+    assert world.metadata.catalog.next_node_number == 3
+    world.upkeep.start()
+    world.loop.run_for(GO_AROUND_S)
+    assert world.process.said == [] and sorted(world.ways.links) == [1, 2]
+
+
+def test_a_node_whose_catalog_names_nobody_yet_is_not_removed() -> None:
+    """Of what is stored, or sent as a snapshot, it has the numbers that were given and no node so far."""
+    world = ClusterWorld()
+    head = world.metadata.catalog.head
+    world.metadata.catalog.clear()
+    world.metadata.catalog.load_head(head)
+    world.upkeep.start()
+    world.loop.run_for(GO_AROUND_S)
+    assert world.process.said == [] and not world.upkeep.removed
+
+
+def test_a_leader_whose_catalog_is_empty_takes_no_member_for_gone() -> None:
+    world = ClusterWorld()
+    world.metadata.catalog.clear()
+    world.groups.lead(ME, OTHER, THIRD)
+    world.upkeep.start()
+    world.loop.run_for(2 * TICK_S)
+    assert world.groups.changes == []
+
+
+def test_a_removed_node_that_is_away_for_long_while_its_member_is_not_out_yet_stops_nobody() -> None:
+    world = ClusterWorld()
+    world.groups.lead(ME, OTHER).change_pending = True
+    world.upkeep.start()
+    world.metadata.apply(RemoveNode("n2"))
+    world.loop.run_for(AWAY_S_MAX + 1.0)
+    assert sorted(world.ways.links) == [2]
+    assert world.process.said == [] and not [one for one in world.metadata.submitted if isinstance(one, NodeLost)]
+
+
+def test_a_ram_node_does_not_announce_itself_as_a_disk_node() -> None:
+    """It would be given a vote, and forget what it promised with it."""
+    world = ClusterWorld()
+    world.metadata.catalog.apply(PutNode(replace(world.metadata.catalog.nodes["n1"], address="before:1", kind=RAM)))
+    world.identity.change_kind(RAM, above=0)
+    world.upkeep.start()
+    world.loop.run_for(GO_AROUND_S)
+    (announced,) = world.metadata.submitted
+    assert isinstance(announced, PutNode)
+    assert (announced.record.address, announced.record.kind) == ("n1:1", RAM)
 
 
 # leaderships
