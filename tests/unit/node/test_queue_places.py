@@ -149,6 +149,24 @@ def test_the_count_follows_what_is_deleted_and_moved_and_a_start_counts_anew() -
         assert +places._leaders == Counter({1: 1, 2: 1})
 
 
+def test_commands_about_queues_that_are_gone_count_nothing() -> None:
+    """They come late: what this raised would end the node."""
+    world = World(nodes=3)
+    world.declare("q")
+    world.metadata.submit(commands.DeleteQueue("/", "gone", 99))
+    world.metadata.submit(commands.SetQueueMembers("/", "gone", 99, (member_of(world, 1),)))
+    assert +world.places._members == Counter({1: 1, 2: 1, 3: 1})
+
+
+def test_a_queue_that_exists_is_declared_again_without_a_node_that_was_removed() -> None:
+    """Where no node can take it now: the catalog ignores the members, and a number that nobody has any more stops nothing."""
+    world = World(nodes=3)
+    world.declare("q")
+    world.catalog.apply(commands.RemoveNode("n3"))
+    world.lost, world.here = {1, 2}, 9
+    assert sorted(nodes_of(world.made().members_of(world.wish("q")))) == [1, 2]
+
+
 def member_of(world: World, number: int) -> MemberId:
     record = world.catalog.node_of_number(number)
     assert record is not None
