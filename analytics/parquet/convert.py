@@ -110,7 +110,7 @@ class StepMaker:
             sum(one.base for one in latest.values()),
             min((one for one in firsts if one is not None), default=None),
             max((one for one in lasts if one is not None), default=None),
-            [*before.damage, *(lost for one in done for lost in one.damage)],
+            list(dict.fromkeys([*before.damage, *(lost for one in done for lost in one.damage)])),  # a last file is read again
             tuple(sorted({*before.without_bodies, *without_bodies(files)})),
             missing=missing_in(latest.values()),
         )

@@ -341,6 +341,10 @@ def files(*sizes: int) -> list[ArchivedFile]:
         (ArchiveLimits(10, 100, 50), 4, 35, "01"),
         (ArchiveLimits(2, 30, 50), 4, 45, "01"),
         (ArchiveLimits(10, 100, 1000), 4, 0, "0123"),
+        (ArchiveLimits(4, 40, 50), 4, 50, ""),
+        (ArchiveLimits(4, 39, 50), 4, 50, "0"),
+        (ArchiveLimits(4, 40, 51), 4, 50, "0"),
+        (ArchiveLimits(4, 40, 50), 5, 50, "0"),
     ],
 )
 def test_the_stricter_limit_wins_and_the_oldest_go_first(
