@@ -104,13 +104,14 @@ class StepMaker:
         latest = self._log.converted() | {(one.node, one.log_id, one.file): one for each in done for one in each.files}
         firsts = [before.first, *(iso_time(one.first) for one in done)]
         lasts = [before.last, *(iso_time(one.last) for one in done)]
+        damage = dict.fromkeys([*before.damage, *(lost for one in done for lost in one.damage)])  # the last file's once
         covered = Coverage(
             sorted({*before.nodes, *(one.node for one in files)}),
             len(latest),
             sum(one.base for one in latest.values()),
             min((one for one in firsts if one is not None), default=None),
             max((one for one in lasts if one is not None), default=None),
-            list(dict.fromkeys([*before.damage, *(lost for one in done for lost in one.damage)])),  # a last file is read again
+            list(damage),
             tuple(sorted({*before.without_bodies, *without_bodies(files)})),
             missing=missing_in(latest.values()),
         )

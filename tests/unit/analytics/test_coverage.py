@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from analytics.__main__ import main
-from analytics.coverage import Coverage, DamagedBytes, MissingFiles, missing_between
+from analytics.coverage import Coverage, DamagedBytes, MissingFiles, iso_time, missing_between
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_UNKNOWN
 from storage.names import log_file
 from tests.unit.analytics.past_world import name_record
@@ -31,6 +31,13 @@ def test_what_is_missing_is_said_and_is_a_gap_though_nothing_is_damaged() -> Non
     assert said in lacking.sentence() and "missing" not in COVERED.sentence()
     assert lacking.as_object()["missing"][0] == {"node": "n1", "first": 5, "last": 6}  # type: ignore[index]
     assert (COVERED.has_gaps, lacking.has_gaps, lacking.is_damaged) == (False, True, False)
+
+
+def test_from_when_to_when_is_said_in_utc() -> None:
+    first, last = iso_time(1_700_000_000_123_999), iso_time(1_700_000_060_000_000)
+    assert (first, last, iso_time(None)) == ("2023-11-14T22:13:20.123+00:00", "2023-11-14T22:14:20.000+00:00", None)
+    assert f"100 bytes, from {first} to {last}" in COVERED._replace(first=first, last=last).sentence()
+    assert "100 bytes, of unknown times" in COVERED.sentence()
 
 
 @pytest.mark.parametrize("torn", [False, True])

@@ -7,23 +7,27 @@ from pathlib import Path
 
 import pytest
 
-from analytics.inputs import EXPORT_FORMAT, EXPORT_MANIFEST
-from analytics.jobs.evidence import FileEvidence, log_evidence, moved_out
+from analytics.inputs import EXPORT_FORMAT, EXPORT_MANIFEST, log_files
+from analytics.jobs.evidence import FileEvidence, file_evidence, log_evidence, moved_out
 from classic.recovery import clean_stop
 from classic.recovery.clean_stop import CleanStop
 from classic.store.index_entries import IN_BODY, IN_LOG, IN_STORE, NEVER, PERSISTENT, Block, encode_ranges
 from classic.store.manifest import Manifest
 from classic.store.queue_index import Segment
+from storage.history.name_records import NameRow, encode_name
 from storage.names import (
     CLASSIC_CLEAN_STOP,
     CLASSIC_DIRECTORY,
     CLASSIC_FILES,
+    archived,
     body_file,
     index_segment,
+    log_file,
     queue_directory,
 )
 from storage.os_disk import OsDisk
 from storage.record import HEADER_BYTES, Kind, encode
+from tests.unit.analytics.past_world import entries_record
 
 QUEUE, OTHER = 7, 8
 CONTENT = b"five!"
@@ -222,3 +226,23 @@ def test_an_export_has_no_files_of_queues_and_what_files_store_is_of_all_of_them
     assert (said.exported, said.changed) == (["n2"], True)
     assert {queue: found.ranges() for queue, found in said.stored.items()} == {QUEUE: [(0, 2), (4, 5)], OTHER: [(0, 1)]}
     assert {key: found.ranges() for key, found in said.entries.items()} == {(9, 1): [(3, 6)], (9, 2): [(6, 7)]}
+
+
+def quorum_name(group: int) -> bytes:
+    return b"".join(
+        bytes(part) for part in encode(Kind.NAME, 0, group, [encode_name(NameRow("quorum", "/", f"q{group}"))])
+    )
+
+
+def test_entries_that_stand_one_behind_the_other_are_each_of_its_own_queue(tmp_path: Path) -> None:
+    """Of a stream, and of a queue that the file does not name as a quorum queue, nothing is looked for."""
+    group, other, stranger = (1 << 32 | number for number in (1, 2, 3))
+    written = [(group, 1), (other, 2), (group, 3), (group, 4), (other, 5), (stranger, 6), (group, 7)]
+    records = [part for queue, index in written for part in entries_record(queue, index, b"data")]
+    kept = {(group, 1): [(1, 2), (3, 5), (7, 8)], (other, 1): [(2, 3), (5, 6)]}
+    for node, name, looked_for in (("n1", log_file(1), kept), ("n2", archived(log_file(1)), {})):
+        path = tmp_path / node / name
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"".join([quorum_name(group), quorum_name(other), *records]))
+        (file,) = log_files([str(tmp_path / node)])
+        assert file_evidence(file, tail=True).entries == looked_for, "no start reads the archive"
