@@ -6,7 +6,7 @@ from collections import Counter
 
 from analytics.fold.folded_history import QueueHistory
 from analytics.fold.lives import LifeState
-from analytics.fold.queue_history import HistoryFold, folded
+from analytics.fold.queue_history import PUBLISHED_BEFORE, HistoryFold, folded
 from analytics.fold.quorum_queue import QueueFold
 from analytics.queue_events import (
     STANDING_PLACE,
@@ -163,6 +163,31 @@ def test_messages_that_were_published_before_make_a_classic_history_unknown() ->
     )
     assert counted(history) == {LifeState.EXPIRED: 2}
     assert history.unknown == "some messages were published before the log that was read"
+
+
+def publish(first: int, count: int) -> list[bytes]:
+    return classic(Kind.CLASSIC_PUBLISH, encode_published([(QUEUE, first)], 4, count, 10 * count, None, "", "q"))
+
+
+def done(first: int, end: int) -> list[bytes]:
+    return classic(Kind.CLASSIC_DONE, encode_reasoned(QUEUE, 5, DoneReason.ACKNOWLEDGED, ranges((first, end))))
+
+
+def test_one_message_of_before_among_others_leaves_the_history_unknown() -> None:
+    history = folded(events(publish(5, 3), done(2, 3), done(5, 6), queue=QUEUE))
+    assert counted(history) == {LifeState.ACKED: 2, LifeState.READY: 2}
+    assert history.unknown == PUBLISHED_BEFORE
+
+
+def test_a_sequence_that_is_published_again_when_all_of_its_run_is_done_with_is_noticed() -> None:
+    history = folded(events(publish(0, 3), done(0, 3), publish(2, 2), queue=QUEUE))
+    assert history.unknown == "sequence 2 was published twice"
+    assert counted(history) == {LifeState.ACKED: 3}
+    fold = HistoryFold()
+    fold.begin_at(Checkpoint(QUEUE, 0, 0, [9], [], []))
+    for event in events(publish(8, 2), queue=QUEUE):
+        fold.take(event)
+    assert fold.history.unknown == "sequence 8 was published twice"
 
 
 def test_a_payload_that_fits_nothing_says_nothing() -> None:
