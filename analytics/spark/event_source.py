@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,6 +31,9 @@ from native.columns import BINARY, INT8, INT32, INT64, Field, Table
 from native.log_tables import EVENTS, RECORDS
 from storage.history.column_reader import ColumnPiece, DamagedRange
 from storage.record import Kind
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 FORMAT = "leveret"
 SCHEMA = (
@@ -77,16 +80,33 @@ class StreamsOnNodes(InputPartition):
         self.members = list(members)
 
 
+def read_options(spark: SparkSession, paths: list[str], *, tail: bool) -> dict[str, str]:
+    """Of a reader of all that these logs say."""
+    cores = str(spark.sparkContext.defaultParallelism)
+    return {"paths": json.dumps(paths), "tail": str(tail).lower(), "cores": cores}
+
+
+def cores_of(options: Mapping[str, str]) -> int:
+    """The option; 1: nobody says."""
+    return int(options.get("cores", "1"))
+
+
+def tasks_of_cores(files: Sequence[LogFile], cores: int) -> list[list[LogFile]]:
+    """As few as there may be of TASK_BYTES, for each has costs of its own, but something for each core to read."""
+    return files_of_tasks(files, min(TASK_BYTES, -(-sum(file.size for file in files) // cores)))
+
+
 class EventReader(DataSourceReader):
-    def __init__(self, paths: Sequence[str], *, tail: bool) -> None:
+    def __init__(self, paths: Sequence[str], *, tail: bool, cores: int) -> None:
         self._paths = paths
         self._tail = tail
+        self._cores = cores
 
     def partitions(self) -> list[InputPartition]:
         files = log_files(self._paths)
         members = stream_members(sorted({(file.node, file.directory) for file in files}))
         segments = [file for member in members for file in member.segments()]
-        tasks = [*files_of_tasks(files, TASK_BYTES), *files_of_tasks(segments, TASK_BYTES)]
+        tasks = [*tasks_of_cores(files, self._cores), *files_of_tasks(segments, TASK_BYTES)]
         snapshots = [file for file in snapshot_files(self._paths) if file.size <= SNAPSHOT_BYTES_MAX]
         read_together = [
             Snapshots(snapshots[at : at + TASK_SNAPSHOTS]) for at in range(0, len(snapshots), TASK_SNAPSHOTS)
@@ -107,7 +127,8 @@ class EventReader(DataSourceReader):
 
 
 class EventSource(DataSource):
-    """Option `paths`: a JSON list of them. Option `tail`: whether to read what is not known to be durable."""
+    """Option `paths`: a JSON list of them. Option `tail`: whether to read what is not known to be durable. Option `cores`: so
+    many are to have something to read."""
 
     @classmethod
     def name(cls) -> str:
@@ -120,7 +141,7 @@ class EventSource(DataSource):
         paths = json.loads(self.options.get("paths", "[]"))
         if not paths:
             raise ValueError('say which logs to read: option("paths", \'["DIRECTORY", ...]\')')
-        return EventReader(paths, tail=self.options.get("tail") == "true")
+        return EventReader(paths, tail=self.options.get("tail") == "true", cores=cores_of(self.options))
 
     def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802  # Spark's name
         return LogStreamReader(self.options, EventRows)

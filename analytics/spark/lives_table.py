@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -14,7 +13,7 @@ from analytics.fold.folded_history import QueueHistory
 from analytics.fold.queue_history import HistoryFold, folded, uncollected
 from analytics.fold.stream_log import NO_ENTRY, StreamLog, ToldChunk, folded_stream
 from analytics.queue_events import CLASSIC_KINDS, QUEUE_KINDS, QUORUM, STANDING_KINDS, STREAM, QueueEvent
-from analytics.spark.event_source import FORMAT, EventSource, arrow_batch, check_columns
+from analytics.spark.event_source import FORMAT, EventSource, arrow_batch, check_columns, read_options
 from analytics.spark.kept_modules import keep_modules
 from analytics.spark.life_columns import TIME, lives_batch, micros
 from storage.record import Kind
@@ -55,7 +54,7 @@ Fold = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 def events(spark: SparkSession, paths: list[str], *, tail: bool = False) -> DataFrame:
     """Everything that the logs below these paths say; with `tail` what is not known to be durable, too."""
     spark.dataSource.register(EventSource)
-    return spark.read.format(FORMAT).option("paths", json.dumps(paths)).option("tail", str(tail).lower()).load()
+    return spark.read.format(FORMAT).options(**read_options(spark, paths, tail=tail)).load()
 
 
 def lives(found: DataFrame, columns: Iterable[str] = COLUMNS) -> DataFrame:

@@ -29,6 +29,9 @@ JAVA_TIMEOUT_S = 30
 LOCAL = "local[*]"
 WORKER_PYTHON = "PYSPARK_PYTHON"  # Spark's name for it
 TASKS_OF_A_SHUFFLE = "spark.sql.shuffle.partitions"
+# Spark puts tasks behind a shuffle together again, by itself into as many as there are cores, of which one may be twice as long
+# as another. Those of less than a megabyte it puts together in any case.
+FEWEST_TASKS = "spark.sql.adaptive.coalescePartitions.minPartitionNum"
 TASKS_PER_CORE = 4
 NOTHING_MORE: Mapping[str, str] = {}
 # For short questions, which most are: less is compiled before they are answered, and little memory needs little collecting.
@@ -136,8 +139,10 @@ def divide_by_cores(session: SparkSession) -> None:
     """What Spark distributes in 200 tasks by itself is some for each core of this machine, unless the user's Spark says how
     many. More would only take turns, at a twentieth of a second each; fewer would leave cores idle behind the largest queue."""
     context = session.sparkContext
-    if context.getConf().get(TASKS_OF_A_SHUFFLE) is None:
-        session.conf.set(TASKS_OF_A_SHUFFLE, str(TASKS_PER_CORE * context.defaultParallelism))
+    said = context.getConf()
+    for name in (TASKS_OF_A_SHUFFLE, FEWEST_TASKS):
+        if said.get(name) is None:
+            session.conf.set(name, str(TASKS_PER_CORE * context.defaultParallelism))
 
 
 @cache

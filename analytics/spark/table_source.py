@@ -7,7 +7,7 @@
 Rows are columns from the kernels to Spark and never Python's objects, so what is asked of a whole archive is best asked of
 these: tens of millions of messages a second as runs, some millions as messages. Nothing is folded: an entry of a replicated log
 has a row for each node that has it, and for each term. Spark prunes no columns of such a source; with a schema of some of them,
-as "queue long, count long", only those are made. Options `paths` and `tail` are those of analytics/spark/event_source.py.
+as "queue long, count long", only those are made. The other options are those of analytics/spark/event_source.py.
 """
 
 from __future__ import annotations
@@ -23,9 +23,16 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from analytics.file_window import reader_of
-from analytics.inputs import LogFile, files_of_tasks, log_files, unless_deleted
+from analytics.inputs import LogFile, log_files, unless_deleted
 from analytics.queue_events import QUORUM, FileEvents, QueueName, packed_groups
-from analytics.spark.event_source import TASK_BYTES, Files, arrow_columns, check_columns
+from analytics.spark.event_source import (
+    Files,
+    arrow_columns,
+    check_columns,
+    cores_of,
+    read_options,
+    tasks_of_cores,
+)
 from analytics.spark.kept_modules import keep_modules
 from analytics.spark.life_columns import TIME, YEAR_10000_MS
 from analytics.spark.stream_source import LogStreamReader
@@ -165,14 +172,15 @@ TABLES = {
 
 
 class TableReader(DataSourceReader):
-    def __init__(self, table: str, wanted: Wanted, paths: Sequence[str], *, tail: bool) -> None:
+    def __init__(self, table: str, wanted: Wanted, paths: Sequence[str], *, tail: bool, cores: int) -> None:
         self._table = table
         self._wanted = list(wanted)
         self._paths = paths
         self._tail = tail
+        self._cores = cores
 
     def partitions(self) -> list[InputPartition]:
-        return [Files(files) for files in files_of_tasks(log_files(self._paths), TASK_BYTES)]
+        return [Files(files) for files in tasks_of_cores(log_files(self._paths), self._cores)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         keep_modules()
@@ -194,7 +202,8 @@ class TableSource(DataSource):
 
     def reader(self, schema: StructType) -> TableReader:
         table, tail = self.options["table"], self.options.get("tail") == "true"
-        return TableReader(table, self._wanted(table, schema), json.loads(self.options["paths"]), tail=tail)
+        paths, wanted = json.loads(self.options["paths"]), self._wanted(table, schema)
+        return TableReader(table, wanted, paths, tail=tail, cores=cores_of(self.options))
 
     def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802  # Spark's name
         table = self.options["table"]
@@ -209,8 +218,7 @@ class TableSource(DataSource):
 def log_table(spark: SparkSession, table: str, paths: list[str], *, tail: bool = False, columns: str = "") -> DataFrame:
     """One of TABLES, of the logs below these paths. `columns`: a schema, as "queue long, count long"; empty: all."""
     spark.dataSource.register(TableSource)
-    reader = spark.read.format(FORMAT).option("table", table)
-    reader = reader.option("paths", json.dumps(paths)).option("tail", str(tail).lower())
+    reader = spark.read.format(FORMAT).option("table", table).options(**read_options(spark, paths, tail=tail))
     return (reader.schema(columns) if columns else reader).load()
 
 

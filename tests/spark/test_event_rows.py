@@ -13,6 +13,7 @@ from analytics.inputs import log_files
 from analytics.queue_events import QueueEvent
 from storage.record import Kind
 from tests.log_events import said_in_file
+from tests.unit.analytics.test_inputs import node
 
 pytestmark = pytest.mark.spark
 
@@ -34,6 +35,19 @@ def test_rows_are_events_and_commits_that_are_taken_as_columns_are_among_them(lo
     events = [QueueEvent(**{name: row[name] for name in QueueEvent._fields}) for row in rows]
     # said_in_file takes all for durable, and the file's end is not
     assert Counter(one._replace(durable=True) for one in events) == Counter(told)
+
+
+@pytest.mark.parametrize(("cores", "tasks"), [(1, 1), (2, 2), (9, 3)])
+def test_each_core_has_something_to_read_if_it_is_said_how_many_there_are(
+    tmp_path: Path, cores: int, tasks: int
+) -> None:
+    """A log of two files was read by one core while the other had nothing to do."""
+    from analytics.spark.event_source import EventReader
+    from analytics.spark.table_source import TableReader
+
+    paths = [str(node(tmp_path / "n1", 10, 11, 20))]
+    assert len(EventReader(paths, tail=False, cores=cores).partitions()) == tasks
+    assert len(TableReader("publishes", ["queue"], paths, tail=False, cores=cores).partitions()) == tasks
 
 
 def test_a_bucket_has_its_rows_in_their_order(logs: Path) -> None:

@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 
 from analytics.spark.session import (
+    FEWEST_TASKS,
     SOCKET_PATH_BYTES_MAX,
     SOCKETS,
     TASKS_OF_A_SHUFFLE,
@@ -72,7 +73,14 @@ def test_without_the_extra_one_sentence_names_it(monkeypatch: pytest.MonkeyPatch
         spark_session()
 
 
-@pytest.mark.parametrize(("said", "divided"), [({}, {TASKS_OF_A_SHUFFLE: "12"}), ({TASKS_OF_A_SHUFFLE: "7"}, {})])
+@pytest.mark.parametrize(
+    ("said", "divided"),
+    [
+        ({}, {TASKS_OF_A_SHUFFLE: "12", FEWEST_TASKS: "12"}),
+        ({TASKS_OF_A_SHUFFLE: "7"}, {FEWEST_TASKS: "12"}),
+        ({TASKS_OF_A_SHUFFLE: "7", FEWEST_TASKS: "2"}, {}),
+    ],
+)
 def test_work_is_divided_by_cores_unless_the_user_says_how(said: dict[str, str], divided: dict[str, str]) -> None:
     context = SimpleNamespace(getConf=lambda: said, defaultParallelism=3)
     settings: dict[str, str] = {}
