@@ -22,11 +22,16 @@ from analytics.jobs.answer import EXIT_HOLDS, EXIT_UNKNOWN
 from analytics.past import file_contents, past_classic, past_events, past_fold
 from analytics.past.checkpoints import FoldBegin, newest_begin
 from analytics.past.past_events import FilePast
+from analytics.past.past_group import states_before
 from analytics.past.queue_at import PastAnswer, QueueAt
 from analytics.queue_events import QueueEvent
 from classic.store.log_records import Checkpoint, DoneReason, encode_checkpoint, encode_reasoned
 from native.log_tables import FILE_BITS
+from raft.core.live_entries import LiveEntries
+from raft.core.messages import Membership, SnapshotMeta
+from raft.store.snapshots import write as write_snapshot
 from storage.names import archived, log_file
+from storage.os_disk import OsDisk
 from storage.record import Kind, Mark, encode_mark
 from storage.record import encode as encode_record
 from tests.unit.analytics.past_world import (
@@ -36,6 +41,7 @@ from tests.unit.analytics.past_world import (
     START_MS,
     STREAM_GROUP,
     PastWorld,
+    QuorumBook,
     entries_record,
     name_record,
     set_of,
@@ -273,6 +279,30 @@ def test_behind_a_checkpoint_a_missing_file_may_have_told_of_a_classic_queue_and
     (row,) = answer.said.rows
     why = f"file {told + 1} of the log of n1 is missing" if files_behind else None
     assert (row["unknown"], answer.said.code) == (why, EXIT_UNKNOWN if why else EXIT_HOLDS)
+
+
+def test_a_snapshot_says_what_there_was_at_its_entry(world: PastWorld) -> None:
+    """That is the answer where nothing happens between it and the second."""
+    notes, states = (
+        world.books[GROUP].notes,
+        list(states_before(snapshot_files([str(world.directory)]), GROUP, 1 << 40)),
+    )
+    assert len(states) > 2
+    for one in states:
+        noted = notes[one.state.place - 1]
+        figures = noted.ready, noted.unacknowledged, noted.consumers
+        assert one.counted == (noted.at // 1_000, *figures, 0)
+
+
+def test_snapshots_of_other_queues_are_no_begin_of_this_one(world: PastWorld, tmp_path: Path) -> None:
+    shutil.copytree(world.directory, tmp_path / "n1")
+    book = world.books[GROUP]
+    assert isinstance(book, QuorumBook)
+    meta = SnapshotMeta(5, 1, Membership((1,)), book.machine.version)
+    write_snapshot(OsDisk(str(tmp_path / "n1")), GROUP + 1, 99, meta, LiveEntries(), book.machine.snapshot())
+    second, paths = world.now // 1_000 + 1, [str(tmp_path)]
+    answer = QueueAt(log_files(paths), snapshot_files(paths), "q", second).answer()
+    assert (answer.said.rows, answer.said.code) == (asked(world, "q", second).said.rows, EXIT_HOLDS)
 
 
 def test_a_queue_that_no_file_names_is_not_known(world: PastWorld) -> None:
