@@ -92,6 +92,20 @@ def test_a_log_that_begins_late_proves_only_queues_that_began_later() -> None:
     assert (row.why, code_of(row)) == ("there may have been messages before the log that was read", EXIT_UNKNOWN)
 
 
+@pytest.mark.parametrize("begin", [1, 4, 1 << 20])
+def test_one_priority_that_begins_late_is_enough(begin: int) -> None:
+    queue = QueueLives(QUEUE, "/q", CLASSIC, {LifeState.ACKED: 4})
+    level = 2 << LEVEL_SHIFT
+    queue.begins, queue.ends = {0: 0, level: level + begin}, {0: 2, level: level + begin + 2}
+    assert code_of(prove(queue, LogEvidence(from_the_first=False))) == EXIT_UNKNOWN
+    assert code_of(prove(queue, LogEvidence())) == EXIT_HOLDS
+
+
+def test_messages_that_are_over_and_nobody_says_how_prove_nothing() -> None:
+    row = prove(QueueLives(QUEUE, "/q", CLASSIC, {LifeState.ACKED: 4, LifeState.UNKNOWN: 1}), LogEvidence())
+    assert (row.unknown, row.why, code_of(row)) == (1, None, EXIT_UNKNOWN)
+
+
 def test_priorities_begin_at_their_own_sequences() -> None:
     queue = QueueLives(QUEUE, "/q", CLASSIC, {LifeState.ACKED: 4})
     queue.begins = {0: 0, 2 << LEVEL_SHIFT: 2 << LEVEL_SHIFT}

@@ -13,12 +13,15 @@ from classic.store.log_records import (
     DIED_BEFORE,
     DIED_EACH,
     WAITED_FOR,
+    Checkpoint,
     Death,
     DoneReason,
     Part,
     PublishOrigin,
+    decode_checkpoint,
     decode_published,
     decode_reasoned,
+    encode_checkpoint,
     encode_death,
     encode_part,
     encode_published,
@@ -26,7 +29,7 @@ from classic.store.log_records import (
     read_published,
 )
 from native.record_scan import Record
-from native.sequence_set import SequenceSet
+from native.sequence_set import Range, SequenceSet
 from storage.record import Kind
 from storage.wal.file_reader import Chunk
 
@@ -127,3 +130,38 @@ def test_a_start_takes_old_and_new_records_of_what_is_done_with() -> None:
     assert queue.published.ranges() == [(5, 6)]
     assert queue.settled.ranges() == [(5, 6), (7, 9), (20, 21)]
     assert logged.take(8) is None, "it is not declared"
+
+
+@pytest.mark.parametrize(
+    ("ready", "out"),
+    [([(1, 4), (6, 7)], [(8, 9)]), ([(1, 4)], [(4, 6), (8, 9)]), ([(1, 4)], []), ([], [(1, 4)]), ([], [])],
+)
+def test_a_checkpoint_has_what_is_ready_and_what_is_out_apart(ready: list[Range], out: list[Range]) -> None:
+    made = Checkpoint(9, 20, 10, [12, 1 << 40], ready, out)
+    assert decode_checkpoint(memoryview(encode_checkpoint(made))) == made
+
+
+@pytest.mark.parametrize(
+    ("ready", "out", "says"), [(1_000, 24, True), (24, 1_000, True), (1_000, 25, False), (25, 1_000, False)]
+)
+def test_of_more_ranges_than_a_checkpoint_may_have_it_says_how_many_messages(ready: int, out: int, says: bool) -> None:
+    ranges = [(4 * at, 4 * at + 2) for at in range(ready + out)]
+    made = Checkpoint(9, 2 * ready, 2 * out, [1 << 20], ranges[:ready], ranges[ready:])
+    counted = made._replace(ready_ranges=[], out_ranges=[])
+    assert decode_checkpoint(memoryview(encode_checkpoint(made))) == (made if says else counted)
+
+
+@pytest.mark.parametrize(
+    ("ready", "out", "ready_ranges", "out_ranges", "says"),
+    [
+        (0, 0, [], [], True),
+        (5, 0, [], [], False),
+        (0, 5, [], [], False),
+        (2, 0, [(0, 2)], [], True),
+        (0, 2, [], [(0, 2)], True),
+    ],
+)
+def test_a_checkpoint_says_which_messages_there_are_or_that_there_are_none(
+    ready: int, out: int, ready_ranges: list[Range], out_ranges: list[Range], says: bool
+) -> None:
+    assert Checkpoint(9, ready, out, [7], ready_ranges, out_ranges).has_ranges is says
