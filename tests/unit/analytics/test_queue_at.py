@@ -305,6 +305,18 @@ def test_snapshots_of_other_queues_are_no_begin_of_this_one(world: PastWorld, tm
     assert (answer.said.rows, answer.said.code) == (asked(world, "q", second).said.rows, EXIT_HOLDS)
 
 
+def test_a_member_that_was_removed_may_mean_that_the_queue_is_deleted(world: PastWorld, tmp_path: Path) -> None:
+    shutil.copytree(world.directory, tmp_path / "n1")
+    second = world.now // 1_000 + 1
+    path = tmp_path / "n1" / log_file(FILES)
+    removed = encode_record(Kind.RAFT_GROUP_REMOVED, GROUP, 0, [b""])
+    path.write_bytes(path.read_bytes() + b"".join(bytes(part) for part in removed))
+    paths = [str(tmp_path)]
+    answer = QueueAt(log_files(paths), snapshot_files(paths), "q", second, tail=True).answer()
+    assert answer.said.code == EXIT_UNKNOWN
+    assert "the member on n1 was removed" in answer.said.rows[0]["unknown"]
+
+
 def test_a_queue_that_no_file_names_is_not_known(world: PastWorld) -> None:
     found = asked(world, "nobody", START_MS // 1_000 + 100)
     assert (found.said.rows, found.said.code) == ([], EXIT_UNKNOWN)
