@@ -41,13 +41,14 @@ def duplicates(messages: DataFrame, lives: DataFrame, within_s: int = WITHIN_S) 
         f.when(is_named, "message id").otherwise("body").alias("same"),
         f.when(is_named, f.col("message_id")).otherwise(f.lower(f.hex("body_digest"))).alias("value"),
     )  # fmt: skip
-    in_order = Window.partitionBy("name", "same", "value").orderBy("published_at", *place, "nth")
+    # A classic queue and the quorum queue that it became have one name, and what waited there came to both.
+    in_order = Window.partitionBy("queue", "same", "value").orderBy("published_at", *place, "nth")
     before = f.lag("published_at").over(in_order)
     gap_s = f.col("published_at").cast("double") - before.cast("double")
     again = marked.withColumn("gap_s", gap_s).withColumn("first_publisher", f.first("publisher").over(in_order))
     return (
         again.where(f.col("gap_s") <= within_s)
-        .groupBy("name", "same", "value")
+        .groupBy("name", "queue", "same", "value")
         .agg(
             f.count("*").alias("again"),
             f.round(f.max("gap_s"), 3).alias("longest_gap_s"),
@@ -58,5 +59,6 @@ def duplicates(messages: DataFrame, lives: DataFrame, within_s: int = WITHIN_S) 
             ).alias("publishers"),
             f.min(f.struct(*place, "nth")).alias("sample"),
         )
+        .drop("queue")
         .orderBy(f.desc("again"), "name", "same", "value")
     )
