@@ -31,8 +31,11 @@ class PrivateDirectory:
             self.path, self._lock = _made(below)
 
     def delete(self) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
-        os.close(self._lock)
+        """Deleting it twice does no harm."""
+        if self._lock >= 0:
+            shutil.rmtree(self.path, ignore_errors=True)
+            os.close(self._lock)
+            self._lock = -1  # the number may be another file's by the next time
 
 
 def _made(below: Path) -> tuple[Path, int]:
