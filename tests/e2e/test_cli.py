@@ -115,9 +115,10 @@ def test_exit_codes_tell_what_to_do(node: RunningNode) -> None:
 
 
 def test_what_operators_change_is_in_the_log_with_who_and_from_where(node: RunningNode) -> None:
-    connection = pika.BlockingConnection(pika.URLParameters(node.amqp_url))
+    named = pika.ConnectionParameters(*node.amqp, client_properties={"connection_name": "to be closed"})
+    connection = pika.BlockingConnection(named)
     ctl(node, "log", "level", "error")
-    (found,) = [one for one in ctl_json(node, "connection", "list") if one["protocol"] == "AMQP 0-9-1"]
+    (found,) = [one for one in ctl_json(node, "connection", "list") if "to be closed" in str(one["client_properties"])]
     ctl(node, "connection", "close", found["id"], "--reason", "maintenance")
     with pytest.raises(pika.exceptions.ConnectionClosed, match="maintenance"):
         connection.process_data_events(time_limit=10)
