@@ -165,9 +165,8 @@ def _files_of(directory: Path) -> list[LogFile]:
             assert number is not None, f"{path} is no file of a log"
             by_number[number] = path
     begun = (number for number, path in sorted(by_number.items(), reverse=True) if _has_begun(path))
-    last = next(
-        begun, min(by_number, default=0)
-    )  # of a node of which only empty files were copied one says that it is here
+    only_empty = min(by_number, default=0)  # one says that the node is here, where all that was copied of it is empty
+    last = next(begun, only_empty)
     found = []
     for number, path in sorted(by_number.items()):
         if number <= last and (place := _where(path)) is not None:
