@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from datetime import UTC, datetime
 from functools import partial
+from io import TextIOWrapper
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -47,6 +48,7 @@ EXIT_USAGE = 64
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
+    print_any_name()
     try:
         files = log_files(options.data)
         if not needs_spark(options):
@@ -56,6 +58,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (NoSpark, OSError, ValueError) as error:
         print(f"leveret-analytics: {error}", file=sys.stderr)
         return EXIT_USAGE
+
+
+def print_any_name() -> None:
+    """Names are any text, and a terminal or pipe may have few characters: what it has not is written as its number."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def needs_spark(options: argparse.Namespace) -> bool:

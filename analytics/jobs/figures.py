@@ -86,7 +86,14 @@ def figures_at(lives: Iterable[LifeTimes], counted: MachineSecond | None, second
 
 def second_of(text: str, now: datetime) -> int:
     """A time as operators write it: ISO with or without a zone (UTC), `03:00` or `03:00:10` of today, `-2h` before now.
-    Raises ValueError."""
+    Raises ValueError; also for one before 1970, when no log was written."""
+    second = _second_of(text, now)
+    if second < 0:
+        raise ValueError(f"{text!r} is before 1970")
+    return second
+
+
+def _second_of(text: str, now: datetime) -> int:
     if text.startswith("-"):
         return int(now.timestamp()) - _duration_s(text[1:])
     if len(text) <= len("03:00:10") and ":" in text:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from io import BytesIO, TextIOWrapper
+
 import pytest
 
+from analytics.__main__ import print_any_name
 from analytics.command_line import parser
 
 DATA = ["--data", "/var/lib/leveret"]
@@ -32,3 +36,12 @@ def test_what_is_wrong_is_said_with_what_can_be_written(
 
 def test_a_value_of_a_header_may_have_an_equals_sign() -> None:
     assert parser().parse_args([*DATA, "life", "--header", "trace=a=b"]).header == ("trace", "a=b")
+
+
+def test_a_name_is_written_whatever_characters_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = BytesIO()
+    monkeypatch.setattr(sys, "stdout", TextIOWrapper(written, encoding="ascii"))
+    print_any_name()
+    print("caf\u00e9")
+    sys.stdout.flush()
+    assert written.getvalue() == b"caf\\xe9\n"
