@@ -40,6 +40,16 @@ NOTHING_MORE: Mapping[str, str] = {}
 # it, for new objects, is filled whether that is needed or not: rows do not stay in Java.
 JAVA_OPTIONS = "-XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m -Xms64m -XX:MaxNewSize=96m"
 FOR_SHORT_QUESTIONS = " -XX:TieredStopAtLevel=1"
+# Where much is read the second compiler pays, which takes a core from the workers meanwhile: four times as seldom as by itself.
+FOR_LONG_QUESTIONS = "".join(
+    f" -XX:Tier4{name}={count}"
+    for name, count in (
+        ("InvocationThreshold", 20_000),
+        ("MinInvocationThreshold", 2_400),
+        ("CompileThreshold", 60_000),
+        ("BackEdgeThreshold", 160_000),
+    )
+)
 LONG_BYTES = 1 << 30  # of logs: rows of so much go through code twice as fast that was compiled as well as Java can
 # Arrow's own allocator keeps what the largest piece of a file took, and glibc has a heap for each thread. Spark has workers
 # for each environment there is, and says the last of these to those of tables by itself: what is no table, as a conversion, had
@@ -181,7 +191,8 @@ def _say_errors_once() -> None:
 def settings(memory: str, log_bytes: int) -> dict[str, str]:
     return {
         "spark.driver.memory": memory,
-        "spark.driver.extraJavaOptions": JAVA_OPTIONS + (FOR_SHORT_QUESTIONS if log_bytes < LONG_BYTES else ""),
+        "spark.driver.extraJavaOptions": JAVA_OPTIONS
+        + (FOR_SHORT_QUESTIONS if log_bytes < LONG_BYTES else FOR_LONG_QUESTIONS),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.ui.enabled": "false",
