@@ -43,9 +43,8 @@ class PlacedActors:
     """The same, of places in any order."""
 
     def __init__(self) -> None:
-        self._rows: dict[
-            int, list[tuple[int, ActorRow]]
-        ] = {}  # by number: where it is named, and who it is from there on
+        # By number: where it is named, and who it is from there on.
+        self._rows: dict[int, list[tuple[int, ActorRow]]] = {}
 
     def read(self, piece: ColumnPiece) -> None:
         """The next piece."""

@@ -43,9 +43,14 @@ def show_now(at: str, answer: JobAnswer, missed: int, *, as_json: bool) -> None:
 
 
 def _print_json(said: dict[str, object]) -> None:
-    """Names are bytes that clients chose: those that are no UTF-8 are escapes of JSON."""
+    """Names are bytes that clients chose: where one is no UTF-8, or has what the output has no character for, escapes of JSON
+    take the place of all that is not ASCII."""
     text = json.dumps(said, default=str, ensure_ascii=False)
-    print(text.encode("utf-8", "backslashreplace").decode(), flush=True)
+    try:
+        text.encode(sys.stdout.encoding)
+    except UnicodeEncodeError:
+        text = json.dumps(said, default=str)
+    print(text, flush=True)
 
 
 def _print_table(answer: JobAnswer) -> None:

@@ -64,9 +64,8 @@ class FoundMessage(NamedTuple):
     death_reason: int | None
     props: bytes
     event: QueueEvent | None  # of a classic queue: the record, for its fold
-    publisher: tuple[
-        ActorRow, ...
-    ] = ()  # the actor, and to whom it belongs, where no incarnation says of which process it is
+    # The actor, and to whom it belongs, where no incarnation says of which process it is.
+    publisher: tuple[ActorRow, ...] = ()
 
     def properties(self) -> dict[str, Any]:
         """Empty where they cannot be read."""

@@ -19,9 +19,8 @@ from tests.running_node import LISTENERS, ROOT, imports_of, start_node
 
 class Broker(NamedTuple):
     address: Address
-    processes: tuple[
-        int, ...
-    ] = ()  # of which all its others are children; none: it is not on this machine, or nobody said
+    # Of which all its others are children; none: it is not on this machine, or nobody said.
+    processes: tuple[int, ...] = ()
 
     def processor_seconds(self) -> float | None:
         return sum(map(processor_seconds, self.processes)) if self.processes else None

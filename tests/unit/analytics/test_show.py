@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
+from io import BytesIO, TextIOWrapper
 
 import pytest
 
+from analytics.__main__ import print_any_name
 from analytics.coverage import Coverage
 from analytics.jobs.answer import JobAnswer
 from analytics.show import show
@@ -45,6 +48,15 @@ def test_a_name_that_is_no_utf8_is_printed_as_json_that_has_its_bytes(
     show(COVERED, JobAnswer([("name", "string")], [{"name": name}]), as_json=True)
     (row,) = json.loads(capsysbinary.readouterr().out)["rows"]
     assert row["name"].encode("utf-8", "surrogateescape") == name.encode("utf-8", "surrogateescape")
+
+
+def test_json_is_json_where_the_output_has_no_characters_for_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = BytesIO()
+    monkeypatch.setattr(sys, "stdout", TextIOWrapper(written, encoding="ascii"))
+    print_any_name()
+    show(COVERED, JobAnswer([("name", "string")], [{"name": "caf\u00e9 \U0001f407"}]), as_json=True)
+    (row,) = json.loads(written.getvalue())["rows"]
+    assert row["name"] == "caf\u00e9 \U0001f407"
 
 
 @pytest.mark.parametrize("is_cut", [False, True])
