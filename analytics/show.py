@@ -47,7 +47,7 @@ def _print_json(said: dict[str, object]) -> None:
     take the place of all that is not ASCII."""
     text = json.dumps(said, default=str, ensure_ascii=False)
     try:
-        text.encode(sys.stdout.encoding)
+        text.encode(sys.stdout.encoding or "utf-8")  # None where a program has put a buffer of text in its place
     except UnicodeEncodeError:
         text = json.dumps(said, default=str)
     print(text, flush=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import redirect_stdout
 from dataclasses import replace
-from io import BytesIO, TextIOWrapper
+from io import BytesIO, StringIO, TextIOWrapper
 
 import pytest
 
@@ -57,6 +58,13 @@ def test_json_is_json_where_the_output_has_no_characters_for_a_name(monkeypatch:
     show(COVERED, JobAnswer([("name", "string")], [{"name": "caf\u00e9 \U0001f407"}]), as_json=True)
     (row,) = json.loads(written.getvalue())["rows"]
     assert row["name"] == "caf\u00e9 \U0001f407"
+
+
+def test_json_is_said_into_a_buffer_of_text_that_has_no_encoding() -> None:
+    """A program that calls the command from its own process ended with a TypeError."""
+    with redirect_stdout(StringIO()) as said:
+        show(COVERED, ANSWER, as_json=True)
+    assert json.loads(said.getvalue())["rows"] == ANSWER.rows
 
 
 @pytest.mark.parametrize("is_cut", [False, True])
