@@ -23,7 +23,8 @@ KEYS = {
     "shared": key_of_file(json.dumps({"kty": "oct", "k": encoded(SECRET)}).encode()),
 }
 RULES = TokenRules(TokenTerms(RESOURCE_SERVER, f"{RESOURCE_SERVER}."), frozenset(ALGORITHMS))
-CLAIMS = {"sub": "mallory", "aud": RESOURCE_SERVER, "exp": int(time.time()) + 600, "scope": "leveret.tag:administrator"}
+TOMORROW = int(time.time()) + 86_400  # a whole run of tests may lie between this line and the tests below
+CLAIMS = {"sub": "mallory", "aud": RESOURCE_SERVER, "exp": TOMORROW, "scope": "leveret.tag:administrator"}
 
 
 def check(token: str | bytes, rules: TokenRules = RULES) -> TokenVerdict:
