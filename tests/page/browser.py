@@ -36,6 +36,14 @@ addEventListener("unhandledrejection", (event) => __thrown.push(String(event.rea
 window.alert = (text) => __thrown.push(`alert ${text}`);
 """
 
+# Ends when the page has heard of the change, and so no longer shows the view before.
+OPENED = """
+const [route, done] = arguments, before = location.hash;
+location.hash = route;
+if (location.hash === before) done();
+else addEventListener("hashchange", () => done(), {once: true});
+"""
+
 
 def browser_path() -> str | None:
     return next((found for name in BROWSERS if (found := shutil.which(name)) is not None), None)
@@ -52,6 +60,8 @@ class PageBrowser:
         self.driver = driver
         self.origin = f"http://{address[0]}:{address[1]}"
         driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": WITNESS})
+        # Else :focus, and what is seen by it alone, comes and goes with the window's own focus, which nobody here holds.
+        driver.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})
 
     # going about
 
@@ -64,7 +74,7 @@ class PageBrowser:
 
     def open(self, route: str) -> None:
         """A view, by what stands behind the #. Returns when its data is there."""
-        self.driver.execute_script("location.hash = arguments[0]", route)
+        self.driver.execute_async_script(OPENED, route)
         self.shown()
 
     def shown(self) -> None:
