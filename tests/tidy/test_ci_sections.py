@@ -1,0 +1,85 @@
+"""What .ci/sections promises .ci/run: only missing packages are installed, and as root what is missing fails the run."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SECTIONS = Path(__file__).parents[2] / ".ci" / "sections"
+TOOLS = ("bash",)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """A PATH with little in it. Who runs this is root; apt-get notes what it is asked for, and installs nothing."""
+    for tool in TOOLS:
+        (tmp_path / tool).symlink_to(shutil.which(tool) or tool)
+    command(tmp_path, "id", "echo 0")
+    command(tmp_path, "apt-get", f'echo "$*" >>{tmp_path}/asked')
+    return tmp_path
+
+
+def command(machine: Path, name: str, script: str) -> None:
+    (machine / name).write_text(f"#!{shutil.which('bash')}\n{script}\n")
+    (machine / name).chmod(0o755)
+
+
+def run(machine: Path, script: str) -> subprocess.CompletedProcess[str]:
+    text = f"set -euo pipefail\nsource {SECTIONS}\ntrap summary EXIT\n{script}\necho came to the end"
+    environment = {"PATH": str(machine), "TMPDIR": str(machine)}
+    return subprocess.run(
+        ["bash", "-c", text], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def installed(machine: Path, *names: str, update: str = "exit 0") -> None:
+    """From now on apt-get brings these commands."""
+    lines = [f"printf '#!/bin/sh\\n' >{machine}/{name}; {shutil.which('chmod')} +x {machine}/{name}" for name in names]
+    asked = f'echo "$*" >>{machine}/asked'
+    command(machine, "apt-get", "\n".join([asked, f'if [ "$1" = update ]; then {update}; fi', *lines]))
+
+
+NEEDS = "section page; if needs chromedriver=chromium-driver npm=npm; then echo tests run; fi"
+
+
+def test_only_what_is_missing_is_installed(machine: Path) -> None:
+    command(machine, "npm", "")
+    installed(machine, "chromedriver")
+    done = run(machine, NEEDS)
+    assert done.returncode == 0 and "tests run" in done.stdout
+    assert (machine / "asked").read_text().splitlines() == ["update -qq", "install -y -qq chromium-driver"]
+
+
+def test_nothing_is_asked_of_apt_where_all_is_there(machine: Path) -> None:
+    for name in ("npm", "chromedriver"):
+        command(machine, name, "")
+    assert "tests run" in run(machine, NEEDS).stdout
+    assert not (machine / "asked").exists()
+
+
+def test_what_can_be_installed_though_not_every_source_of_packages_answers_is_there(machine: Path) -> None:
+    command(machine, "npm", "")
+    installed(machine, "chromedriver", update="exit 100")
+    done = run(machine, NEEDS)
+    assert done.returncode == 0 and "tests run" in done.stdout
+    assert "apt-get update failed" in done.stderr
+
+
+@pytest.mark.parametrize("apt", ["exit 100", '[ "$1" = install ] || exit 100', '[ "$1" = update ] || exit 100', ""])
+def test_a_run_as_root_fails_where_something_is_missing_in_the_end(machine: Path, apt: str) -> None:
+    command(machine, "apt-get", apt)
+    done = run(machine, NEEDS)
+    assert done.returncode == 1
+    assert "tests run" not in done.stdout and "came to the end" not in done.stdout
+    assert "page: FAILED" in done.stdout
+
+
+def test_another_user_is_told_what_was_not_run(machine: Path) -> None:
+    command(machine, "id", "echo 1000")
+    done = run(machine, NEEDS)
+    assert done.returncode == 0 and "came to the end" in done.stdout
+    assert "not run: chromedriver npm must be there" in done.stdout and "tests run" not in done.stdout
+    assert not (machine / "asked").exists()
