@@ -1,7 +1,8 @@
 """This node's member of the metadata group: how it begins, and what becomes of it when it has lost something.
 
 Usually the store has it. Otherwise a node begins as a learner that nobody knows, under the number of its disk; the
-leader takes it in. Only the founder of a cluster begins with a vote.
+leader takes it in. Only the founder of a cluster begins with a vote. A disk that has begun a member before, and has none any
+more, takes another number first: the member that is gone may have voted and acknowledged under the one before.
 
 A RAM node's member is in memory, and another one with each process.
 
@@ -20,7 +21,7 @@ from broker.catalog.catalog import Catalog
 from broker.catalog.catalog_state import CatalogState
 from broker.catalog.commands.metadata_entry import METADATA_GROUP
 from node.catalog.metadata_machine import MACHINE_VERSION, CatalogMachine
-from node.identity import DISK, Place
+from node.identity import DISK, NodeIdentity, Place
 from raft.core.errors import CannotApply, Damaged, Superseded
 from raft.core.live_entries import NONE_LIVE
 from raft.core.membership import members_of
@@ -53,6 +54,19 @@ def keeps_catalog_alone(place: Place, catalog: Catalog) -> bool:
     if not catalog.nodes:
         return place.founds or not place.others
     return [record.number for record in catalog.nodes.values() if record.kind == DISK] == [place.number]
+
+
+def member_is_gone(identity: NodeIdentity, raft: RaftStore) -> bool:
+    """Whether an earlier process of this disk node began its member, and nothing is left of it: both copies of the file of
+    groups are damaged, or the one that is left is older than the member. Also true where that process ended just before it
+    began the member, which costs a number."""
+    is_gone = identity.belonged and identity.kind == DISK and METADATA_GROUP not in raft.stores
+    if is_gone:
+        logger.error(
+            "this node had its place in the cluster before, and its disk has no member of the metadata group: what that had "
+            "promised is void, and another one begins"
+        )
+    return is_gone
 
 
 class MetadataMember:

@@ -453,6 +453,12 @@ def nothing_is_deleted_unasked(book: Book, node: int, is_there: bool, why_not: s
 
 
 @invariant
+def a_number_is_given_once(book: Book, member: MemberId, has_spoken: bool) -> None:
+    """`has_spoken`: a member of this number has voted, or acknowledged entries, and does not go on."""
+    assert not has_spoken, f"a member begins as {member}, under which another one has given its word"
+
+
+@invariant
 def who_was_deleted_stays_away(book: Book, node: int, member: MemberId, is_known: bool) -> None:
     assert is_known, f"node {node} begins with member {member} of group {book.group}, which had deleted itself durably"
 

@@ -106,6 +106,7 @@ class Watch:
             tuple[int, MemberId, MemberId], int
         ] = {}  # group, leader, voter: the moment of its last answer
         self._acknowledged: dict[tuple[int, MemberId], tuple[int, int]] = {}  # group, member: index, term
+        self._spoke: dict[tuple[int, MemberId], bool] = {}  # group, and who has ever voted or acknowledged anything
         self._walks: dict[tuple[int, MemberId], Walk] = {}  # group, and who installs a snapshot
         self._leaving: dict[tuple[int, int], int] = {}  # the ticket that makes the end of a member durable
         self._predecessors: dict[tuple[int, int], Twin] = {}  # of members whose creation is not durable yet
@@ -131,6 +132,7 @@ class Watch:
 
     def created(self, process: Process, group: int, member: MemberId, membership: Membership) -> None:
         node, book = process.site.number, self.book(group)
+        self._begins(book, member)
         if self._leaving.pop((node, group), None) is not None:
             self._predecessors[node, group] = self._twins[node, group]
         twin = self._twins[node, group] = Twin(node, group, LogModel(member))
@@ -138,6 +140,10 @@ class Watch:
         if membership.voters:
             invariants.founders_agree(book, member, membership)
         self._unborn[node, group] = process.store.last_ticket
+
+    def _begins(self, book: Book, member: MemberId) -> None:
+        """Under a number that is its own."""
+        invariants.a_number_is_given_once(book, member, (book.group, member) in self._spoke)
 
     def began_in_memory(self, group: int, member: MemberId) -> None:
         """A learner that keeps nothing, whose word nobody counts."""
@@ -223,8 +229,10 @@ class Watch:
             case Append():
                 return
             case VoteReply(granted=True, pre=False):
+                self._spoke[group, message.sender] = True
                 invariants.one_vote_per_term(book, message.sender, message.term, message.to)
             case VoteRequest(pre=False):
+                self._spoke[group, message.sender] = True
                 invariants.one_vote_per_term(book, message.sender, message.term, message.sender)
             case AppendReply(accepted=True) | SnapshotReply(installed=True):
                 index = message.index
@@ -239,6 +247,7 @@ class Watch:
 
     def _raise_acknowledged(self, group: int, member: MemberId, index: int, term: int) -> None:
         """Answers to letters that came late, or twice, tell of less than was said before, and take nothing back of it."""
+        self._spoke[group, member] = True
         if index >= self._acknowledged.get((group, member), (0, 0))[0]:
             self._acknowledged[group, member] = (index, term)
 
@@ -478,6 +487,7 @@ class Watch:
         """Damage was found while the process ran."""
         self.count("damaged member becomes another")
         log, book, old = store.log, self.book(key[1]), twin.now
+        self._begins(book, log.identity.member)
         dead = Twin(twin.node, twin.group, twin.durable.copy())
         book.twins[old.member] = dead
         rows = {index: row for index, row in old.rows.items() if log.first <= index <= log.last}
@@ -553,6 +563,8 @@ class Watch:
         if found.member not in (old, twin.now.member):
             assert site.unsure, f"group {book.group}: node {site.number} gives up member {old}, and nothing was damaged"
             self.count("member found damaged")
+            if found.member > old:  # a lower one was given up, and is back on an old disk
+                self._begins(book, found.member)
             return
         if site.rolled_back:
             return

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from broker.catalog.commands.metadata_entry import METADATA_GROUP
 from node import archiving as archiving_of_nodes
 from node.kernel import Kernel
 from node.kernel_settings import KernelSettings
 from quorum.driver import QuorumQueues
+from raft.store.groups_file import GroupsFile
 from storage.archive.archive_window import ArchiveLimits
-from storage.names import ARCHIVE_DIRECTORY, SUMMARY_SUFFIX
+from storage.names import ARCHIVE_DIRECTORY, RAFT_GROUPS, SUMMARY_SUFFIX
+from storage.wal.facts import load_or_create
 from storage.wal.writer import LogWriter
 from stream.driver import StreamQueues
 from tests.sim.brokers import process as process_of_brokers
 from tests.sim.brokers.parts import kernel_settings
 from tests.sim.brokers.plan import BrokerShape, draw
 from tests.sim.brokers.process import BrokerProcess
+from tests.sim.disk import SimDisk
 from tests.sim.layers import layer_of
-from tests.sim.plan import Plan
+from tests.sim.plan import Ask, Plan
 
 ARCHIVE_BYTES = 20_000
 
@@ -88,3 +93,41 @@ def test_a_node_that_archives_keeps_what_its_log_gives_up_and_tidies_it(monkeypa
     assert all(one.size <= ARCHIVE_BYTES for one in figures)
     kept = [name for site in world.sites.values() for name in site.disk.list(ARCHIVE_DIRECTORY)]
     assert any(name.endswith(SUMMARY_SUFFIX) for name in kept)
+
+
+def both_copies_rot(disk: SimDisk) -> None:
+    for name in RAFT_GROUPS:
+        disk.flip_bit(name, 200)
+
+
+def newer_copy_rots(disk: SimDisk) -> None:
+    """The one that is left is of the first start, when there was no member yet."""
+    disk.flip_bit(RAFT_GROUPS[0], 200)
+    GroupsFile(generation=1).save(disk)
+
+
+@pytest.mark.parametrize("harm", [both_copies_rot, newer_copy_rots])
+def test_a_node_that_has_forgotten_its_member_of_the_catalog_begins_it_under_another_number(
+    harm: Callable[[SimDisk], None],
+) -> None:
+    """Simulated seed 400560: what that member had voted and acknowledged counted for the new one, which knew nothing of it."""
+    shape = BrokerShape(
+        seconds=16.0, voters=3, frail=1, groups=0, queues="plain", publishers=1, takers=1, file_bytes_max=2048
+    )
+    asks = tuple(Ask(round(0.3 + 0.01 * at, 3), 1, 0, "publish", "plain", 200) for at in range(300))
+    world = layer_of("brokers").world(Plan(1, shape, (), asks, "brokers"))
+    world.form()
+    site = world.sites[1]
+    for ask in asks:
+        world.loop.call_at(world.loop.time() + ask.at, world.ask, ask)
+    world.loop.run_for(6.0)
+    assert site.process is not None
+    before = site.process.store.group(METADATA_GROUP).member
+    site.end(power=True)
+    assert load_or_create(site.disk, b"").first_file > 1, "all is in the log, and nothing can be forgotten"
+    harm(site.disk)
+    site.damaged = site.rolled_back = True
+    world.start(site)
+    assert isinstance(site.process, BrokerProcess)
+    assert site.process.store.group(METADATA_GROUP).member > before
+    assert "1 replicated log" in " ".join(site.process.kernel.disk_losses.sentences())
