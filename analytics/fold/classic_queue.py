@@ -75,15 +75,19 @@ class ClassicQueueFold:
         self.lives.found(run, 0, first, count, out=out)
 
     def handed_out(self, actor: int, ranges: Ranges, at: int | None) -> None:
-        self._each(ranges, lambda run, first, count: self.lives.handed_out(run, 0, first, count, at, actor))
+        def hand_out(run: int, first: int, count: int) -> None:
+            self.lives.no_more_out(run, 0, first, first + count, None)
+            self.lives.handed_out(run, 0, first, count, at, actor)
 
-    def found_ready(self, ranges: Ranges) -> None:
+        self._each(ranges, hand_out)
+
+    def found_ready(self, ranges: Ranges, at: int | None) -> None:
         """What was out when the node was killed is ready behind that, and no other record says so."""
         for first, end in ranges:
-            for at in range(max(0, bisect_right(self._firsts, first) - 1), bisect_left(self._firsts, end)):
-                run = self._firsts[at]
-                start, stop = max(first, run), min(end, run + self._counts[at])
-                self.lives.no_more_out(run, 0, start - run, stop - run)
+            for index in range(max(0, bisect_right(self._firsts, first) - 1), bisect_left(self._firsts, end)):
+                run = self._firsts[index]
+                start, stop = max(first, run), min(end, run + self._counts[index])
+                self.lives.no_more_out(run, 0, start - run, stop - run, at)
 
     def came_back(self, actor: int, reason: int, ranges: Ranges, at: int | None) -> None:
         why = RETURNS.get(BackReason(reason), "returned") if reason in _BACK_REASONS else "returned"

@@ -114,6 +114,7 @@ class LifeStep(NamedTuple):
 
 
 PUBLISHED, DELIVERED, RETURNED = "published", "delivered", "returned"
+NODE_KILLED = "its node was killed"  # of a classic queue, while somebody had the message
 BY_CONSUMERS = frozenset(
     {LifeState.ACKED, LifeState.GOT, LifeState.NO_ACK, LifeState.REJECTED, LifeState.DELIVERY_LIMIT}
 )
@@ -179,8 +180,10 @@ class Lives:
         return (entry, offset) in self._runs
 
     def was_out(self, entry: int, offset: int, first: int, count: int, consumer: object) -> None:
-        """They were handed out, if not as far as was told: nobody said when."""
+        """They were handed out to this one, if not as far as was told: nobody said when. Who else had them has them no more."""
         for life in self._lives(entry, offset, first, count):
+            if life.state is LifeState.OUT and life.last_consumer != consumer and consumer:
+                self._come_back(life, NODE_KILLED, None)
             if life.state is LifeState.READY:
                 self._hand_out(life, None, consumer)
 
@@ -203,20 +206,22 @@ class Lives:
 
     def came_back(self, entry: int, offset: int, first: int, count: int, reason: str, at: int | None) -> None:
         for life in self._lives(entry, offset, first, count):
-            self._tell(life, LifeState.READY)
-            self._note(life, RETURNED, at, life.last_consumer, reason)
-            life.returned = {**life.returned, reason: life.returned.get(reason, 0) + 1}
+            self._come_back(life, reason, at)
 
-    def no_more_out(self, entry: int, offset: int, first: int, end: int) -> None:
-        """Those among these messages that are out are ready again, as far as is known."""
+    def _come_back(self, life: Life, reason: str, at: int | None) -> None:
+        self._tell(life, LifeState.READY)
+        self._note(life, RETURNED, at, life.last_consumer, reason)
+        life.returned = {**life.returned, reason: life.returned.get(reason, 0) + 1}
+
+    def no_more_out(self, entry: int, offset: int, first: int, end: int, at: int | None) -> None:
+        """Those among these messages that are out were ready again: a node that is killed says nothing."""
         spans = [
             (max(first, life.first), min(end, life.end))
             for life in self._runs.get((entry, offset), ())
             if life.state is LifeState.OUT and life.first < end and first < life.end
         ]
         for start, stop in spans:
-            for life in self._lives(entry, offset, start, stop - start):
-                self._tell(life, LifeState.READY)
+            self.came_back(entry, offset, start, stop - start, NODE_KILLED, at)
 
     def ended(
         self, entry: int, offset: int, first: int, count: int, state: LifeState, at: int | None, by: object = None

@@ -141,7 +141,7 @@ class _ClassicEvents:
             _, actor, reason, ranges = decode_reasoned(payload)
             fold.came_back(actor, reason, ranges, at)
         elif event.kind == Kind.CLASSIC_CHECKPOINT:
-            fold.found_ready(decode_checkpoint(payload).ready_ranges)
+            fold.found_ready(decode_checkpoint(payload).ready_ranges, at)
         else:
             fold.deleted(at)
             self._next.clear()

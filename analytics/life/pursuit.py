@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from analytics.coverage import Coverage
 from analytics.file_window import coverage_of, missing_files, owners
-from analytics.fold.lives import DELIVERED, PUBLISHED, RETURNED, LifeState, LifeStep
+from analytics.fold.lives import NODE_KILLED, PUBLISHED, LifeState, LifeStep
 from analytics.fold.queue_history import HistoryFold
 from analytics.inputs import LogFile, SnapshotFile
 from analytics.life.file_look import FileSeen, entries, look
@@ -31,7 +31,6 @@ SKEW_US = 3_600_000_000  # of the clocks of two nodes, at most
 WINDOW_ENTRIES = 200_000  # of a quorum queue that are in memory: some 100 MB
 ENDS = frozenset(str(state) for state in LifeState if state.has_ended and state is not LifeState.UNKNOWN)
 REFUSED = "refused"  # by its queue
-NODE_KILLED = "its node was killed"
 REPLACED = "a later leader replaced its entry before it was committed: it was never in the queue"
 
 
@@ -219,9 +218,7 @@ class _Follower:
                 if event.queue == found.place.queue and event.place > found.event.place:
                     fold.take(event)
                     for step in _of(found, fold.take_steps()):
-                        one.steps.append(KnownStep(step, file.whose.get(event.place, []) if step.consumer else []))
-                    if event.kind == Kind.CLASSIC_CHECKPOINT and _is_out_no_more(one, fold):
-                        one.steps.append(_lost_its_node(one.steps[-1], event))
+                        one.steps.append(_known_step(step, file.whose.get(event.place, []), one.steps))
         one.unknown = self._gap(found) or _ended_unsaid(one)
 
     def _gap(self, found: FoundMessage) -> str | None:
@@ -306,19 +303,11 @@ class _Follower:
         return []
 
 
-def _is_out_no_more(one: FollowedMessage, fold: HistoryFold) -> bool:
-    """Though the last that was told of it is that somebody was given it."""
-    was_out = bool(one.steps) and one.steps[-1].step.what == DELIVERED
-    return was_out and any(
-        life.state is LifeState.READY and _is_of(one.found, life.entry, life.offset, life.first, life.count)
-        for life in fold.going_on()
-    )
-
-
-def _lost_its_node(delivered: KnownStep, found: QueueEvent) -> KnownStep:
-    """A node that is killed says nothing; the next one finds what was out, ready."""
-    at = None if found.at is None else found.at // 1000
-    return delivered._replace(step=delivered.step._replace(what=RETURNED, at=at, reason=NODE_KILLED))
+def _known_step(step: LifeStep, whose: list[ActorRow], before: list[KnownStep]) -> KnownStep:
+    """`whose`: of the record. That its node was killed a record of the next process says: not of who had the message."""
+    if step.reason == NODE_KILLED and before:
+        return KnownStep(step, before[-1].who)
+    return KnownStep(step, whose if step.consumer else [])
 
 
 def _note_steps(fold: HistoryFold, messages: list[FollowedMessage]) -> bool:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analytics.fold.classic_queue import ClassicQueueFold
-from analytics.fold.lives import Life, LifeState
+from analytics.fold.lives import NODE_KILLED, Life, LifeState
 from broker.queues.queue_type import BackReason
 from classic.store.log_records import Death, DoneReason, Part, Published, PublishOrigin
 from classic.stored_run import LEVEL_SHIFT
@@ -71,6 +71,27 @@ def test_what_came_back_had_been_out() -> None:
     assert lives[1].returned == {"connection lost": 1, "nacked": 1}
     assert (lives[1].times_out, lives[1].first_consumer, lives[1].last_consumer) == (2, 6, 7)
     assert (lives[2].returned, lives[0].returned) == ({"connection lost": 1}, {})
+
+
+def test_who_had_it_when_the_node_was_killed_is_not_taken_for_the_one_who_settled_it_later() -> None:
+    """The first word of the next process may be that somebody else has it, or has acknowledged it already."""
+    fold = ClassicQueueFold(with_steps=True)
+    fold.published(0, record(4), AT)
+    for first in range(4):
+        fold.handed_out(5, [(first, first + 1)], AT + 10)
+    fold.done(5, DoneReason.ACKNOWLEDGED, [(0, 1)], AT + 20)
+    fold.done(6, DoneReason.ACKNOWLEDGED, [(1, 2)], AT + 9_000)
+    fold.handed_out(5, [(2, 3)], AT + 9_000)  # another one: processes number them anew
+    fold.came_back(6, BackReason.NACKED, [(3, 4)], AT + 9_000)
+    lives = {life.first: life for life in [*fold.lives.take_ended(), *fold.lives.going_on()]}
+    killed = {NODE_KILLED: 1}
+    assert [lives[at].returned for at in range(4)] == [{}, killed, killed, {**killed, "nacked": 1}]
+    assert [lives[at].times_out for at in range(4)] == [1, 2, 2, 2]
+    assert [lives[at].last_consumer for at in range(4)] == [5, 6, 5, 6]
+    assert [lives[at].hold_ms for at in (0, 1)] == [10, None], "nobody says when the other one was given it"
+    assert [(step.what, step.consumer) for step in fold.lives.take_steps() if step.first == 1] == [
+        ("delivered", 5), ("returned", 5), ("acked", 6),
+    ]  # fmt: skip
 
 
 def test_messages_from_before_what_is_read_are_partial() -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from analytics.fold.lives import NODE_KILLED
 from analytics.inputs import log_files, snapshot_files
 from analytics.life import pursuit
-from analytics.life.pursuit import LIVES_MAX, NODE_KILLED, REPLACED, Pursuit, pursue
+from analytics.life.pursuit import LIVES_MAX, REPLACED, Pursuit, pursue
 from analytics.life.wanted import (
     AtPlace,
     BodyText,
@@ -159,6 +160,21 @@ def test_what_was_out_when_its_node_was_killed_is_not_told_to_be_out_still(tmp_p
     assert [(known.step.what, known.step.reason) for known in one.steps] == [
         ("delivered", None),
         ("returned", NODE_KILLED),
+    ]
+    assert one.steps[1].step.at is None, "this log has no marks, and so no times"
+
+
+def test_who_takes_a_message_first_behind_a_kill_has_it_after_it_came_back(tmp_path: Path) -> None:
+    """What it holds by the time of its file's first word is out there, as if it had never come back."""
+    given = record(Kind.CLASSIC_OUT, encode_reasoned(QUEUE, 5, 0, one_range(10, 11)))
+    log(tmp_path / "n1", 1, publish(10, message("m1")), given)
+    taken = record(Kind.CLASSIC_DONE, encode_reasoned(QUEUE, 6, DoneReason.ACKNOWLEDGED, one_range(10, 11)))
+    log(tmp_path / "n1", 2, found_at_a_start((0, 0), (10, 11)), taken)
+    (one,) = pursued(tmp_path, TextProperty("message_id", "m1")).messages
+    assert [(known.step.what, known.step.reason) for known in one.steps] == [
+        ("delivered", None),
+        ("returned", NODE_KILLED),
+        ("acked", None),
     ]
 
 

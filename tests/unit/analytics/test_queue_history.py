@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from analytics.fold.folded_history import QueueHistory
-from analytics.fold.lives import LifeState
+from analytics.fold.lives import NODE_KILLED, LifeState
 from analytics.fold.queue_history import PUBLISHED_BEFORE, HistoryFold, folded
 from analytics.fold.quorum_queue import QueueFold
 from analytics.queue_events import (
@@ -130,6 +130,7 @@ def test_what_was_out_at_a_tick_was_handed_out_then_and_ends_out_no_more_where_t
     history = folded(events(*out, classic(Kind.CLASSIC_CHECKPOINT, encode_checkpoint(started)), queue=QUEUE))
     assert counted(history) == {LifeState.ACKED: 2, LifeState.OUT: 1, LifeState.READY: 7}
     assert sum(life.times_out * life.count for life in history.lives) == 6
+    assert sum(life.returned.get(NODE_KILLED, 0) * life.count for life in history.lives) == 2
     assert not any(life.partial for life in history.lives), "it begins nothing that was not seen"
 
 
