@@ -342,15 +342,17 @@ class Session:
         if len(taken) > GIVEN_BACK_ONE_BY_ONE_MAX:
             self._give_back_many(taken, outcome, now)
             return
-        count = 0
+        count, wake = 0, self._broker.wake
         for held in taken:
             some = held.end - held.first
             count += some
-            if held.consumer is not None:
-                held.consumer.settled(some)
+            consumer = held.consumer
+            if consumer is not None:
+                consumer.settled(some)
+                if consumer.queue is not held.piece.queue:  # that was converted since
+                    wake(consumer.queue)
         if self._shared.limit:
             self._wake_waiting()  # first, or the queues of what was settled would use up the room
-        wake = self._broker.wake
         for held in taken:
             piece = held.slice()
             queue = piece.queue
@@ -370,6 +372,8 @@ class Session:
         for consumer, count in of_consumers.items():
             if consumer is not None:
                 consumer.settled(count)
+                if consumer.queue not in of_queues:
+                    self._broker.wake(consumer.queue)
         self._wake_waiting()
         if outcome is Outcome.ACKNOWLEDGED:
             self.counters.acknowledged += sum(of_consumers.values())

@@ -97,3 +97,31 @@ def test_a_node_is_killed_while_a_queue_is_converted(cluster: RunningCluster, no
     cluster.said(rf"^n{node} +\| ready: ", seen)
     until(lambda: begins(cluster, 3, name) and state(cluster, 3, name) == "quorum")
     assert drained(cluster, 3, name, b"last") == bodies
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.parametrize("node", [1, 2])
+def test_who_held_as_much_as_it_may_is_given_more_once_it_has_settled_that(
+    cluster: RunningCluster, node: int, at_once: bool
+) -> None:
+    """What it held comes again. Of a queue in which nothing else went on it never came: the queue that was woken was gone."""
+    name, held = f"held.{node}.{at_once}", 40
+    filled(cluster, name)
+    channel = channel_to(cluster, node)
+    channel.basic_qos(prefetch_count=held)
+    tags: list[int] = []
+    again: list[bool] = []
+
+    def take(_: object, method: Any, __: object, ___: bytes) -> None:
+        tags.append(method.delivery_tag)
+        again.append(method.redelivered)
+
+    channel.basic_consume(name, take)
+    until(lambda: channel.connection.process_data_events(0.05) or len(tags) == held)
+    until(lambda: begins(cluster, 1, name) and state(cluster, node, name) == "quorum")
+    channel.connection.process_data_events(0.2)
+    for tag in [tags[held - 1]] if at_once else tags[:held]:
+        channel.basic_ack(tag, multiple=at_once)
+    until(lambda: channel.connection.process_data_events(0.05) or len(tags) == 2 * held)
+    assert again == [False] * held + [True] * held
+    channel.connection.close()
