@@ -36,8 +36,10 @@ class Client:
         self._socket = socket.create_connection((host, port), timeout=TIMEOUT_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = b""
+        self._wants_confirms = False
         self._published = 0  # on the channel, wanting confirms
         self._confirmed = SequenceSet()  # of their numbers, which begin at 1
+        self._timed = 0  # deliveries whose latency was measured
         self._socket.sendall(b"AMQP\x00\x00\x09\x01")
         self.receive_method(0, "Connection.Start")
         response = b"\x00guest\x00guest".decode()
@@ -122,8 +124,9 @@ class Client:
 
     def publish(self, units: list[bytes], count: int, window: int) -> None:
         """Send `count` messages, taking the units in turn; never more than `window` unconfirmed (0: no confirms)."""
-        if window:
+        if window and not self._wants_confirms:
             self.call(1, commands.Confirm.Select(), "Confirm.SelectOk")
+            self._wants_confirms = True
         sent = 0
         while sent < count:
             burst = min(count - sent, window - (self._published - self._confirmed.count) if window else 64)
@@ -196,6 +199,10 @@ class Client:
         """Seconds from publish to delivery, sorted; publishing and consuming on this connection at a steady rate."""
         self.call(1, commands.Basic.Qos(0, 1000, False), "Basic.QosOk")
         self.send_method(1, commands.Basic.Consume(queue=queue, consumer_tag="c", nowait=True))
+        return self.latencies(queue, count, per_second)
+
+    def latencies(self, queue: str, count: int, per_second: int) -> list[float]:
+        """The same, where this channel consumes the queue already, and nothing else. May be asked again."""
         unit = self.publish_unit("", queue, 100)
         times: list[float] = []
         sent_at: list[float] = []
@@ -215,6 +222,7 @@ class Client:
             for item in items:
                 if item[0] == FRAME and item[1] == FRAME_METHOD and item[3][:4] == DELIVER:
                     times.append(now - sent_at[len(times)])
-            self.acknowledge(len(times))
+            self.acknowledge(self._timed + len(times))
+        self._timed += count
         self._socket.settimeout(TIMEOUT_S)
         return sorted(times)
