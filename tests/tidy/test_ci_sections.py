@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -33,6 +34,15 @@ def run(machine: Path, script: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["bash", "-c", text], env=environment, capture_output=True, text=True, timeout=60, check=False
     )
+
+
+def test_compiled_modules_are_kept_whatever_the_environment_says() -> None:
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    sourced = ["bash", "-c", f"source {SECTIONS}; env"]
+    made = ["make", "--no-print-directory", "-C", str(SECTIONS.parents[1]), "--eval", "shown: ; @env", "shown"]
+    for command_line in (sourced, made):
+        shown = subprocess.run(command_line, env=environment, capture_output=True, text=True, timeout=60, check=True)
+        assert "PATH=" in shown.stdout and "PYTHONDONTWRITEBYTECODE" not in shown.stdout
 
 
 def installed(machine: Path, *names: str, update: str = "exit 0") -> None:
