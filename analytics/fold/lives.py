@@ -165,12 +165,13 @@ class Lives:
 
     def published_to(self, entry: int, offset: int, run: PublishedRun, consumer: object) -> None:
         """A run that one consumer was given at once."""
-        assert (entry, offset) not in self._runs, f"the run at {(entry, offset)} is published twice"
+        where, runs = (entry, offset), self._runs
+        assert where not in runs, f"the run at {where} is published twice"
         at, place = run.at, self.place
         life = Life(
             entry, offset, 0, run.messages, run, False, _OUT, at, at, 1, consumer, consumer, _NEVER, None, place
         )
-        self._runs[entry, offset] = [life]
+        runs[where] = [life]
         if self._steps is not None:
             self._note(life, PUBLISHED, at, run.actor)
             self._note(life, DELIVERED, at, consumer)
@@ -227,11 +228,14 @@ class Lives:
         self, entry: int, offset: int, first: int, count: int, state: LifeState, at: int | None, by: object = None
     ) -> None:
         """`by`: who ended them, if that is none who had them."""
-        lives = self._runs.get((entry, offset))
-        if lives is not None and len(lives) == 1 and lives[0].first == first and lives[0].count == count:
-            del self._runs[entry, offset]  # the usual case: all of a run at once
-            self._end(lives[0], state, at, by)
-            return
+        where = (entry, offset)
+        lives = self._runs.get(where)
+        if lives is not None and len(lives) == 1:
+            life = lives[0]
+            if life.first == first and life.count == count:
+                del self._runs[where]  # the usual case: all of a run at once
+                self._end(life, state, at, by)
+                return
         gone = self._lives(entry, offset, first, count)
         for life in gone:
             self._end(life, state, at, by)

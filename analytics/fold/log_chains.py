@@ -60,11 +60,11 @@ class LogChains:
 
     def take(self, copy: QueueEvent) -> None:
         here = self._here
-        if here and copy.place != here[0].place:
+        if here and copy.place != (before := here[0]).place:
             if len(here) == 1 and not self._chains:  # what most are: of one node, and nothing is open
                 self._here = [copy]
-                written = here[0].written
-                source = here[0].node, written < 0  # _source_of, without the call
+                written = before.written
+                source = before.node, written < 0  # _source_of, without the call
                 if written >= self._written.get(source, written):
                     self._written[source] = written
                     self._give(here)

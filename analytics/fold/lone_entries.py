@@ -67,12 +67,14 @@ _stored: Callable[[tuple[Any, ...]], StoredMessages] = partial(tuple.__new__, St
 class LoneEntries:
     """See the module."""
 
-    __slots__ = ("_lives", "_machine", "_sessions")
+    __slots__ = ("_exchange_len", "_lives", "_machine", "_named", "_names", "_sessions")
 
     def __init__(self, machine: TellingMachine, lives: Lives) -> None:
         self._machine = machine
         self._lives = lives
         self._sessions: dict[tuple[int, int], SessionKey] = {}  # the same one for all runs of a session
+        self._names, self._exchange_len = b"", 0  # of the last publish: most are as the one before
+        self._named = ("", "")
 
     def take(self, index: int, data: bytes, size: int, time_ms: int) -> bool:
         """An entry, or its skeleton and the `size` that it had (native/log_columns.py), and its time. False: it is of another
@@ -134,12 +136,15 @@ class LoneEntries:
         settled = self._acknowledged(data, held - behind) if behind else None
         if not self._goes_as_a_whole(length, turn) or (behind and settled is None):
             return False
-        key_at = at + _ENQUEUE_BYTES + exchange_len
+        names_at = at + _ENQUEUE_BYTES
+        names = data[names_at : names_at + exchange_len + key_len]
+        if names != self._names or exchange_len != self._exchange_len:
+            self._name(names, exchange_len)
+        exchange, routing_key = self._named
         actor, number, confirm = origin
         run = _run((
-            now, length, body_bytes, run_name(data[key_at - exchange_len : key_at]),
-            run_name(data[key_at : key_at + key_len]), bool(flags & PERSISTENT), priority, None, confirm, actor, number, None,
-            (self._sessions.get(key) or self._session(key)) if actor else None,
+            now, length, body_bytes, exchange, routing_key, bool(flags & PERSISTENT), priority, None, confirm, actor, number,
+            None, (self._sessions.get(key) or self._session(key)) if actor else None,
         ))  # fmt: skip
         s.now = now
         session.next_sequence = sequence + length
@@ -151,6 +156,10 @@ class LoneEntries:
             trail += self._machine.acknowledge(*settled, rows_moved=turn is not None)
         self._end(index, data, size, trail, behind)
         return True
+
+    def _name(self, names: bytes, exchange_len: int) -> None:
+        self._names, self._exchange_len = names, exchange_len
+        self._named = (run_name(names[:exchange_len]), run_name(names[exchange_len:]))
 
     def _session(self, key: tuple[int, int]) -> SessionKey:
         return self._sessions.setdefault(key, SessionKey(*key))
@@ -217,6 +226,7 @@ class LoneEntries:
         if s.version >= BODIES_COMPARED:
             if size:
                 held = len(data)
-                data = b"".join((data[: held - behind], bytes(size - held), data[held - behind :]))
+                zeros = bytes(size - held)
+                data = b"".join((data[: held - behind], zeros, data[held - behind :])) if behind else data + zeros
             outcome += crc32c(data)
         s.digest = (s.digest * DIGEST_FACTOR + outcome) & DIGEST_MASK

@@ -111,20 +111,24 @@ class MergedLog:
         """All that nodes have of one entry."""
         event = copies[0]
         place, term = event.place, event.term
-        if not self._is_lost and place > self._next and term >= self._term:
-            self._miss(place)
-        if self._is_lost:
-            self._fold.pass_over(event)
-        elif place == self._next and term >= self._term:
-            self._apply(event)
-        # Else it is known, or lies behind a gap.
+        if place == self._next and term >= self._term and not self._is_lost:  # what most are
+            self._apply(event, place, term)
+        else:
+            self._out_of_turn(event, place, term)
         if place > self.copies.committed and place == self._next - 1 and term == self._term:
             for copy in copies:
                 if copy.durable:
                     self.copies.copied(copy)
 
-    def _apply(self, event: QueueEvent) -> None:
-        self._next, self._term = event.place + 1, event.term
+    def _out_of_turn(self, event: QueueEvent, place: int, term: int) -> None:
+        """Unless it is known, it lies behind a gap."""
+        if not self._is_lost and place > self._next and term >= self._term:
+            self._miss(place)
+        if self._is_lost:
+            self._fold.pass_over(event)
+
+    def _apply(self, event: QueueEvent, place: int, term: int) -> None:
+        self._next, self._term = place + 1, term
         if event.first != _COMMAND:
             self.copies.changed(event)
             return

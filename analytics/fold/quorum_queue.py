@@ -15,6 +15,8 @@ from native.entry_rows import whole_entry
 from quorum.fifo.commands import ENTRY_HEAD
 from quorum.fifo.inspection import MemberCounters
 
+_HEAD_BYTES, _read_head = ENTRY_HEAD.size, ENTRY_HEAD.unpack_from  # looked up once: done for each entry
+
 
 class Second(NamedTuple):
     """One queue, at the end of a second in which something happened."""
@@ -52,7 +54,7 @@ class QueueFold:
         """A command of the log, or its skeleton and the `size` that it had (native/log_columns.py). Raises ValueError when the
         machine cannot go on: the log is of a newer version."""
         self.lives.place = index
-        time_ms = ENTRY_HEAD.unpack_from(data)[1] if len(data) >= ENTRY_HEAD.size else 0
+        time_ms = _read_head(data)[1] if len(data) >= _HEAD_BYTES else 0
         if time_ms >= self._second_ends:
             self._begin_second(time_ms // 1000)
         if not self._lone.take(index, data, size, time_ms):

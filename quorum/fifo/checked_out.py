@@ -6,7 +6,8 @@ Ids ascend in the order of handing out, so do the times. Most is settled from th
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from quorum.fifo.stored import StoredMessages
@@ -24,6 +25,10 @@ class HandedOut(NamedTuple):
     @property
     def end(self) -> int:
         return self.first_id + self.stored.length
+
+
+# From a tuple of all fields: without the call in Python that a NamedTuple makes itself, for each message that is handed out.
+_handed_out: Callable[[tuple[int, StoredMessages, int]], HandedOut] = partial(tuple.__new__, HandedOut)
 
 
 class CheckedOutTotal:
@@ -65,11 +70,11 @@ class CheckedOut:
     def add(self, first_id: int, stored: StoredMessages, since: int) -> None:
         """`first_id` is above all ids that were here."""
         self._firsts.append(first_id)
-        self._rows.append(HandedOut(first_id, stored, since))
-        size, total = stored.size, self._total
-        self.count += stored.length
+        self._rows.append(_handed_out((first_id, stored, since)))
+        size, length, total = stored.size, stored.length, self._total
+        self.count += length
         self.size += size
-        total.count += stored.length
+        total.count += length
         total.size += size
 
     def take(self, first: int, length: int) -> list[StoredMessages]:

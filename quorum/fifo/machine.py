@@ -307,7 +307,7 @@ class QueueMachine(MachineClients):
 
     def _acknowledge(self, consumer: MachineConsumer, taken: Sequence[StoredMessages]) -> None:
         """The end of these messages; whoever replays a log wants to know of it."""
-        self.counters.acknowledged += sum([stored.length for stored in taken])
+        self.counters.acknowledged += taken[0].length if len(taken) == 1 else sum([stored.length for stored in taken])
 
     def _apply_rare(self, data: bytes, at: int) -> Result:
         try:
