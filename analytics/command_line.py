@@ -25,7 +25,7 @@ About = Callable[
 DESCRIPTION = "`leveret-analytics`: questions about what became of messages, answered from the logs of nodes."
 QUEUE_HELP = "its name, with or without the virtual host and a slash before it"
 PLACE_HELP = "a sequence of a classic queue, an entry of a quorum queue, or POS/OFF/NTH as `lives` says it"
-TIME_HELP = "ISO, UTC if it names no zone; 03:00 of today; or =-2h before now"
+TIME_HELP = "ISO, UTC if it names no zone; 03:00 of today; or =-2h before now; in the past"
 
 
 def parser() -> argparse.ArgumentParser:

@@ -90,16 +90,23 @@ def unless_deleted(file: LogFile) -> Iterator[None]:
 def log_files(paths: Iterable[str]) -> list[LogFile]:
     """All files below these paths that were begun, node by node in the order of the log. Raises FileNotFoundError for a path
     that is not there, and ValueError where nothing of ours lies, or two nodes have one name."""
-    found: list[LogFile] = []
+    found: dict[str, list[LogFile]] = {}
+    for directory in _distinct_directories(paths):
+        if directory.name in found:
+            raise ValueError(
+                f"two nodes are called {directory.name!r}: {directory} is the second; rename its directory"
+            )
+        found[directory.name] = _files_of(directory)
+    return [file for files in found.values() for file in files]
+
+
+def _distinct_directories(paths: Iterable[str]) -> list[Path]:
+    """Data directories below these paths. One that is named twice, also by a link, is one node's all the same."""
+    found: dict[Path, Path] = {}
     for path in paths:
-        directories = node_directories(Path(path))
-        for directory in directories:
-            if any(one.node == directory.name and one.directory != str(directory) for one in found):
-                raise ValueError(
-                    f"two nodes are called {directory.name!r}: {directory} is the second; rename its directory"
-                )
-            found += _files_of(directory)
-    return found
+        for directory in node_directories(Path(path)):
+            found.setdefault(directory.resolve(), directory)
+    return list(found.values())
 
 
 def without_bodies(files: Iterable[LogFile]) -> tuple[str, ...]:
@@ -111,7 +118,7 @@ def without_bodies(files: Iterable[LogFile]) -> tuple[str, ...]:
 
 def snapshot_files(paths: Iterable[str]) -> list[SnapshotFile]:
     """All snapshots below these paths, node by node. Raises as `log_files`."""
-    return [found for path in paths for directory in node_directories(Path(path)) for found in snapshots_of(directory)]
+    return [found for directory in _distinct_directories(paths) for found in snapshots_of(directory)]
 
 
 def segment_files(directory: Path, group: int) -> list[LogFile]:

@@ -86,10 +86,12 @@ def figures_at(lives: Iterable[LifeTimes], counted: MachineSecond | None, second
 
 def second_of(text: str, now: datetime) -> int:
     """A time as operators write it: ISO with or without a zone (UTC), `03:00` or `03:00:10` of today, `-2h` before now.
-    Raises ValueError; also for one before 1970, when no log was written."""
+    Raises ValueError; also for one before 1970, when no log was written, and for one that is yet to come."""
     second = _second_of(text, now)
     if second < 0:
         raise ValueError(f"{text!r} is before 1970")
+    if second > now.timestamp():
+        raise ValueError(f"{text!r} is yet to come")
     return second
 
 

@@ -61,6 +61,13 @@ def test_times_are_written_as_operators_write_them(text: str, seconds_before: in
     assert second_of(text, now) == now.timestamp() - seconds_before
 
 
+@pytest.mark.parametrize("text", ["2026-03-01T00:00:01", "01:00", "9999-12-31"])
+def test_a_second_that_is_yet_to_come_is_no_past_one(text: str) -> None:
+    """`queue --at` told how the queue was in it, and ended with 0."""
+    with pytest.raises(ValueError, match="yet to come"):
+        second_of(text, datetime(2026, 3, 1, tzinfo=UTC))
+
+
 @pytest.mark.parametrize("text", ["yesterday", "-2", "-h", "25:00", "-999999999d", "1969-12-31T23:59:59"])
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError):

@@ -64,6 +64,18 @@ def test_two_nodes_of_one_name_are_refused(tmp_path: Path) -> None:
         log_files([str(tmp_path / "x"), str(tmp_path / "y")])
 
 
+def test_a_directory_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
+    """All that its node counted was told twice."""
+    node(tmp_path / "nodes" / "n1", 1, 2)
+    (tmp_path / "nodes" / "n1.link").symlink_to(tmp_path / "nodes" / "n1")
+    one = [str(tmp_path / "nodes" / "n1")]
+    assert log_files([*one, str(tmp_path / "nodes"), *one]) == log_files(one)
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    (linked / "n7").symlink_to(tmp_path / "nodes" / "n1")
+    assert {file.node for file in log_files([str(linked)])} == {"n7"}, "a link names the node, where nothing else does"
+
+
 def test_a_file_that_was_not_begun_is_none_yet(tmp_path: Path) -> None:
     node(tmp_path / "n1", 1, 2)
     (tmp_path / "n1" / log_file(3)).write_bytes(bytes(100))
