@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,42 @@ def test_what_was_being_made_when_a_crash_came_has_not_happened(tmp_path: Path) 
     with ConversionLog(tmp_path) as log:
         assert len(log.steps) == 1
     assert there(tmp_path) == ["lives/bucket=01/one.parquet", "queues.parquet"]
+
+
+def test_what_a_step_has_made_is_on_the_disk_before_the_step_is_and_where_it_goes_is_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without power a step would be there whose files are empty, or are nowhere."""
+    synced: list[str] = []
+    with ConversionLog(tmp_path) as log:
+        step = made(log, "one")
+        making = tmp_path / f"{MAKING}1"
+        whole = {str(one) for one in (making, *making.rglob("*"))}
+        monkeypatch.setattr(os, "fsync", lambda number: synced.append(os.readlink(f"/proc/self/fd/{number}")))
+        log.commit(step)
+    line = synced.index(str(tmp_path / STEPS))
+    assert set(synced[:line]) == whole and len(whole) == 5
+    assert synced[line + 1 :] == [str(tmp_path), str(tmp_path / "lives"), str(tmp_path)]
+
+
+def test_a_step_leaves_nothing_of_what_was_made_and_no_open_file(tmp_path: Path) -> None:
+    before = os.listdir("/proc/self/fd")
+    with ConversionLog(tmp_path) as log:
+        step = made(log, "one")
+        (tmp_path / f"{MAKING}1" / "left over").write_text("of a lost worker")
+        log.commit(step)
+        assert list(tmp_path.glob(f"{MAKING}*")) == []
+    assert os.listdir("/proc/self/fd") == before
+
+
+def test_the_last_batch_of_a_stream_is_known_though_steps_without_one_come_behind_it(tmp_path: Path) -> None:
+    with ConversionLog(tmp_path) as log:
+        assert log.last_batch() == -1
+        for batch in (None, 0, 4, None):
+            log.begin()
+            log.commit(ConversionStep([], [], [], {}, batch))
+    with ConversionLog(tmp_path) as log:
+        assert log.last_batch() == 4
 
 
 @pytest.mark.parametrize("moved", [0, 1])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from analytics.__main__ import main
 from analytics.coverage import Coverage, DamagedBytes, MissingFiles, iso_time, missing_between
+from analytics.inputs import EXPORT_FORMAT, EXPORT_MANIFEST
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_UNKNOWN
 from storage.names import log_file
 from tests.unit.analytics.past_world import name_record
@@ -82,3 +84,21 @@ def test_no_command_that_cannot_count_what_it_reads_holds_over_a_missing_file(
     """What was published and acknowledged in it left no trace, and the command said that nothing was unknown."""
     assert main(["--data", str(logged(tmp_path, 1, 3)), "--tail", *words]) == EXIT_UNKNOWN
     assert ", file 2 of the log of n1 is missing" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "withheld", "code"),
+    [
+        (("--message-id", "m6"), EXIT_UNKNOWN, EXIT_HOLDS),
+        (("--at", "//c", "2"), EXIT_HOLDS, EXIT_HOLDS),
+    ],
+)
+def test_what_is_looked_for_may_be_in_contents_that_an_export_withholds(
+    tmp_path: Path, words: tuple[str, ...], withheld: int, code: int
+) -> None:
+    """A message that is named by its place has it, whatever it holds."""
+    asked = ["--data", str(logged(tmp_path, 1, 2, 3)), "--tail", "life", *words]
+    manifest = tmp_path / "n1" / EXPORT_MANIFEST
+    for bodies, expected in (("withheld", withheld), ("included", code)):
+        manifest.write_text(json.dumps({"format": EXPORT_FORMAT, "bodies": bodies}))
+        assert main(asked) == expected

@@ -27,6 +27,14 @@ def test_what_was_there_is_what_had_come_and_not_gone() -> None:
     assert (figures.ready, figures.unacknowledged, figures.untimed) == (None, None, 0)
 
 
+@pytest.mark.parametrize(("at", "is_within"), [(AT - 1, False), (AT, True), (AT + 999, True), (AT + 1_000, False)])
+def test_a_second_has_its_first_millisecond_and_not_that_of_the_next_one(at: int, *, is_within: bool) -> None:
+    came = figures_at([LifeTimes(3, LifeState.READY, at, None)], None, SECOND)
+    assert (came.published, came.messages) == (3 * is_within, 3 * (at < AT + 1_000))
+    went = figures_at([LifeTimes(3, LifeState.ACKED, AT - 9, at)], None, SECOND)
+    assert (went.ended, went.published, went.messages) == (3 * is_within, 0, 3 * (at >= AT + 1_000))
+
+
 def test_a_quorum_queue_says_what_was_ready_since_something_last_happened() -> None:
     counted = MachineSecond(SECOND - 3, 4, 1, 2, 7)
     figures = figures_at(LIVES, counted, SECOND)
@@ -54,6 +62,8 @@ def test_before_anything_happened_there_is_nothing() -> None:
         ("03:00:10", 9 * 3_600 - 10),
         ("-2h", 7_200),
         ("-90s", 90),
+        ("2026-03-01", 12 * 3_600),
+        ("1970-01-01T00:00", 1_772_366_400),
     ],
 )
 def test_times_are_written_as_operators_write_them(text: str, seconds_before: int) -> None:
@@ -68,7 +78,7 @@ def test_a_second_that_is_yet_to_come_is_no_past_one(text: str) -> None:
         second_of(text, datetime(2026, 3, 1, tzinfo=UTC))
 
 
-@pytest.mark.parametrize("text", ["yesterday", "-2", "-h", "25:00", "-999999999d", "1969-12-31T23:59:59"])
+@pytest.mark.parametrize("text", ["yesterday", "-2", "-h", "25:00", "-999999999d", "1969-12-31T23:59:59", "120000"])
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         second_of(text, datetime(2026, 3, 1, tzinfo=UTC))

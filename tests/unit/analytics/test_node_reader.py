@@ -17,8 +17,13 @@ from analytics.life.pursuit import KnownStep
 from analytics.life.wanted import TextProperty
 from broker.json_values import NOT_UTF8
 from native import content
+from native.log_tables import DEATHS
+from quorum.fifo.commands import ConsumerKey
+from storage.history.name_records import ActorRow
 from tests.unit.analytics.test_pursuit import QUEUE, acknowledged, enqueued, entries, log, message, publish, pursued
 from wire.amqp.tables import encode_properties
+
+AT_MS = 1_772_337_600_000
 
 
 def told(data: Path, **asked: Any) -> dict[str, Any]:
@@ -64,6 +69,49 @@ def test_a_message_that_came_back_without_an_end_is_told_up_to_a_bound(tmp_path:
     found.messages[0].steps = [KnownStep(LifeStep(0, 0, 0, 1, RETURNED, 1, None, "nacked"), [])] * (STEPS_MAX + 7)
     (life,) = life_objects(found)
     assert (len(life["steps"]), life["steps_left_out"]) == (STEPS_MAX, 7)
+
+
+def told_of(tmp_path: Path, *steps: KnownStep, **found: Any) -> dict[str, Any]:
+    """One message, of which a log would tell this."""
+    log(tmp_path / "n1", 1, publish(0, message("m")))
+    pursuit = pursued(tmp_path, TextProperty("message_id", "m"))
+    one = pursuit.messages[0]
+    one.found, one.steps = one.found._replace(**found), list(steps)
+    (life,) = life_objects(pursuit)
+    return life
+
+
+@pytest.mark.parametrize(("number", "reason"), [*enumerate(DEATHS), (None, None), (len(DEATHS), None)])
+def test_a_dead_letter_says_where_and_why_it_died(tmp_path: Path, number: int | None, reason: str | None) -> None:
+    life = told_of(tmp_path, died_in=(9, 4, 0, 2), death_reason=number)
+    assert (life["died_in"], life["death_reason"]) == ([9, 4, 0, 2], reason)
+
+
+def test_times_are_told_to_the_millisecond(tmp_path: Path) -> None:
+    step = KnownStep(LifeStep(0, 0, 0, 1, RETURNED, AT_MS + 1, None, "nacked"), [])
+    life = told_of(tmp_path, step, KnownStep(step.step._replace(at=None), []), expires_at=AT_MS, at=1_000 * AT_MS)
+    assert life["published_at"] == life["expires_at"] == "2026-03-01T04:00:00.000+00:00"
+    assert [one["at"] for one in life["steps"]] == ["2026-03-01T04:00:00.001+00:00", None]
+    assert told_of(tmp_path, expires_at=None)["expires_at"] is None
+
+
+def test_who_it_was_is_a_client_with_its_connection_or_a_number_that_no_log_names(tmp_path: Path) -> None:
+    tag = ActorRow(3, tag="t")
+    channel = ActorRow(2, user="u")
+    connection = ActorRow(1, user="other", address="a:1 -> b:2", connection_name="c", product="p")
+    back = LifeStep(0, 0, 0, 1, RETURNED, AT_MS, 77, "nacked")
+    of_group = back._replace(consumer=ConsumerKey(4, 5, 6))
+    life = told_of(
+        tmp_path,
+        KnownStep(back, [tag, channel, connection]), KnownStep(back, []), KnownStep(of_group, []),
+        KnownStep(back._replace(consumer=None), []), KnownStep(back._replace(consumer=0), []),
+    )  # fmt: skip
+    named, *unnamed = [step["who"] for step in life["steps"]]
+    assert named == {
+        "user": "u", "address": "a:1", "connection": "c", "product": "p", "consumer_tag": "t", "other": "",
+    }  # fmt: skip
+    nobody = dict.fromkeys(named, "")
+    assert unnamed == [nobody | {"other": "actor 77"}, nobody | {"other": "consumer 6 of node 4"}, None, None]
 
 
 def test_names_that_are_no_text_are_said_as_everywhere(tmp_path: Path) -> None:

@@ -34,8 +34,25 @@ def evidence(*stored: tuple[int, int], **said: object) -> LogEvidence:
     return LogEvidence(stored={QUEUE: sequences(*stored)}, **said)  # type: ignore[arg-type]
 
 
-def test_each_state_has_its_column() -> None:
-    assert set(COLUMN_OF) == set(LifeState)
+COLUMNS = {
+    "acked": {LifeState.ACKED, LifeState.GOT, LifeState.NO_ACK},
+    "dead": {LifeState.REJECTED, LifeState.DELIVERY_LIMIT},
+    "expired": {LifeState.EXPIRED},
+    "dropped": {LifeState.MAXLEN},
+    "purged": {LifeState.PURGED, LifeState.DELETED},
+    "cut": {LifeState.CUT},
+    "present": {LifeState.READY, LifeState.OUT, LifeState.KEPT},
+    "unknown": {LifeState.UNKNOWN},
+}  # as docs/history.md has them
+
+
+def test_each_state_is_counted_in_its_column_and_no_other() -> None:
+    assert {state for states in COLUMNS.values() for state in states} == set(COLUMN_OF) == set(LifeState)
+    for column, states in COLUMNS.items():
+        for state in states:
+            row = prove(QueueLives(QUEUE, "/q", QUORUM, {state: 3}), LogEvidence())
+            counts = {name: getattr(row, name) for name in (*COLUMNS, "missing")}
+            assert counts == dict.fromkeys(counts, 0) | {column: 3}, state
 
 
 def test_all_that_was_promised_is_in_one_of_the_columns() -> None:
@@ -95,7 +112,7 @@ def test_a_log_that_begins_late_proves_only_queues_that_began_later() -> None:
 @pytest.mark.parametrize("begin", [1, 4, 1 << 20])
 def test_one_priority_that_begins_late_is_enough(begin: int) -> None:
     queue = QueueLives(QUEUE, "/q", CLASSIC, {LifeState.ACKED: 4})
-    level = 2 << LEVEL_SHIFT
+    level = 3 << LEVEL_SHIFT
     queue.begins, queue.ends = {0: 0, level: level + begin}, {0: 2, level: level + begin + 2}
     assert code_of(prove(queue, LogEvidence(from_the_first=False))) == EXIT_UNKNOWN
     assert code_of(prove(queue, LogEvidence())) == EXIT_HOLDS
@@ -108,8 +125,8 @@ def test_messages_that_are_over_and_nobody_says_how_prove_nothing() -> None:
 
 def test_priorities_begin_at_their_own_sequences() -> None:
     queue = QueueLives(QUEUE, "/q", CLASSIC, {LifeState.ACKED: 4})
-    queue.begins = {0: 0, 2 << LEVEL_SHIFT: 2 << LEVEL_SHIFT}
-    queue.ends = {0: 2, 2 << LEVEL_SHIFT: (2 << LEVEL_SHIFT) + 2}
+    levels = [level << LEVEL_SHIFT for level in range(3)]
+    queue.begins, queue.ends = {one: one for one in levels}, {one: one + 2 for one in levels}
     assert code_of(prove(queue, LogEvidence(from_the_first=False))) == EXIT_HOLDS
 
 

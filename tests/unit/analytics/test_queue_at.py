@@ -317,9 +317,13 @@ def test_a_member_that_was_removed_may_mean_that_the_queue_is_deleted(world: Pas
     assert "the member on n1 was removed" in answer.said.rows[0]["unknown"]
 
 
-def test_a_queue_that_no_file_names_is_not_known(world: PastWorld) -> None:
+def test_a_queue_that_no_file_names_is_not_known(world: PastWorld, capsys: pytest.CaptureFixture[str]) -> None:
     found = asked(world, "nobody", START_MS // 1_000 + 100)
     assert (found.said.rows, found.said.code) == ([], EXIT_UNKNOWN)
+    at = datetime.fromtimestamp(START_MS // 1_000 + 100, UTC).isoformat()
+    for name, code, said in (("nobody", EXIT_UNKNOWN, "no file that was read names a queue 'nobody'\n"), ("c", 0, "")):
+        assert main(["--data", str(world.directory), "queue", name, "--at", at]) == code
+        assert capsys.readouterr().err == said
 
 
 def test_a_fold_that_loses_a_record_is_noticed(world: PastWorld, monkeypatch: pytest.MonkeyPatch) -> None:
