@@ -39,6 +39,7 @@ from analytics.streams.stream_rows import STREAM_COLUMNS, stream_rows
 from analytics.unroutable.count_look import look_for_counts
 from analytics.unroutable.count_rows import COUNTED_COLUMNS, counted_rows, not_counted
 from analytics.workers import Workers
+from storage.errors import DiskFailed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return WITHOUT_SPARK[options.command](options, files)
         with TemporaryDirectory(prefix="leveret-analytics-") as scratch:
             return on_spark(options, files, Path(scratch))
-    except (NoSpark, OSError, ValueError) as error:
+    except (NoSpark, OSError, ValueError, DiskFailed) as error:  # the last: a file that must not or cannot be read
         print(f"leveret-analytics: {error}", file=sys.stderr)
         return EXIT_USAGE
 

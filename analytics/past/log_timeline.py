@@ -81,6 +81,14 @@ class LogTimeline:
         numbers = [one.file.number for one in (*own.early, *own.late[:1])]
         return missing_between((node, number) for number in numbers if number >= since)
 
+    def damaged(self, node: str, since: int) -> str | None:
+        """A file of its log that may tell of before the moment, behind this one, and cannot be read as a whole: it may tell of
+        any queue, whatever is left of it."""
+        early = [one.file for those in self._nodes for one in those.early if one.file.node == node]
+        looked = [self._contents[file] for file in early if file.number > since and file in self._contents]
+        hurt = (one.file.number for one in looked if any(not lost.torn for lost in one.damage))
+        return next((f"file {number} of the log of {node} is damaged" for number in hurt), None)
+
     def late_begins(self) -> list[str]:
         """Nodes of whose logs nothing of before the moment is there, though there was something."""
         return [node.late[0].file.node for node in self._nodes if not node.early and node.late[0].file.number > 1]

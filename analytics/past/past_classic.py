@@ -97,8 +97,9 @@ class ClassicPast:
         return QueuePast(figures, self._missing(files[0].node, begin.file) if why in (None, PUBLISHED_BEFORE) else why)
 
     def _missing(self, node: str, since: int) -> str | None:
-        """Each file that is missing behind the one where reading began may have told of the queue."""
-        return next((one.sentence() for one in self._timeline.missing(node, since)), None)
+        """Each file that is missing or damaged behind the one where reading began may have told of the queue."""
+        missing = next((one.sentence() for one in self._timeline.missing(node, since)), None)
+        return missing or self._timeline.damaged(node, since)
 
     def _tells_to_the_end(self, files: Sequence[LogFile], begin: FoldBegin, end: int) -> bool:
         """Whether the newest file tells of the queue. Else its node may have been killed before that: then what was out is

@@ -95,7 +95,7 @@ class GroupPast:
         if fold.lives.older:
             at = self._time_of(group, min(life.entry for life in fold.lives.older))
             figures = figures._replace(oldest_ms=None if at is None else (self._second + 1) * MS - at)
-        return QueuePast(figures, fold.unknown or self._nothing_before(fold))
+        return QueuePast(figures, fold.unknown or self._nothing_before(fold) or self._cut_short(group, fold))
 
     def _time_of(self, group: int, entry: int) -> int | None:
         """ms; None: no file has it any more."""
@@ -109,6 +109,12 @@ class GroupPast:
                 if event.at is not None:
                     return event.at // MS
         return None
+
+    def _cut_short(self, group: int, fold: _GroupFold) -> str | None:
+        """Where no entry is behind the second, a damaged file behind the last that tells of the group may have had more."""
+        lasts = {one.file.node: one.file.number for one in self._timeline.telling_of(group, 0)}
+        damaged = (self._timeline.damaged(node, last) for node, last in lasts.items() if not fold.is_past)
+        return next(filter(None, damaged), None)
 
     def _nothing_before(self, fold: _GroupFold) -> str | None:
         late = self._timeline.late_begins()

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import sys
 from io import BytesIO, TextIOWrapper
+from pathlib import Path
 
 import pytest
 
-from analytics.__main__ import print_any_name
+import analytics.__main__
+from analytics.__main__ import EXIT_USAGE, main, print_any_name
 from analytics.command_line import parser
+from analytics.inputs import log_files
+from storage.names import LOG_DIRECTORY, log_file
 
 DATA = ["--data", "/var/lib/leveret"]
 
@@ -32,6 +36,23 @@ def test_what_is_wrong_is_said_with_what_can_be_written(
     with pytest.raises(SystemExit):
         parser().parse_args([*DATA, *words])
     assert said in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_opened_is_named_in_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As one without permission, or on a disk that fails."""
+    (tmp_path / LOG_DIRECTORY).mkdir()
+    whole, looped = (tmp_path / log_file(number) for number in (1, 2))
+    whole.write_bytes(b"x")
+    looped.write_bytes(b"x")
+    files = log_files([str(tmp_path)])
+    looped.unlink()
+    looped.symlink_to(looped.name)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(analytics.__main__, "log_files", lambda _: files)
+        assert main(["--data", str(tmp_path), "audit"]) == EXIT_USAGE
+    assert capsys.readouterr().err.startswith("leveret-analytics: cannot open ")
 
 
 def test_a_value_of_a_header_may_have_an_equals_sign() -> None:

@@ -268,6 +268,22 @@ def test_a_file_that_is_missing_may_have_told_of_a_classic_queue(world: PastWorl
     assert (known.said.rows, known.said.code) == (asked(world, "c", early).said.rows, EXIT_HOLDS)
 
 
+@pytest.mark.parametrize("name", ["c", "q"])
+def test_a_file_of_which_nothing_can_be_read_may_have_told_of_any_queue(
+    world: PastWorld, tmp_path: Path, name: str
+) -> None:
+    """It names no queue any more, so it was left out, and its damage with it: figures were told without it, with 0."""
+    shutil.copytree(world.directory, tmp_path / "n1")
+    paths = [str(tmp_path)]
+    last = log_files(paths)[-1]
+    (tmp_path / "n1" / last.name).write_bytes(bytes(last.size - 1) + b"x")
+    second = world.now // 1_000 - 1
+    answer = QueueAt(log_files(paths), snapshot_files(paths), name, second).answer()
+    (row,) = answer.said.rows
+    assert (row["unknown"], answer.said.code) == (f"file {last.number} of the log of n1 is damaged", EXIT_UNKNOWN)
+    assert asked(world, name, second).said.code == EXIT_HOLDS
+
+
 @pytest.mark.parametrize("files_behind", [0, 1])
 def test_behind_a_checkpoint_a_missing_file_may_have_told_of_a_classic_queue_and_before_it_none(
     full_world: PastWorld, tmp_path: Path, files_behind: int
