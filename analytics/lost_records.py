@@ -18,13 +18,21 @@ from storage.record import Roll
 NOT_BEGUN = "nothing is written in the file"
 CUT_OFF = "the file behind it says that the log went on here"
 OTHER_LOG = "the file behind it is of another log"
+OTHER_FILE = "its head says that it is another file of the log"
 
 
 def lost_of(file: LogFile, reader: ColumnReader) -> list[DamagedRange]:
     """Of a file that was read to its end."""
     if not file.name.endswith(LOG_SUFFIX):
         return reader.damage
-    return [*reader.damage, *(_not_begun(file, reader) if file.is_last else _behind(file, reader))]
+    ending = _not_begun(file, reader) if file.is_last else _behind(file, reader)
+    return [*reader.damage, *_misnamed(file), *ending]
+
+
+def _misnamed(file: LogFile) -> list[DamagedRange]:
+    """A copy of one file in the place of another: what is to be there is missing."""
+    head = _head_of(OsDisk(file.directory, read_only=True), file.number)
+    return [] if head is None or head.file == file.number else [DamagedRange(0, 0, torn=False, reason=OTHER_FILE)]
 
 
 def _not_begun(file: LogFile, reader: ColumnReader) -> list[DamagedRange]:

@@ -9,7 +9,7 @@ import pytest
 from analytics.coverage import Coverage
 from analytics.file_window import FileWindow, coverage_of, looked_through
 from analytics.inputs import log_files
-from analytics.lost_records import CUT_OFF, NOT_BEGUN, OTHER_LOG
+from analytics.lost_records import CUT_OFF, NOT_BEGUN, OTHER_FILE, OTHER_LOG
 from storage.names import archived, log_file
 from storage.os_disk import OsDisk
 from storage.record import scan
@@ -70,6 +70,14 @@ def test_of_a_whole_log_nothing_is_lost_wherever_its_files_lie(node: Path) -> No
     assert lost(node) == []
     (node / archived(log_file(1))).unlink()
     assert lost(node) == [], "an archive has given way"
+
+
+def test_a_file_that_lies_in_the_place_of_another_is_told(node: Path) -> None:
+    """`queue --at` read it as the file whose number it has, and ended with 0."""
+    whole = (node / log_file(1)).read_bytes()
+    (node / log_file(1)).write_bytes((node / log_file(2)).read_bytes())
+    (node / log_file(2)).write_bytes(whole)
+    assert {(1, OTHER_FILE), (2, OTHER_FILE)} <= set(lost(node))
 
 
 def test_a_file_that_was_cut_off_between_two_records_is_told(node: Path) -> None:
