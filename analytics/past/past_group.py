@@ -8,6 +8,7 @@ older than the second, and the entry of the oldest says how old.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from struct import error as struct_error
 from typing import NamedTuple
 
@@ -21,9 +22,11 @@ from analytics.past.past_events import FilePast
 from analytics.past.past_fold import PastReader, QueuePast, TimesOfLives
 from analytics.queue_events import QueueEvent, fold_order
 from analytics.read_snapshots import snapshot_said
+from quorum.fifo.commands import entry_time
 from raft.core.byte_reader import ByteReader
 from raft.core.codec import read_meta
 from raft.core.errors import BadBytes
+from raft.core.messages import EntryKind
 from storage.record import Kind
 
 WINDOW_ENTRIES = 200_000  # that are in memory: some 100 MB
@@ -82,7 +85,7 @@ class GroupPast:
         """Until an entry is behind the second, or there are no more: clocks of nodes differ, so it may be in a later file."""
         later, files = 1, self._timeline.telling_of(group, 1)
         while True:
-            fold = _GroupFold(self._reader, group, states, self._second)
+            fold = _GroupFold(self._reader, group, states, self._second, files)
             fold.read([one.file for one in _behind(files, group, begin)], begin)
             later *= 2
             more = self._timeline.telling_of(group, later)
@@ -93,22 +96,16 @@ class GroupPast:
     def _told(self, group: int, fold: _GroupFold) -> QueuePast:
         figures = figures_at(fold.lives.times, fold.counted(), self._second)
         if fold.lives.older:
-            at = self._time_of(group, min(life.entry for life in fold.lives.older))
+            at = self._time_of(group, min(life.entry for life in fold.lives.older), fold.files)
             figures = figures._replace(oldest_ms=None if at is None else (self._second + 1) * MS - at)
         return QueuePast(figures, fold.unknown or self._nothing_before(fold) or self._cut_short(group, fold))
 
-    def _time_of(self, group: int, entry: int) -> int | None:
+    def _time_of(self, group: int, entry: int, files: Iterable[FileContents]) -> int | None:
         """ms; None: no file has it any more."""
-        files = [
-            one.file
-            for one in self._timeline.telling_of(group, 1)
-            if one.queues[group].first <= entry <= one.queues[group].last
-        ]
-        for one in self._reader.read(files, group, range(entry, entry + 1)):
-            for event in one.events:
-                if event.at is not None:
-                    return event.at // MS
-        return None
+        those = [one.file for one in files if one.queues[group].first <= entry <= one.queues[group].last]
+        read = self._reader.read(those, group, range(entry, entry + 1))
+        times = (_time_of(event) for one in read for event in one.events)
+        return next((at for at in times if at is not None), None)
 
     def _cut_short(self, group: int, fold: _GroupFold) -> str | None:
         """Where no entry is behind the second, a damaged file behind the last that tells of the group may have had more."""
@@ -129,7 +126,16 @@ def _behind(files: Sequence[FileContents], group: int, place: int) -> list[FileC
 class _GroupFold:
     """One attempt."""
 
-    def __init__(self, reader: PastReader, group: int, states: Sequence[FoldStart], second: int) -> None:
+    def __init__(
+        self,
+        reader: PastReader,
+        group: int,
+        states: Sequence[FoldStart],
+        second: int,
+        files: Sequence[FileContents],
+    ) -> None:
+        """`files`: that may tell of it, read or not."""
+        self.files = files
         self.lives = TimesOfLives(second)
         self.is_past = False  # an entry is behind the second
         self.is_empty = not states
@@ -174,8 +180,8 @@ class _GroupFold:
 
     def _take_entries(self, read: Iterable[FilePast], window: range) -> None:
         entries = [event for one in read for event in one.events]
-        end = (self._second + 1) * MS * 1_000
-        self.is_past = any(event.at is not None and event.at >= end for event in entries)
+        end = (self._second + 1) * MS
+        self.is_past = any((_time_of(event) or 0) >= end for event in entries)
         self.is_empty &= not entries
         states = [one.state for one in self._pending if one.state.place < window.stop]
         del self._pending[: len(states)]
@@ -191,6 +197,15 @@ class _GroupFold:
         known = [one.counted for one in self._states]
         known += [_counted_in(one) for one in self._fold.history.seconds if one.second <= self._second]
         return max(known, key=lambda one: one.second, default=None)
+
+
+def _time_of(event: QueueEvent) -> int | None:
+    """ms, by the clock of the queue's leader, as all times of its messages are: that of the node whose log has the entry may
+    be another one. None: of an entry that is no command of the queue."""
+    if event.first == EntryKind.COMMAND:
+        with suppress(ValueError):
+            return entry_time(event.data)
+    return None
 
 
 def _next_window(spans: Mapping[LogFile, IndexSpan], window: range) -> range | None:

@@ -253,10 +253,15 @@ def set_of(sequences: list[int]) -> SequenceSet:
 class PastWorld:
     """See the module. `directory` is the node's."""
 
-    def __init__(self, directory: Path, seed: int, *, is_full: bool = False) -> None:
-        """`is_full`: with checkpoints of classic queues, as at that level of the history."""
+    def __init__(
+        self, directory: Path, seed: int, *, is_full: bool = False, tick_ms: int = 1, ahead_ms: int = 0
+    ) -> None:
+        """`is_full`: with checkpoints of classic queues, as at that level of the history. `tick_ms`: all times are so many ms
+        apart, or a multiple of it. `ahead_ms`: the node's clock is that of the queues' leaders, and so much."""
         self.directory = directory
         self.is_full = is_full
+        self._tick_ms = tick_ms
+        self._ahead_ms = ahead_ms
         self.now = START_MS
         self.books: dict[int, QueueBook] = {
             CLASSIC_QUEUE: ClassicBook(CLASSIC_QUEUE, is_full=is_full),
@@ -293,7 +298,7 @@ class PastWorld:
         named: set[int] = set()
         for _ in range(STEPS_PER_FILE):
             queue = self._random.choice(active)
-            self.now += self._random.randrange(1, 1_500)
+            self.now += self._tick_ms * self._random.randrange(1, 1_500 // self._tick_ms)
             written += self._mark(len(written))
             book = self.books[queue]
             begin = book.checkpoint() if isinstance(book, ClassicBook) and self.is_full else []
@@ -310,7 +315,8 @@ class PastWorld:
 
     def _mark(self, at: int) -> bytes:
         self._commit += 1
-        mark = Mark(LOG_ID, self.file, at, self.file, at, self._commit, begins_commit=True, time_us=self.now * 1_000)
+        time_us = (self.now + self._ahead_ms) * 1_000
+        mark = Mark(LOG_ID, self.file, at, self.file, at, self._commit, begins_commit=True, time_us=time_us)
         return encode_mark(mark)
 
     def _snapshot(self) -> None:

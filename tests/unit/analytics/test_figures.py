@@ -62,6 +62,8 @@ def test_before_anything_happened_there_is_nothing() -> None:
         ("03:00:10", 9 * 3_600 - 10),
         ("-2h", 7_200),
         ("-90s", 90),
+        ("-3m", 180),
+        ("-1d", 86_400),
         ("2026-03-01", 12 * 3_600),
         ("1970-01-01T00:00", 1_772_366_400),
     ],
@@ -78,7 +80,9 @@ def test_a_second_that_is_yet_to_come_is_no_past_one(text: str) -> None:
         second_of(text, datetime(2026, 3, 1, tzinfo=UTC))
 
 
-@pytest.mark.parametrize("text", ["yesterday", "-2", "-h", "25:00", "-999999999d", "1969-12-31T23:59:59", "120000"])
+@pytest.mark.parametrize(
+    "text", ["yesterday", "-2", "-h", "25:00", "-999999999d", "1969-12-31T23:59:59", "120000", "--2h"]
+)
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         second_of(text, datetime(2026, 3, 1, tzinfo=UTC))

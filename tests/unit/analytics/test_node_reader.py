@@ -78,6 +78,7 @@ def told_of(tmp_path: Path, *steps: KnownStep, **found: Any) -> dict[str, Any]:
     one = pursuit.messages[0]
     one.found, one.steps = one.found._replace(**found), list(steps)
     (life,) = life_objects(pursuit)
+    assert life["steps_left_out"] == 0
     return life
 
 

@@ -57,6 +57,7 @@ def test_each_state_is_counted_in_its_column_and_no_other() -> None:
 
 def test_all_that_was_promised_is_in_one_of_the_columns() -> None:
     row = prove(classic(), evidence((0, 10)))
+    assert (row.name, row.queue, prove(QueueLives(QUEUE, None, CLASSIC), evidence()).name) == ("/q", QUEUE, str(QUEUE))
     assert (row.promised, row.acked, row.expired, row.purged, row.present) == (10, 3, 2, 1, 4)
     assert (row.missing, row.first_missing, row.why, code_of(row)) == (0, [], None, EXIT_HOLDS)
 

@@ -19,7 +19,7 @@ from analytics.fold.lives import LifeState
 from analytics.fold.queue_history import PUBLISHED_BEFORE, HistoryFold
 from analytics.inputs import LogFile, log_files, snapshot_files
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_UNKNOWN
-from analytics.past import file_contents, past_classic, past_events, past_fold
+from analytics.past import file_contents, past_classic, past_events, past_fold, past_group
 from analytics.past.checkpoints import FoldBegin, newest_begin
 from analytics.past.past_events import FilePast
 from analytics.past.past_group import states_before
@@ -106,6 +106,44 @@ def test_from_a_checkpoint_on_each_instant_is_told_as_it_was(
             noted |= {"ready": None, "unacknowledged": None}
         assert row == {**noted, "unknown": None}, second
     assert not_known < max(4, instants / 5)
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_what_happens_at_the_edge_of_two_seconds_is_told_of_the_later_one(tmp_path: Path, *, is_full: bool) -> None:
+    """Of times drawn to the millisecond hardly any is one."""
+    made = PastWorld(tmp_path / "n1", seed=8, is_full=is_full, tick_ms=500)
+    made.live(3)
+    for name in sorted(ASKED):
+        seconds = range(START_MS // 1_000, made.now // 1_000 + 2)
+        for second in (one for one in seconds if made.last_file_telling(ASKED[name], one)):
+            row, noted = row_of(made, name, second), made.figures(ASKED[name], second)
+            if row["ready"] is None:
+                noted |= {"ready": None, "unacknowledged": None}
+            assert row == {**noted, "unknown": None}, (name, second)
+
+
+@pytest.mark.parametrize("ahead_ms", [-400_000, 90_000, 400_000])
+def test_a_quorum_queue_is_told_by_the_clock_of_its_leader_whatever_that_of_its_node_says(
+    tmp_path: Path, ahead_ms: int
+) -> None:
+    """Files that begin behind the second, as their node has it, have entries of before it."""
+    made = PastWorld(tmp_path / "n1", seed=6, ahead_ms=ahead_ms)
+    made.live(FILES)
+    for second in range(START_MS // 1_000 + 1, made.now // 1_000 + 2, 53):
+        assert row_of(made, "q", second) == {**made.figures(GROUP, second), "unknown": None}, second
+
+
+@pytest.mark.parametrize("snapshots", [0, 1, 1_000])
+def test_more_entries_than_memory_has_room_for_are_read_one_window_after_the_other(
+    world: PastWorld, monkeypatch: pytest.MonkeyPatch, snapshots: int
+) -> None:
+    monkeypatch.setattr(past_group, "WINDOW_ENTRIES", 7)
+    paths = [str(world.directory)]
+    some = sorted(snapshot_files(paths), key=lambda one: one.number)[:snapshots]
+    for second in range(START_MS // 1_000 + 5, world.now // 1_000 + 2, 167):
+        (row,) = QueueAt(log_files(paths), some, "q", second).answer().said.rows
+        noted = {**world.figures(GROUP, second), "unknown": None}
+        assert {name: row[name] for name in noted} == noted, second
 
 
 def test_of_a_classic_queue_files_are_read_from_its_checkpoint_on(full_world: PastWorld, tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import pytest
 from analytics.coverage import Coverage, DamagedBytes
 from analytics.jobs.answer import JobAnswer
 from analytics.jobs.proof import ProofRow
-from analytics.report.charts import Bar, Series, bar_chart, line_chart, nice_ceiling
+from analytics.report.charts import SPANS_S, Bar, Series, bar_chart, line_chart, nice_ceiling, number
 from analytics.report.page import page
-from analytics.report.report_contents import ReportFigures
+from analytics.report.report_contents import TABLE_ROWS, ReportFigures
 from analytics.report.traffic import SPANS_MAX, SpanSum, busiest, rates, waiting, width_of
 
 EVIL = "<script src=//evil>'\"&"
@@ -110,3 +110,51 @@ def test_what_waits_is_what_came_and_did_not_go() -> None:
 def test_a_window_has_no_more_spans_than_a_chart_shows(seconds: int) -> None:
     width = width_of(SECOND, SECOND + seconds)
     assert seconds // width < SPANS_MAX
+    assert all(seconds // one >= SPANS_MAX for one in SPANS_S if one < width), "a chart is as fine as it may be"
+
+
+def test_a_window_of_years_has_the_widest_spans() -> None:
+    assert width_of(0, SPANS_S[-1] * SPANS_MAX * 9) == SPANS_S[-1]
+
+
+def test_each_queue_has_a_chart_of_its_own_messages_under_its_name() -> None:
+    said = report(HOLDS)
+    charts = re.findall(r"<h3>(.*?)</h3>(.*?)</svg>", said, re.DOTALL)
+    assert [name for name, _ in charts] == ["&lt;script src=//evil&gt;&#x27;&quot;&amp;", "//q"]
+    mine = [one for one in SPANS if one.queue == "//q"]
+    assert charts[1][1].strip() in line_chart("Messages in //q", [waiting(mine, 10)])
+
+
+def test_a_report_says_from_when_to_when_it_is_and_what_its_tables_hold() -> None:
+    said = report(HOLDS._replace(why="a gap"))
+    for name, value in (("From", COVERED.first), ("To", COVERED.last), ("Made", "2026-03-01T06:00:00+00:00")):
+        assert f"<dt>{name}</dt><dd>{value}</dd>" in said
+    assert "<dt>From</dt><dd>unknown</dd><dt>To</dt><dd>unknown</dd>" in report(
+        HOLDS, covered=COVERED._replace(first=None, last=None)
+    )
+    assert re.search(r"<tr><td>//q</td>.*<td>a gap</td></tr>", said)
+
+
+@pytest.mark.parametrize(("rows", "is_said"), [(TABLE_ROWS - 1, False), (TABLE_ROWS, True)])
+def test_a_table_that_may_go_on_says_so(rows: int, *, is_said: bool) -> None:
+    dead = JobAnswer(DEAD.columns, DEAD.rows * rows)
+    said = page(COVERED, ReportFigures([HOLDS], SPANS, 10, EMPTY, dead, EMPTY, EMPTY), "now")
+    assert (f"The first {TABLE_ROWS} rows." in said) == is_said
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(0, "0"), (7, "7"), (0.25, "0.25"), (99.44, "99.4"), (100.6, "101"), (12_345.0, "12,345"), (1.5e6, "1,500,000")],
+)
+def test_numbers_are_told_as_people_read_them(value: float, said: str) -> None:
+    assert number(value) == said
+
+
+@pytest.mark.parametrize("span", [0, 5, 6, 7, 360, 7_199, 7_200, 90_000, 9_000_000])
+def test_there_are_at_most_seven_times_below_a_chart_all_within_it(span: int) -> None:
+    drawn = line_chart("x", [Series("y", [(SECOND, 0.0), (SECOND + span, 1.0)])])
+    told = re.findall(r'class="tick-x" x="([\d.]+)" y="\d+">(.*?)<', drawn)
+    places = [float(x) for x, _ in told]
+    assert 1 <= len(told) <= 7 and places == sorted(set(places))
+    assert all(64 <= place <= 64 + 900 for place in places)
+    assert all((":" in text and "-" not in text) == (span < 7_200) for _, text in told)
