@@ -250,6 +250,15 @@ def set_of(sequences: list[int]) -> SequenceSet:
     return made
 
 
+def archive(disk: OsDisk, number: int) -> None:
+    """A file of the log, with a summary beside it."""
+    name = log_file(number)
+    disk.rename(name, archived(name))
+    file = disk.open(archived(name))
+    snapshot_file.save(disk, archived_summary(name), [summarise(file).encode()])
+    file.close()
+
+
 class PastWorld:
     """See the module. `directory` is the node's."""
 
@@ -284,11 +293,7 @@ class PastWorld:
             self._write_file()
         disk = OsDisk(str(self.directory))
         for number in range(1, self.file + 1 - FILES_IN_LOG):
-            name = log_file(number)
-            disk.rename(name, archived(name))
-            file = disk.open(archived(name))
-            snapshot_file.save(disk, archived_summary(name), [summarise(file).encode()])
-            file.close()
+            archive(disk, number)
 
     def _write_file(self) -> None:
         self.file += 1

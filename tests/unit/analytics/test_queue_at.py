@@ -32,7 +32,7 @@ from raft.core.messages import Membership, SnapshotMeta
 from raft.store.snapshots import write as write_snapshot
 from storage.names import archived, log_file
 from storage.os_disk import OsDisk
-from storage.record import Kind, Mark, encode_mark
+from storage.record import Kind, Mark, Roll, encode_mark, encode_roll
 from storage.record import encode as encode_record
 from tests.unit.analytics.past_world import (
     CLASSIC_QUEUE,
@@ -42,6 +42,7 @@ from tests.unit.analytics.past_world import (
     STREAM_GROUP,
     PastWorld,
     QuorumBook,
+    archive,
     entries_record,
     name_record,
     set_of,
@@ -369,6 +370,35 @@ def test_a_member_that_was_removed_may_mean_that_the_queue_is_deleted(world: Pas
     answer = QueueAt(log_files(paths), snapshot_files(paths), "q", second, tail=True).answer()
     assert answer.said.code == EXIT_UNKNOWN
     assert "the member on n1 was removed" in answer.said.rows[0]["unknown"]
+
+
+@pytest.mark.parametrize("is_archived", [False, True])
+def test_a_file_without_entries_behind_the_snapshot_may_say_that_the_member_was_removed(
+    world: PastWorld, tmp_path: Path, *, is_archived: bool
+) -> None:
+    """It says nothing else of the queue, so it would not be read for it."""
+    shutil.copytree(world.directory, tmp_path / "n1")
+    number, paths = FILES + 1, [str(tmp_path)]
+    written = encode_roll(Roll(LOG_ID, number, 0, 1))
+    at = len(written)
+    written += encode_mark(Mark(LOG_ID, number, at, number, at, 1, begins_commit=True, time_us=world.now * 1_000))
+    removed = encode_record(Kind.RAFT_GROUP_REMOVED, GROUP, 0, [b""])
+    written += b"".join(bytes(part) for part in (*name_record(GROUP), *removed))
+    (tmp_path / "n1" / log_file(number)).write_bytes(written)
+    if is_archived:
+        archive(OsDisk(str(tmp_path / "n1")), number)
+    answer = QueueAt(log_files(paths), snapshot_files(paths), "q", world.now // 1_000 + 1, tail=True).answer()
+    assert answer.said.code == EXIT_UNKNOWN
+    assert "the member on n1 was removed" in answer.said.rows[0]["unknown"]
+
+
+def test_that_a_member_of_another_queue_was_removed_says_nothing_of_this_one(world: PastWorld, tmp_path: Path) -> None:
+    shutil.copytree(world.directory, tmp_path / "n1")
+    second, path, paths = world.now // 1_000 + 1, tmp_path / "n1" / log_file(FILES), [str(tmp_path)]
+    removed = encode_record(Kind.RAFT_GROUP_REMOVED, GROUP + 1, 0, [b""])
+    path.write_bytes(path.read_bytes() + b"".join(bytes(part) for part in removed))
+    answer = QueueAt(log_files(paths), snapshot_files(paths), "q", second, tail=True).answer()
+    assert (answer.said.rows, answer.said.code) == (asked(world, "q", second).said.rows, EXIT_HOLDS)
 
 
 def test_a_queue_that_no_file_names_is_not_known(world: PastWorld, capsys: pytest.CaptureFixture[str]) -> None:
