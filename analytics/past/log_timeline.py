@@ -58,16 +58,25 @@ class LogTimeline:
             self._contents[found.file] = found
         return [self._contents[one.file] for one in wanted]
 
-    def telling_of(self, queue: int, later: int) -> list[FileContents]:
-        """Files that tell of it: all before the moment, and of each node so many that begin later."""
+    def telling_of(self, queue: int, later: int, *, maybe: bool = False) -> list[FileContents]:
+        """Files that tell of it: all before the moment, and of each node so many that begin later. `maybe`: also those of
+        which bytes are damaged that may have told of it."""
         return [
             one
             for node in self._nodes
-            for one in (*self._those_of(node.early, queue), *islice(self._those_of(node.late, queue), later))
+            for one in (
+                *self._those_of(node.early, queue, maybe=maybe),
+                *islice(self._those_of(node.late, queue, maybe=False), later),
+            )
         ]
 
-    def _those_of(self, files: Iterable[DatedFile], queue: int) -> Iterator[FileContents]:
-        return (one for file in files for one in self._look([file]) if queue in one.queues)
+    def _those_of(self, files: Iterable[DatedFile], queue: int, *, maybe: bool) -> Iterator[FileContents]:
+        return (
+            one
+            for file in files
+            for one in self._look([file])
+            if queue in one.queues or (maybe and any(not part.torn for part in one.damage))
+        )
 
     def last_begun(self, node: str) -> int:
         """The number of the newest of its files that begins before the moment, whatever that tells of; 0: there is none."""

@@ -46,7 +46,7 @@ class ClassicPast:
         self._timeline = timeline
         self._queue = queue
         self._second = second
-        self._files = [one.file for one in timeline.telling_of(queue, 1)]
+        self._files = [one.file for one in timeline.telling_of(queue, 1, maybe=True)]
 
     def told(self) -> QueuePast:
         begins = [(files, begin) for files in self._by_node() if (begin := self._begin_in(files)) is not None]

@@ -276,6 +276,33 @@ def test_where_the_log_begins_later_it_is_not_known(world: PastWorld, tmp_path: 
             assert answer.said.code == EXIT_UNKNOWN and answer.said.rows[0]["unknown"], (name, second)
 
 
+@pytest.mark.parametrize("name", ["c", "q"])
+def test_nothing_is_known_over_damaged_bytes_whatever_is_told_of_the_rest(
+    world: PastWorld, tmp_path: Path, name: str
+) -> None:
+    """What stood in them may have been of the queue. Behind the second they are no matter."""
+    shutil.copytree(world.directory, tmp_path / "n1")
+    path = tmp_path / "n1" / log_file(FILES)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    files, snapshots = log_files([str(tmp_path)]), snapshot_files([str(tmp_path)])
+    late = QueueAt(files, snapshots, name, world.now // 1_000 + 1, tail=True).answer()
+    assert (late.said.code, late.coverage.is_damaged) == (EXIT_UNKNOWN, True)
+    early = START_MS // 1_000 + 100
+    known = QueueAt(files, snapshots, name, early).answer()
+    assert (known.said.code, known.said.rows) == (EXIT_HOLDS, asked(world, name, early).said.rows)
+
+
+def test_messages_whose_times_no_mark_tells_make_a_second_unknown(tmp_path: Path) -> None:
+    made = PastWorld(tmp_path / "n1", seed=6)
+    made.has_times = False
+    made.live(3)
+    answer = asked(made, "c", START_MS // 1_000 + 100)
+    (row,) = answer.said.rows
+    assert row["untimed"] and row["unknown"] is None and answer.said.code == EXIT_UNKNOWN
+
+
 def test_a_gap_is_told_unless_a_snapshot_lies_behind_it(world: PastWorld, tmp_path: Path) -> None:
     second = world.now // 1_000 - 30
     shutil.copytree(world.directory, tmp_path / "n1")
