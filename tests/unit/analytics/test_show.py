@@ -13,7 +13,7 @@ import pytest
 from analytics.__main__ import print_any_name
 from analytics.coverage import Coverage
 from analytics.jobs.answer import JobAnswer
-from analytics.show import show
+from analytics.show import show, show_now
 
 COVERED = Coverage(["n1"], 2, 100, None, None, [])
 ANSWER = JobAnswer(
@@ -28,6 +28,36 @@ def test_what_clients_chose_is_neither_markup_nor_a_command_to_the_terminal(caps
     assert "[bold]/q\\x1b[2J" in said
     assert "\x1b" not in said
     assert "why" not in said, "a column without a value"
+
+
+def test_a_table_has_names_of_columns_and_each_value_in_a_line_of_its_row(capsys: pytest.CaptureFixture[str]) -> None:
+    columns = [("name", "string"), ("returned", "map"), ("nodes", "array")]
+    rows = [
+        {"name": "x" * 200, "returned": {"failed": 2, "released": 1}, "nodes": ["n1", "n2"]},
+        {"name": "y", "returned": {}, "nodes": []},
+    ]
+    show(COVERED, JobAnswer(columns, rows), as_json=False)
+    covered, head, first, second = capsys.readouterr().out.splitlines()
+    assert (covered, head.split()) == (COVERED.sentence(), ["name", "returned", "nodes"])
+    assert (first.split(), second.split()) == (["x" * 200, "failed:2,released:1", "n1,n2"], ["y"])
+
+
+def test_a_story_is_told_instead_of_a_table_and_nothing_is_no_table(capsys: pytest.CaptureFixture[str]) -> None:
+    show(COVERED, replace(ANSWER, text=["one\x1b[2J", "two"]), as_json=False)
+    assert capsys.readouterr().out == f"{COVERED.sentence()}\none\\x1b[2J\ntwo\n"
+    show(COVERED, replace(ANSWER, rows=[]), as_json=False)
+    assert capsys.readouterr().out == f"{COVERED.sentence()}\n"
+
+
+@pytest.mark.parametrize(("missed", "lost"), [(0, ""), (2, ", 2 files of the log were deleted before they were read")])
+def test_one_of_many_answers_stands_below_its_time(capsys: pytest.CaptureFixture[str], missed: int, lost: str) -> None:
+    show_now("now", ANSWER, missed, as_json=False)
+    head, _, row = capsys.readouterr().out.splitlines()
+    assert (head, row.split()) == (f"now{lost}", ["[bold]/q\\x1b[2J", "3"])
+    show_now("now", replace(ANSWER, rows=[]), missed, as_json=False)
+    assert capsys.readouterr().out == f"now{lost}: nothing happened\n"
+    show_now("now", ANSWER, missed, as_json=True)
+    assert json.loads(capsys.readouterr().out) == {"at": "now", "missed_files": missed, "rows": ANSWER.rows}
 
 
 def test_json_has_schema_coverage_and_rows(capsys: pytest.CaptureFixture[str]) -> None:
