@@ -81,7 +81,7 @@ def _add_counts(about: About) -> None:
     about("redelivered", "what came back to its queue, why, and who had it")
     twice = about("duplicates", "what came to a queue more than once, by the ids of messages, else by their bodies")
     twice.add_argument(
-        "--within", type=int, default=WITHIN_S, metavar="SECONDS", help="after the one before; default %(default)s"
+        "--within", type=positive, default=WITHIN_S, metavar="SECONDS", help="after the one before; default %(default)s"
     )
     latency = about("latency", "how long messages waited, and how long they were held")
     latency.add_argument(

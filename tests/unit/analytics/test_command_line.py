@@ -28,6 +28,7 @@ DATA = ["--data", "/var/lib/leveret"]
         (["follow", "--every", "soon"], "'soon' is no number of seconds"),
         (["life", "--header", "color"], "'color' is no header: write NAME=VALUE"),
         (["--limit", "0", "queues"], "'0' is no number above 0"),
+        (["duplicates", "--within=-5"], "'-5' is no number above 0"),
     ],
 )
 def test_what_is_wrong_is_said_with_what_can_be_written(
