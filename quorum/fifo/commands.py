@@ -493,12 +493,3 @@ def _decode_enqueue(data: bytes, at: int, end: int) -> Enqueue:
 
 def _op(kind: CommandKind, payload: bytes = b"") -> bytes:
     return OP_HEAD.pack(kind, len(payload)) + payload
-
-
-def producer_at(data: bytes, at: int, length: int) -> Producer | None:
-    """Of the one message of an ENQUEUE that says it has one."""
-    try:
-        op = decode(data, at)
-    except ValueError:
-        return None
-    return op.producer if isinstance(op, Enqueue) and length == 1 else None

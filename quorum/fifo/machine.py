@@ -39,10 +39,12 @@ from quorum.fifo.commands import (
     Consume,
     ConsumerKey,
     DeadSettled,
+    Enqueue,
     Get,
     NodeDown,
     NodeUp,
     Policy,
+    Producer,
     Purge,
     PurgeOnce,
     SessionGone,
@@ -52,7 +54,6 @@ from quorum.fifo.commands import (
     Window,
     Withdraw,
     decode,
-    producer_at,
 )
 from quorum.fifo.consumers import ConsumerState, MachineConsumer
 from quorum.fifo.effects import Dead, Deliver, Effect
@@ -225,7 +226,7 @@ class QueueMachine(MachineClients):
         if not length or sequence + length > ID_END:
             return ResultCode.UNKNOWN
         producer = None
-        if flags & NUMBERED and (producer := producer_at(data, at, length)) is None:
+        if flags & NUMBERED and (producer := _producer_at(data, at, length)) is None:
             return ResultCode.UNKNOWN
         heard = session.hear(sequence, length, answered)
         if heard is not None:
@@ -399,3 +400,12 @@ class QueueMachine(MachineClients):
         versions.must_know(version)
         self.state.version = max(self.state.version, version)
         return None
+
+
+def _producer_at(data: bytes, at: int, length: int) -> Producer | None:
+    """Of the one message of an ENQUEUE that says it has one."""
+    try:
+        op = decode(data, at)
+    except ValueError:
+        return None
+    return op.producer if isinstance(op, Enqueue) and length == 1 else None
