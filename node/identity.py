@@ -5,6 +5,8 @@
                   0: the node is blank, or an earlier build wrote this
     reserved      up to here numbers may be in use: whatever a process may give is reserved before (raft/store/replicas.py)
     disk_id       the replica number of members that this disk founds; another one whenever the disk lost something
+    begun         the disk_id under which this disk node's member of the metadata group may have begun; 0: it has not, or an
+                  earlier build wrote this
     incarnation   of this process; above that of every earlier one, also when the clock was set back
     cluster_id    empty: the node is blank, it belongs to no cluster yet
     number        of this node in its cluster
@@ -106,6 +108,7 @@ class _Facts:
     life: int = 0
     reserved: int = 0
     leaving: Departure | None = None
+    begun: int = 0
 
 
 class NodeIdentity:
@@ -239,6 +242,16 @@ class NodeIdentity:
         """The disk lost something that it had promised to keep: what begins on it from now on is another one."""
         disk_id = self.new_replica(self._facts.disk_id)
         self._save(replace(self._facts, disk_id=disk_id))
+
+    @property
+    def has_begun_member(self) -> bool:
+        """Whether a member of the metadata group may have given its word under the number of this disk."""
+        return self.kind == DISK and self._facts.begun == self._facts.disk_id
+
+    def begin_member(self) -> None:
+        """It may from now on."""
+        if self.kind == DISK and not self.has_begun_member:
+            self._save(replace(self._facts, begun=self._facts.disk_id))
 
     def new_replica(self, above: int) -> int:
         """Of a member that begins now: see raft/store/replicas.py. Raises NumbersUsedUp and StorageError."""

@@ -43,7 +43,7 @@ from node.archiving import NodeArchive
 from node.background import Background
 from node.catalog.cluster_metadata import ClusterMetadata
 from node.catalog.group import MetadataGroup
-from node.catalog.metadata_member import MetadataMember, keeps_catalog_alone, member_is_gone
+from node.catalog.metadata_member import MetadataMember, keeps_catalog_alone, settle_number
 from node.clock import TickTimers
 from node.conversion.conversions import Conversions
 from node.foundation import Foundation, Parts, Ports, undo
@@ -160,11 +160,10 @@ class Kernel:
             next_queue_id=catalog.next_queue_id,
             older_catalog=self._settings.older_catalog,
         )
-        is_gone = member_is_gone(identity, foundation.store)
-        repaired_by_others = 0 if keeps_catalog_alone(identity.place, catalog) else recovered.groups + is_gone
+        is_alone = keeps_catalog_alone(identity.place, catalog)
+        is_gone = settle_number(identity, foundation.store, lost=recovered.lost)
+        repaired_by_others = 0 if is_alone else recovered.groups + is_gone
         self.disk_losses = DiskLosses(recovered.places, recovered.is_gone, repaired_by_others)
-        if recovered.lost or is_gone:
-            identity.renew_disk()
         self.place = identity.place
         self._classic_share = foundation.join("classic")
         foundation.use_log()
@@ -314,7 +313,8 @@ class Kernel:
             record = NodeRecord(place.name, 0, place.disk_id, self._ways.address, place.kind, self._settings.zone)
             # A founder that is killed in the midst of this has the same life again.
             commands += [JoinNode(record, place.cluster_id, place.incarnation), SetClusterId(place.cluster_id)]
-        commands.append(NodeStarted(place.name, place.disk_id, place.incarnation, asdict(limits) if limits else {}))
+        told = asdict(limits) if limits is not None else {}
+        commands.append(NodeStarted(place.name, place.disk_id, place.incarnation, told))
         return [metadata.insist(command) for command in commands]
 
     @property

@@ -56,16 +56,18 @@ def keeps_catalog_alone(place: Place, catalog: Catalog) -> bool:
     return [record.number for record in catalog.nodes.values() if record.kind == DISK] == [place.number]
 
 
-def member_is_gone(identity: NodeIdentity, raft: RaftStore) -> bool:
-    """Whether an earlier process of this disk node began its member, and nothing is left of it: both copies of the file of
-    groups are damaged, or the one that is left is older than the member. Also true where that process ended just before it
-    began the member, which costs a number."""
-    is_gone = identity.belonged and identity.kind == DISK and METADATA_GROUP not in raft.stores
+def settle_number(identity: NodeIdentity, raft: RaftStore, *, lost: bool) -> bool:
+    """Have this disk take another number where the one that it has may be bound by what is lost. Returns whether its member of
+    the metadata group is gone: both copies of the file of groups are damaged, or the one that is left is older than the member.
+    Also where a process ended just before that began, which costs a number."""
+    is_gone = identity.has_begun_member and METADATA_GROUP not in raft.stores
     if is_gone:
         logger.error(
-            "this node had its place in the cluster before, and its disk has no member of the metadata group: what that had "
-            "promised is void, and another one begins"
+            "nothing is left of this node's member of the metadata group: what that promised is void, and another one begins"
         )
+    if lost or is_gone:
+        identity.renew_disk()
+    identity.begin_member()
     return is_gone
 
 

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from broker.catalog.parts.disk_lives import FIRST_LIFE, LIFE_NUMBERS
-from node.identity import DISK, Bound, Departure, KnownNode, NodeIdentity
+from node.identity import DISK, RAM, Bound, Departure, KnownNode, NodeIdentity
 from raft.store.replicas import RESERVED
 from storage import fact_file, names
 from storage.errors import Corrupt, DiskFailed
@@ -141,6 +141,25 @@ def test_a_node_that_changes_its_kind_has_later_members_than_it_had() -> None:
     identity = joined(disk)
     identity.change_kind("ram", above=FIRST_LIFE + 700)
     assert begin(disk).disk_id == FIRST_LIFE + 701
+
+
+def test_a_disk_knows_under_which_number_it_has_begun_a_member() -> None:
+    disk = SimDisk()
+    identity = begin(disk)
+    identity.found("00")
+    assert not begin(disk).has_begun_member
+    identity = begin(disk)
+    identity.begin_member()
+    again = begin(disk)
+    assert again.has_begun_member
+    again.renew_disk()
+    assert not again.has_begun_member and not begin(disk).has_begun_member
+    again.begin_member()
+    again.change_kind(RAM, again.disk_id)
+    assert not again.has_begun_member, "its members are other ones, and in memory"
+    again.begin_member()
+    again.change_kind(DISK, again.disk_id)
+    assert not begin(disk).has_begun_member, "as a RAM node it had none on its disk"
 
 
 def test_a_founder_founds_with_the_disk_it_has_and_not_with_one_that_lost_something() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,8 +22,8 @@ from broker.catalog.commands.catalog_commands import (
 from broker.catalog.commands.metadata_entry import METADATA_GROUP
 from broker.records import NodeRecord, QueueRecord
 from node.catalog.catalog_store import HEAD_KEY, key_of
-from node.catalog.metadata_member import APPLY_BYTES_MAX, MetadataMember, keeps_catalog_alone
-from node.identity import DISK, RAM, KnownNode, Place
+from node.catalog.metadata_member import APPLY_BYTES_MAX, MetadataMember, keeps_catalog_alone, settle_number
+from node.identity import DISK, RAM, KnownNode, NodeIdentity, Place
 from raft.core.errors import Damaged
 from raft.core.messages import Entry, Membership, NodeId, VoteRequest, member_id
 from raft.core.ready import Role
@@ -127,6 +128,24 @@ def lose_end(disk: SimDisk) -> None:
     name = f"{LOG_DIRECTORY}/{max(disk.list(LOG_DIRECTORY))}"
     content = disk.content(name).rstrip(b"\0")
     disk.overwrite(name, content[: len(content) * 2 // 3])
+
+
+def test_a_disk_that_has_forgotten_its_member_takes_another_number_and_no_other_does() -> None:
+    disk = SimDisk()
+    NodeIdentity.begin(disk, "n1", DISK, 1, bytes).found("0123")
+
+    def start(*groups: int, lost: bool = False) -> tuple[bool, bool]:
+        """Whether its member is gone, and whether the disk has another number."""
+        identity = NodeIdentity.begin(disk, "n1", DISK, 1, bytes)
+        before, store = identity.disk_id, SimpleNamespace(stores=dict.fromkeys(groups))
+        is_gone = settle_number(identity, store, lost=lost)  # type: ignore[arg-type]
+        return is_gone, identity.disk_id != before
+
+    assert start() == (False, False), "the first start of all"
+    assert start(METADATA_GROUP) == (False, False)
+    assert start(7) == (True, True)
+    assert start(METADATA_GROUP) == (False, False)
+    assert start(METADATA_GROUP, lost=True) == (False, True)
 
 
 def test_a_new_node_founds_its_cluster_and_finds_it_again() -> None:
