@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pamqp import commands
 
@@ -47,10 +47,12 @@ class Topology(NamedTuple):
 class BusyClient:
     """See the module. Runs as a task until told to stop."""
 
+    steps: int  # that came to their end
+
     def __init__(
         self, name: str, topology: Topology, addresses: dict[str, Address], sightings: Sightings, random: Random
     ) -> None:
-        self.steps = 0  # that came to their end
+        self.steps = 0
         self.is_stopping = False
         self._name = name
         self._topology = topology
@@ -59,6 +61,8 @@ class BusyClient:
         self._random = random
         self._bodies = self._lives = 0
         self._said: list[Sighting] = []  # that were answered, and the queue may not have heard it
+        self._subscriptions = 0
+        self._cancelled: set[str] = set()  # tags of consumers that their queue has ended
         self._steps: list[Callable[[], Awaitable[None]]] = [
             self._publish, self._publish, self._publish, self._fan_out, self._get, self._get, self._consume, self._consume,
             self._get_without_ack, self._consume_without_ack, self._purge,
@@ -91,6 +95,7 @@ class BusyClient:
         self._client.ended.add_done_callback(lambda _: self._news.set())
         self._client.on_confirm = self._confirmed
         self._client.on_returned = self._returned
+        self._client.on_cancelled = self._was_cancelled
         try:
             await self._client.call(commands.Confirm.Select(), "Confirm.SelectOk")
             for _ in range(self._random.randint(1, STEPS_MAX)):
@@ -178,23 +183,49 @@ class BusyClient:
     async def _delivered(self, queue: str, prefetch: int, *, no_ack: bool = False) -> list[Held]:
         """What comes to a consumer until it has a prefetch of them, or some time is over, and it is cancelled."""
         taken: list[Held] = []
-        self._life.taking.add(queue)
 
         def take(message: Arrived) -> None:
-            tag, seen = self._saw(queue, message)
-            taken.append((tag, seen))
-            seen.is_consumed = True
+            taken.append(self._consumed(queue, message))
             if no_ack:
-                self._sightings.answer(seen, Answer.NO_ACK)
-            self._news.set()
+                self._sightings.answer(taken[-1][1], Answer.NO_ACK)
 
-        self._client.on_message = take
-        tag = f"{self._name}.{self.steps}"
-        await self._client.call(commands.Basic.Qos(0, prefetch, False), "Basic.QosOk")
-        await self._client.call(commands.Basic.Consume(queue=queue, consumer_tag=tag, no_ack=no_ack), "Basic.ConsumeOk")
+        tag = await self._subscribe(queue, prefetch, take, no_ack=no_ack)
         await self._until(lambda: len(taken) >= prefetch, DELIVERED_WITHIN_S)
-        await self._client.call(commands.Basic.Cancel(tag), "Basic.CancelOk")
+        await self._unsubscribe(tag)
         return taken
+
+    async def _subscribe(
+        self,
+        queue: str,
+        prefetch: int,
+        take: Callable[[Arrived], None],
+        *,
+        no_ack: bool = False,
+        timeout_ms: int | None = None,
+    ) -> str:
+        """Its tag. What comes is given to `take`. `timeout_ms`: of this consumer; None: as the queue has it."""
+        self._life.taking.add(queue)
+        self._client.on_message = take
+        self._subscriptions += 1
+        tag = f"{self._name}.{self._subscriptions}"
+        arguments: dict[str, Any] = {} if timeout_ms is None else {"x-consumer-timeout": timeout_ms}
+        consume = commands.Basic.Consume(queue=queue, consumer_tag=tag, no_ack=no_ack, arguments=arguments)
+        await self._client.call(commands.Basic.Qos(0, prefetch, False), "Basic.QosOk")
+        await self._client.call(consume, "Basic.ConsumeOk")
+        return tag
+
+    async def _unsubscribe(self, tag: str) -> None:
+        await self._client.call(commands.Basic.Cancel(tag), "Basic.CancelOk")
+
+    def _consumed(self, queue: str, message: Arrived) -> Held:
+        tag, seen = self._saw(queue, message)
+        seen.is_consumed = True
+        self._news.set()
+        return tag, seen
+
+    def _was_cancelled(self, tag: str) -> None:
+        self._cancelled.add(tag)
+        self._news.set()
 
     def _saw(self, queue: str, message: Arrived) -> Held:
         return message.tag, saw(self._sightings, self._life, queue, message)
@@ -218,11 +249,14 @@ class BusyClient:
     async def _hear(self, queue: str) -> None:
         """A get that is answered tells that what was said before has been heard."""
         got = await self._client.get(queue)
+        self._was_heard()
+        if got is not None:
+            self._say(*self._saw(queue, got), Answer.ACK)
+
+    def _was_heard(self) -> None:
         for seen in self._said:
             seen.is_heard = True
         self._said = []
-        if got is not None:
-            self._say(*self._saw(queue, got), Answer.ACK)
 
     async def _purge(self) -> None:
         purging = self._sightings.purge(self._topology.purged)

@@ -42,6 +42,8 @@ class QueuePlan(NamedTuple):
     dead_to: str = ""
     ends: frozenset[LifeState] = frozenset()
     is_loose: bool = False  # its clients do not acknowledge
+    is_single: bool = False  # it has a single active consumer
+    timeout_ms: int | None = None  # of its consumers; of a single active one as that one wishes
 
 
 class KindRules(Protocol):

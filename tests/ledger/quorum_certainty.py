@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from analytics.fold.lives import LifeState
 from tests.ledger.certainty import SKEW_S
 from tests.ledger.sightings import Answer, ClientLife, Ended, Sighting, Sightings
@@ -15,6 +17,7 @@ STATES = {
 SAID = {Answer.NACK: frozenset({"released"}), Answer.REQUEUE: frozenset({"failed"})}
 LEFT = frozenset({"failed", "consumer left"})
 NODE_LOST = frozenset({"node gone", "node unreachable"})
+TIMED_OUT = frozenset({"consumer timeout"})
 
 
 class QuorumRules:
@@ -23,8 +26,11 @@ class QuorumRules:
     early_s = SKEW_S
     names_clients = True
 
-    def __init__(self, sightings: Sightings) -> None:
+    def __init__(self, sightings: Sightings, timing_out: Collection[str] = ()) -> None:
+        """`timing_out`: queues that take back what is not settled in time. What was settled may have been late all the
+        same, for no client knows when it was handed out."""
         self._sightings = sightings
+        self._timing_out = timing_out
 
     def ends(self, queue: str, seen: Sighting) -> frozenset[LifeState]:
         return STATES.get(seen.answer, frozenset())
@@ -45,12 +51,17 @@ class QuorumRules:
         return False
 
     def returned(self, queue: str, seen: Sighting) -> frozenset[str]:
-        said = SAID.get(seen.answer, frozenset())
+        if seen.is_overdue:
+            return TIMED_OUT
+        said = SAID.get(seen.answer, frozenset()) | self._timeout(queue)
         return said if seen.is_heard else said | self._lost(seen.life, seen.at)
 
     def unseen(self, queue: str) -> frozenset[str]:
         lives = [life for life in self._sightings.lives if queue in life.taking]
-        return frozenset().union(*(self._lost(life, life.ended_at) for life in lives))
+        return self._timeout(queue).union(*(self._lost(life, life.ended_at) for life in lives))
+
+    def _timeout(self, queue: str) -> frozenset[str]:
+        return TIMED_OUT if queue in self._timing_out else frozenset()
 
     def _lost(self, life: ClientLife, since: float) -> frozenset[str]:
         """Its connection came to an end; and its node may have been killed before it could say so."""

@@ -7,7 +7,7 @@ the client said later. All else is in doubt: the message may be in the log as th
 from __future__ import annotations
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -63,6 +63,7 @@ class Sighting:
     answer: Answer = Answer.NONE
     answered_at: float = 0.0
     is_heard: bool = False  # the queue has answered something that was said later
+    is_overdue: bool = False  # the queue took it back, for it was not settled in time, and told the client
 
 
 @dataclass(slots=True)
@@ -103,6 +104,7 @@ class Sightings:
         self.lives: list[ClientLife] = []
         self.purges: dict[str, list[Purging]] = defaultdict(list)
         self.kills: list[Kill] = []
+        self.happened: Counter[str] = Counter()  # what has to happen now and then
 
     def connected(self, node: str, name: str = "") -> ClientLife:
         self.lives.append(ClientLife(node, name))

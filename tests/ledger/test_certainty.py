@@ -27,6 +27,7 @@ class World:
         publication = self.sightings.publish(self.sightings.connected(AWAY, "p1"), BODY, (MAIN,))
         publication.confirmed_at = self.at if confirmed else None
         self._kind = kind
+        self.timing_out: set[str] = set()
 
     def sees(self, life: ClientLife, answer: Answer, *, heard: bool) -> Sighting:
         self.at += 1
@@ -45,7 +46,7 @@ class World:
 
     def _rules(self) -> KindRules:
         if self._kind == "quorum":
-            return QuorumRules(self.sightings)
+            return QuorumRules(self.sightings, self.timing_out)
         return ClassicRules(self.sightings, {plan.name: plan.home for plan in PLANS})
 
 
@@ -150,6 +151,43 @@ def test_what_nobody_saw_comes_back_only_from_clients_that_were_taking_it() -> N
     assert world.found(told(LifeState.ACKED, "never seen")) == []
     life.taking.add(MAIN)
     assert world.found(told(LifeState.ACKED, "node gone")) == []
+
+
+def test_only_a_queue_with_a_consumer_timeout_takes_back_what_a_client_holds() -> None:
+    world = World("quorum")
+    held = world.sees(world.sightings.connected(HOME), Answer.NONE, heard=False)
+    world.sees(world.sightings.connected(HOME), Answer.ACK, heard=True)
+    late = told(LifeState.ACKED, "consumer timeout")
+    assert "it came back" in world.found(late)[0]
+    world.timing_out = {MAIN}
+    assert world.found(late) == []
+    world.sightings.end(held.life, Ended.LEFT)
+    assert world.found(told(LifeState.ACKED, "consumer left")) == []
+
+
+def test_what_a_queue_said_was_late_came_back_for_that_reason_whatever_became_of_the_client() -> None:
+    world = World("quorum")
+    world.timing_out = {MAIN}
+    late = world.sees(world.sightings.connected(HOME), Answer.NONE, heard=False)
+    late.is_overdue = True
+    world.sightings.end(late.life, Ended.LEFT)
+    world.kills(HOME)
+    world.sees(world.sightings.connected(HOME), Answer.ACK, heard=True)
+    assert world.found(told(LifeState.ACKED, "consumer timeout")) == []
+    for reason in ("consumer left", "failed", "node gone", "released"):
+        assert "it came back" in world.found(told(LifeState.ACKED, reason))[0]
+    assert world.found(told(LifeState.ACKED)) != [], "it was out twice"
+
+
+def test_an_acknowledgement_that_was_heard_may_have_come_too_late_only_where_consumers_have_a_timeout() -> None:
+    world = World("quorum")
+    world.sees(world.sightings.connected(HOME), Answer.ACK, heard=True)
+    world.sees(world.sightings.connected(HOME), Answer.ACK, heard=True)
+    late = told(LifeState.ACKED, "consumer timeout")
+    assert world.found(late) != []
+    world.timing_out = {MAIN}
+    assert world.found(late) == []
+    assert world.found(told(LifeState.ACKED)) != [], "it was out twice"
 
 
 def test_a_kill_of_its_home_undoes_what_a_classic_queue_was_told_right_before() -> None:

@@ -6,6 +6,7 @@ Of quorum queues the copies of all nodes are read together, and each queue's lea
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -23,12 +24,14 @@ from tests.chaos.processes import Processes
 from tests.ledger.busy_client import CREDENTIALS, BusyClient, Topology, saw
 from tests.ledger.certainty import KindRules, QueuePlan, compared_rows
 from tests.ledger.classic_certainty import ClassicRules
+from tests.ledger.crew import TIMEOUT_MS, Crew, CrewMember, LateConsumer, drained, not_happened
 from tests.ledger.quorum_certainty import QuorumRules
 from tests.ledger.sightings import Answer, Ended, Sightings
 from tests.ledger.told import told
 
 CLIENTS = 6
-STEPS_BETWEEN = 8  # of all clients, before a kill and after it
+CREW = 3  # more of them, that take turns as the single active consumer of one queue
+STEPS_BETWEEN = 12  # of all clients, before a kill and after it
 KILLS_MAX = 2
 STEPS_WITHIN_S = 120.0  # a machine may be busy
 EMPTY_WITHIN_S = 120.0
@@ -66,7 +69,10 @@ class BusySeed:
             self._plan("fan2"),
             self._plan("dead", "grave"),
             self._plan("grave"),
+            self._plan("single")._replace(is_single=True, timeout_ms=self._timeout_ms()),
         ]
+        if kind == "quorum":
+            self._plans.append(self._plan("late")._replace(timeout_ms=TIMEOUT_MS))
         self._topology = Topology(
             fed=tuple(map(name, ("main", "limited", "brief", "short", "loose"))),
             taken=tuple(map(name, ("main", "main", "limited", "limited", "short", "dead", "grave", "fan1", "fan2"))),
@@ -83,12 +89,13 @@ class BusySeed:
         home = self._random.choice(self._nodes.shape.names)
         return QueuePlan(self._name(queue), home, dead_to and self._name(dead_to), frozenset(ends))
 
+    def _timeout_ms(self) -> int | None:
+        """Classic queues have none."""
+        return TIMEOUT_MS if self._kind == "quorum" else None
+
     async def run(self) -> list[QueuePlan]:
         await self._declare()
-        clients = [
-            BusyClient(f"{self._prefix}.{number}", self._topology, self._addresses, self._sightings, self._another())
-            for number in range(CLIENTS)
-        ]
+        clients = self._clients()
         working = [asyncio.create_task(client.run()) for client in clients]
         try:
             for _ in range(self._random.randint(1, KILLS_MAX)):
@@ -100,6 +107,19 @@ class BusySeed:
             await asyncio.gather(*working)
         await self._empty()
         return self._plans
+
+    def _clients(self) -> list[BusyClient]:
+        names = (f"{self._prefix}.{number}" for number in itertools.count())
+        topology, addresses, sightings = self._topology, self._addresses, self._sightings
+        crew = Crew(self._name("single"), self._timeout_ms(), sightings)
+        clients = [
+            *(BusyClient(next(names), topology, addresses, sightings, self._another()) for _ in range(CLIENTS)),
+            *(CrewMember(crew, next(names), topology, addresses, sightings, self._another()) for _ in range(CREW)),
+        ]
+        if self._kind == "quorum":
+            late = self._name("late")
+            clients.append(LateConsumer(late, next(names), topology, addresses, sightings, self._another()))
+        return clients
 
     def _another(self) -> Random:
         """Random numbers of its own for each client, so that one's steps do not change another's."""
@@ -156,15 +176,18 @@ class BusySeed:
             arguments["x-max-length"] = MAX_LENGTH
         if LifeState.DELIVERY_LIMIT in plan.ends:
             arguments["x-delivery-limit"] = DELIVERY_LIMIT
+        if plan.is_single:
+            arguments["x-single-active-consumer"] = True
+        elif plan.timeout_ms is not None:
+            arguments["x-consumer-timeout"] = plan.timeout_ms
         return arguments
 
     async def _empty(self) -> None:
         """All nodes are there, and clients take what is left until nothing is missing, or time is up: then it is lost."""
-        names = tuple(plan.name for plan in self._plans)
         surely_there = tuple(plan.name for plan in self._plans if not plan.ends and not plan.is_loose)
         until = time.monotonic() + EMPTY_WITHIN_S
         while time.monotonic() < until:
-            taken = await taken_from(names, self._addresses, self._sightings, self._random)
+            taken = await taken_from(self._plans, self._addresses, self._sightings, self._random)
             if not taken and not self._sightings.missing(surely_there):
                 return
             await asyncio.sleep(LOOK_S)
@@ -187,7 +210,9 @@ async def further_steps(clients: Sequence[Stepping], working: Sequence[asyncio.T
         await asyncio.sleep(LOOK_S)
 
 
-async def taken_from(queues: Iterable[str], addresses: dict[str, Address], sightings: Sightings, random: Random) -> int:
+async def taken_from(
+    plans: Iterable[QueuePlan], addresses: dict[str, Address], sightings: Sightings, random: Random
+) -> int:
     """What a client of a drawn node finds in these queues, and acknowledges. A connection that breaks has found something."""
     node = random.choice(sorted(addresses))
     try:
@@ -196,10 +221,13 @@ async def taken_from(queues: Iterable[str], addresses: dict[str, Address], sight
         return 1
     life, taken = sightings.connected(node), 0
     try:
-        for queue in queues:
-            life.taking.add(queue)
-            while (got := await client.get(queue)) is not None:
-                sightings.answer(saw(sightings, life, queue, got), Answer.ACK)
+        for plan in plans:
+            life.taking.add(plan.name)
+            if plan.is_single:  # of which quorum queues allow no get
+                taken += await drained(client, life, plan.name, sightings)
+                continue
+            while (got := await client.get(plan.name)) is not None:
+                sightings.answer(saw(sightings, life, plan.name, got), Answer.ACK)
                 client.say(commands.Basic.Ack(got.tag))
                 taken += 1
         life.heard()
@@ -231,7 +259,7 @@ async def run_seeds(nodes: LedgerNodes, kind: str, seeds: Iterable[int], sightin
     until = time.monotonic() + EMPTY_WITHIN_S
     while not await is_empty(nodes):
         assert time.monotonic() < until, "messages are left that nobody gets"
-        await taken_from((plan.name for plan in plans), addresses, sightings, Random(0))
+        await taken_from(plans, addresses, sightings, Random(0))
         await asyncio.sleep(LOOK_S)
     return plans
 
@@ -247,10 +275,12 @@ def ledger_of_nodes(directory: Path, kind: str, seeds: Iterable[int]) -> list[st
             nodes.stop(name)
     finally:
         nodes.end()
-    return compared_rows(sightings, plans, told(directory / "data"), rules_of(kind, sightings, plans))
+    print(f"{kind}: {', '.join(f'{what} {count} times' for what, count in sorted(sightings.happened.items()))}")
+    differences = compared_rows(sightings, plans, told(directory / "data"), rules_of(kind, sightings, plans))
+    return [*not_happened(kind, sightings), *differences]
 
 
 def rules_of(kind: str, sightings: Sightings, plans: Iterable[QueuePlan]) -> KindRules:
     if kind == "quorum":
-        return QuorumRules(sightings)
+        return QuorumRules(sightings, {plan.name for plan in plans if plan.timeout_ms is not None})
     return ClassicRules(sightings, {plan.name: plan.home for plan in plans})
