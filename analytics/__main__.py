@@ -207,8 +207,7 @@ def lives(asked: JobQuestion) -> JobAnswer:
 
     chosen, options = asked.of_queues(), asked.options
     if options.position is not None:
-        place = f.col("pos") + f.when(f.col("off") == 0, f.col("nth")).otherwise(f.lit(0))
-        chosen = chosen.where((place <= options.position) & (f.lit(options.position) < place + f.col("count")))
+        chosen = questions.at_position(chosen, options.position)
     if options.state is not None:
         chosen = chosen.where(f.col("state") == options.state)
     return asked.answer_of(chosen.drop("kind").orderBy("pos", "off", "nth"))

@@ -90,6 +90,20 @@ def hot(lives: DataFrame, by: tuple[str, ...] = ("queue",)) -> DataFrame:
     return together.withColumn("percent", f.round(share, 1)).orderBy(f.desc("messages"), *names)
 
 
+def at_position(lives: DataFrame, position: int) -> DataFrame:
+    """Those of the message at this sequence, or of all messages of this entry. Only in an entry of a quorum queue's log no run
+    begins at 0: its head lies there (quorum/fifo/commands.py)."""
+    from pyspark.sql import functions as f
+
+    first = f.col("pos") + f.col("nth")
+    is_entry = f.col("off") > 0
+    return lives.where(
+        f.when(is_entry, f.col("pos") == position).otherwise(
+            (first <= position) & (f.lit(position) < first + f.col("count"))
+        )
+    )
+
+
 def _ended_as(lives: DataFrame, states: tuple[LifeState, ...], *by: str) -> DataFrame:
     from pyspark.sql import functions as f
 

@@ -10,9 +10,12 @@ from analytics.fold.lives import LifeState
 from analytics.jobs.proof import UNCOMMITTED, QueueLives
 from analytics.queue_events import CLASSIC, QUORUM
 from classic.stored_run import LEVEL_SHIFT
+from raft.core.leadership import TermBegun
+from raft.core.messages import EntryKind
+from storage.record import Kind
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -83,3 +86,60 @@ def test_of_a_quorum_queue_entries_are_looked_for_that_are_known_to_count(spark:
 def test_why_a_queue_is_not_known_goes_before_that_it_may_be_uncommitted(spark: SparkSession) -> None:
     found = gathered(spark, unknown="entries 4 to 5 are missing")
     assert (found[OTHER].unknown, found[QUEUE].unknown) == ("entries 4 to 5 are missing", None)
+
+
+ENTRY = (1 << 32 | 9, int(Kind.RAFT_ENTRIES), 5, 2, "n1", b"data", 10, int(EntryKind.COMMAND))
+LED_AT_MS = 1_772_337_600_000
+
+
+def copies(spark: SparkSession, *rows: tuple[object, ...]) -> DataFrame:
+    columns = "queue long, kind int, place long, term long, node string, data binary, size long, first long"
+    return spark.createDataFrame(list(rows), columns)
+
+
+def changed(**what: object) -> tuple[object, ...]:
+    """The same entry on another node, but for this."""
+    names = ("queue", "kind", "place", "term", "node", "data", "size", "first")
+    return tuple((dict(zip(names, ENTRY, strict=True)) | {"node": "n2"} | what).values())
+
+
+@pytest.mark.parametrize("what", [{"data": b"date"}, {"size": 11}, {"first": int(EntryKind.NOOP)}])
+def test_copies_of_an_entry_differ_where_their_heads_sizes_or_kinds_do(
+    spark: SparkSession, what: dict[str, object]
+) -> None:
+    from analytics.spark.gather import differing
+
+    names = spark.createDataFrame([(GROUP, "//q")], "queue long, name string")
+    third = changed(place=6)
+    (row,) = differing(copies(spark, ENTRY, changed(**what), third, third), names).collect()
+    assert tuple(row) == ("//q", 5, 2, 2, ["n1", "n2"])
+
+
+@pytest.mark.parametrize(
+    "what", [{}, {"place": 6, "data": b"b"}, {"term": 3, "data": b"b"}, {"queue": GROUP + 1, "data": b"b"}]
+)
+def test_entries_of_other_places_terms_or_groups_are_no_copies(spark: SparkSession, what: dict[str, object]) -> None:
+    from analytics.spark.gather import differing
+
+    names = spark.createDataFrame([(GROUP, "//q"), (GROUP + 1, "//r")], "queue long, name string")
+    assert differing(copies(spark, ENTRY, changed(**what)), names).isEmpty()
+
+
+def test_a_term_is_told_by_the_first_of_its_entries_and_who_said_it(spark: SparkSession) -> None:
+    from analytics.spark.gather import terms
+
+    begun, command = TermBegun(4, LED_AT_MS).encode(), int(EntryKind.COMMAND)
+    noop = int(EntryKind.NOOP)
+    found = copies(
+        spark,
+        *(changed(place=place, node=node) for place in (8, 9, 10) for node in ("n1", "n2")),
+        changed(place=7, data=begun, first=noop),
+        changed(place=10, term=4, data=begun, first=command),
+        changed(place=11, term=4, data=begun, first=noop),
+        changed(place=3, term=1, queue=GROUP + 1),
+        changed(place=1, term=1, kind=int(Kind.RAFT_COMMIT)),
+    )
+    lives = spark.createDataFrame([(GROUP, "//q")] * 2, "queue long, name string")
+    told = [(row.name, row.term, row.leader, row.first_index, row.last_index, row.replaced, row.terms_without)
+            for row in terms(found, lives)]  # fmt: skip
+    assert told == [("//q", 2, "member 4", 7, 10, 1, 0), ("//q", 4, None, 10, 11, 0, 1)]

@@ -63,6 +63,8 @@ def test_each_column_of_lives_is_what_the_life_says() -> None:
         "of_term",
         "process",
     }
+    (whole,) = lives_batch(77, [replace(LIFE, first=0, count=10)], HISTORY, ["body_bytes"]).to_pylist()
+    assert whole == {"body_bytes": 100}
     assert (unseen["partial"], unseen["returned"], unseen["body_bytes"], unseen["state"]) == (True, [], 0, "ready")
 
 
