@@ -8,7 +8,6 @@ older than the second, and the entry of the oldest says how old.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from struct import error as struct_error
 from typing import NamedTuple
 
@@ -22,7 +21,7 @@ from analytics.past.past_events import FilePast
 from analytics.past.past_fold import PastReader, QueuePast, TimesOfLives
 from analytics.queue_events import QueueEvent, fold_order
 from analytics.read_snapshots import snapshot_said
-from quorum.fifo.commands import entry_time
+from quorum.fifo.commands import ENTRY_HEAD, ENTRY_VERSION
 from raft.core.byte_reader import ByteReader
 from raft.core.codec import read_meta
 from raft.core.errors import BadBytes
@@ -202,10 +201,10 @@ class _GroupFold:
 def _time_of(event: QueueEvent) -> int | None:
     """ms, by the clock of the queue's leader, as all times of its messages are: that of the node whose log has the entry may
     be another one. None: of an entry that is no command of the queue."""
-    if event.first == EntryKind.COMMAND:
-        with suppress(ValueError):
-            return entry_time(event.data)
-    return None
+    if event.first != EntryKind.COMMAND or len(event.data) < ENTRY_HEAD.size:
+        return None
+    version, time_ms = ENTRY_HEAD.unpack_from(event.data)
+    return time_ms if version == ENTRY_VERSION else None
 
 
 def _next_window(spans: Mapping[LogFile, IndexSpan], window: range) -> range | None:

@@ -291,16 +291,6 @@ def entry_head(time_ms: int) -> bytes:
     return ENTRY_HEAD.pack(ENTRY_VERSION, time_ms)
 
 
-def entry_time(data: bytes) -> int:
-    """ms. Raises ValueError for what is no entry of this version."""
-    if len(data) < ENTRY_HEAD.size:
-        raise ValueError(f"an entry of {len(data)} bytes has no head of {ENTRY_HEAD.size}")
-    version, time_ms = ENTRY_HEAD.unpack_from(data)
-    if version != ENTRY_VERSION:
-        raise ValueError(f"an entry of version {version}: {ENTRY_VERSION} is known here")
-    return int(time_ms)
-
-
 def encode_enqueue(
     key: SessionKey,
     sequence: int,
@@ -393,7 +383,12 @@ def decode(data: bytes, at: int) -> Op:
 
 def decode_entry(data: bytes) -> tuple[int, list[tuple[int, Op]]]:
     """Time and ops, each with its offset. Raises ValueError for what is no entry of this version."""
-    time_ms, ops = entry_time(data), []
+    if len(data) < ENTRY_HEAD.size:
+        raise ValueError(f"an entry of {len(data)} bytes has no head of {ENTRY_HEAD.size}")
+    version, time_ms = ENTRY_HEAD.unpack_from(data)
+    if version != ENTRY_VERSION:
+        raise ValueError(f"an entry of version {version}: {ENTRY_VERSION} is known here")
+    ops = []
     at = ENTRY_HEAD.size
     while at < len(data):
         ops.append((at, decode(data, at)))
