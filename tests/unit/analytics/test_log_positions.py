@@ -14,6 +14,7 @@ from analytics.follow.log_positions import (
     DELETED,
     LogEnds,
     LogRange,
+    NodeLog,
     NodePosition,
     Positions,
     admitted,
@@ -23,7 +24,7 @@ from analytics.follow.log_positions import (
     ranges,
 )
 from analytics.follow.range_pieces import DataLost, RangeReader
-from analytics.inputs import log_files
+from analytics.inputs import LogFile, log_files
 from native.columns import numbers
 from native.log_tables import RECORDS
 from storage.history.column_reader import ColumnPiece, ColumnReader, durable_end
@@ -175,6 +176,58 @@ def test_a_directory_that_begins_another_log_is_read_from_its_beginning_and_the_
     end, found = now(tmp_path, LogEnds(), position)
     assert [(one.number, one.start, one.lost is None) for one in found] == [(7, 0, False), (1, 0, True)]
     assert end["n1"].log == LOG
+
+
+def of_files(node: str, *sizes: int, log: str = LOG) -> NodeLog:
+    """The last one is durable up to its byte 5."""
+    files = [LogFile(node, node, log_file(number), number, size, False) for number, size in enumerate(sizes, 1)]
+    return NodeLog(node, node, files, NodePosition(log, len(sizes), 5))
+
+
+def test_a_file_counts_with_what_is_left_of_it_and_the_last_one_with_what_is_durable() -> None:
+    log = of_files("n1", 10, 20, 30)
+    assert [log.bytes_of(number, 4) for number in (1, 2, 3)] == [6, 16, 1]
+    assert (log.bytes_of(1, 11), log.bytes_of(3, 6)) == (0, 0)
+    ended = NodePosition(LOG, 2, 7)
+    assert log.up_to(ended).end == ended
+    assert log.up_to(NodePosition("other", 2, 7)).end == log.end
+
+
+def test_another_log_is_read_a_file_at_a_time_as_far_as_the_limit_goes() -> None:
+    start, log = {"n1": NodePosition("00" * 16, 7, 100)}, of_files("n1", 10, 20)
+    assert admitted(start, [log], files_max=1) == {"n1": NodePosition(LOG, 2, 0)}
+    assert admitted(start, [log], files_max=2) == {"n1": log.end}
+
+
+def test_a_node_that_has_nothing_new_takes_no_part_of_the_limit() -> None:
+    old, new = of_files("n1", 10), of_files("n2", 10)
+    reached = admitted({"n1": old.end}, [old, new], files_max=1)
+    assert reached == {"n1": old.end, "n2": new.end}
+
+
+def test_who_has_read_more_than_there_is_does_not_go_back() -> None:
+    """The log was cut at a start, or the directory is an older copy."""
+    log = of_files("n1", 10, 20)
+    for further in (NodePosition(LOG, 2, 9), NodePosition(LOG, 3, 0)):
+        assert admitted({"n1": further}, [log]) == {"n1": further}
+
+
+def test_what_is_left_of_a_log_that_is_not_there_any_more_is_lost() -> None:
+    start, end = {"n1": NodePosition(LOG, 1, 0)}, {"n1": NodePosition(LOG, 2, 5)}
+    for logs in ([], [of_files("n1", 10, log="00" * 16)]):
+        (one,) = ranges(start, end, logs)
+        assert (one.node, one.number, one.lost) == ("n1", 2, "the log of this node is not there any more")
+
+
+def test_a_mark_about_the_file_before_says_nothing_of_the_one_that_it_is_in(world: PastWorld, tmp_path: Path) -> None:
+    """However little of the last one there is."""
+    world.live(3)
+    path = world.directory / max(log_files([str(tmp_path)]), key=lambda file: file.number).name
+    content = path.read_bytes()
+    for size in range(len(content), ROLL_BYTES + MARK_BYTES, -MARK_BYTES):
+        path.write_bytes(content[:size])
+        end, _ = now(tmp_path, LogEnds(), {})
+        assert end["n1"].base <= size
 
 
 def test_what_no_mark_vouches_for_is_left_for_later(world: PastWorld, tmp_path: Path) -> None:

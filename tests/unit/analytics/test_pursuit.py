@@ -87,8 +87,8 @@ def one_range(first: int, end: int) -> SequenceSet:
     return found
 
 
-def record(kind: Kind, *parts: bytes) -> list[bytes]:
-    return [bytes(part) for part in encode_record(kind, 0, 1, list(parts))]
+def record(kind: Kind, *parts: bytes, group: int = 0, index: int = 1) -> list[bytes]:
+    return [bytes(part) for part in encode_record(kind, group, index, list(parts))]
 
 
 def entries(index: int, term: int, *datas: bytes) -> list[bytes]:
@@ -249,6 +249,10 @@ def test_a_message_that_its_queue_had_already_is_told_as_refused(tmp_path: Path)
     log(tmp_path / "n1", 1, entries(1, 1, again, again))
     first, second = pursued(tmp_path, TextProperty("message_id", "m1")).messages
     assert (first.steps, [known.step.what for known in second.steps], second.unknown) == ([], ["refused"], None)
+    assert second.committed is None, "no node said so"
+    log(tmp_path / "n2", 1, entries(1, 1, again, again), record(Kind.RAFT_COMMIT, group=GROUP, index=2))
+    _, second = pursued(tmp_path, TextProperty("message_id", "m1")).messages
+    assert second.committed is True
 
 
 def test_a_message_that_a_later_leader_has_replaced_was_never_in_the_queue(tmp_path: Path) -> None:

@@ -8,23 +8,27 @@ import os
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
 
+from broker.catalog.catalog import Catalog
+from broker.catalog.commands.catalog_commands import AddNode
 from broker.catalog.parts.disk_lives import FIRST_LIFE
+from broker.records import NodeRecord
 from node.config import ClusterSection, Config, ConfigError, ListenSection
 from node.config_peers import boot_settings, peer_settings
-from node.identity import DISK, RAM, Bound, KnownNode, NodeIdentity
+from node.identity import DISK, RAM, Bound, KnownNode, NodeIdentity, Place
 from node.membership import first_boot
 from node.membership.first_boot import (
     BootSettings,
     FirstBoot,
     NoPlace,
     StartingDoorman,
+    check_name,
     configured_places,
     take_place,
 )
@@ -275,6 +279,42 @@ def test_data_of_one_cluster_is_not_taken_to_another() -> None:
                     await again.take_place()
 
     asyncio.run(scenario())
+
+
+def test_a_neighbour_that_belongs_nowhere_yet_keeps_no_node_from_starting() -> None:
+    async def scenario() -> None:
+        async with booting("n1", section()) as one, booting("n2", section()) as blank:
+            await one.take_place()
+            blank.peers.answer_strangers(StartingDoorman(blank.identity))
+            async with booting("n1", section([blank.peers.address]), one.disk) as again:
+                assert (await again.take_place()).cluster_id == one.identity.cluster_id
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("is_ram", [False, True])
+def test_who_is_to_join_and_ram_nodes_found_nothing(is_ram: bool) -> None:
+    """Also where nobody else answers."""
+
+    async def scenario() -> None:
+        address = f"127.0.0.1:{free_ports(1)[0]}"
+        cluster = ClusterSection(secret=SECRET, peers=(address,), ram=True) if is_ram else section(join=address)
+        async with booting("n1", cluster, listen=address) as one:
+            assert one.peers.stranger is not None
+            boot = FirstBoot(boot_settings(one.config), one.identity, one.peers, one.peers.stranger, os.urandom)
+            assert not boot._discovery._may_found
+
+    asyncio.run(scenario())
+
+
+def test_a_directory_is_not_started_under_another_name_than_its_nodes() -> None:
+    catalog = Catalog()
+    catalog.apply(AddNode(NodeRecord("n1", 0, FIRST_LIFE, "n1:1")))
+    place = Place("0123", 1, "n1", DISK, disk_id=FIRST_LIFE, incarnation=1, founds=True, others=())
+    check_name(place, catalog, "/data")
+    with pytest.raises(NoPlace, match="/data belongs to node 'n1', and this node is named 'other'"):
+        check_name(replace(place, name="other"), catalog, "/data")
+    check_name(replace(place, number=2, name="other"), catalog, "/data")  # the catalog has yet to hear of it
 
 
 def test_nodes_that_show_each_other_certificates_join_and_one_without_does_not(tmp_path: Path) -> None:

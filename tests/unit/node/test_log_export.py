@@ -202,6 +202,21 @@ def test_rows_are_those_of_a_queue_from_a_time_on(world: LogToExport) -> None:
     run(work())
 
 
+def test_damage_is_told_to_who_asks_from_a_time_on(world: LogToExport) -> None:
+    """It has no time, and what was there may have been later."""
+    path = world.root / log_file(world.durable.file)
+    content = bytearray(path.read_bytes())
+    content[world.durable.offset // 2] ^= 1
+    path.write_bytes(content)
+
+    async def work() -> None:
+        async with node_of(world) as node:
+            rows = node.exports.rows(from_us=1, queue="", follow=False)
+            assert [1 async for some in rows for row in some if "finding" in json.loads(row)]
+
+    run(work())
+
+
 def test_who_follows_gets_what_is_written_later(world: LogToExport) -> None:
     async def work() -> None:
         async with node_of(world) as node, aclosing(node.exports.rows(from_us=0, queue="", follow=True)) as rows:
@@ -222,6 +237,12 @@ def test_files_that_end_before_the_asked_time_are_passed_over() -> None:
     files = [ListedFile(log_file(number), 9, 100 * number, end) for number, end in enumerate(ends, 1)]
     assert [first_file(files, asked) for asked in (0, 200, 201, 300, 301)] == [1, 1, 2, 2, 3]
     assert first_file([], 100) == 0
+
+
+def test_the_file_that_is_written_is_read_whatever_its_last_time_is() -> None:
+    """More may come, and a clock may have been set back."""
+    files = [ListedFile(log_file(1), 9, 100, 200), ListedFile(log_file(2), 9, 100, 150, open=True)]
+    assert first_file(files, 300) == 2
 
 
 def test_a_disk_that_cannot_be_read_ends_the_call_and_not_the_node(

@@ -264,6 +264,15 @@ def test_a_snapshot_of_the_catalog_is_left_out_without_bodies(world: LogToExport
     assert receive(world, WantedFile(name)).data == b"SECRET hash"
 
 
+@pytest.mark.parametrize("without_bodies", [False, True])
+def test_a_snapshot_of_a_queue_has_no_bodies_and_comes_as_it_is(world: LogToExport, without_bodies: bool) -> None:
+    name = group_snapshot(QUORUM_GROUP, 1)
+    world.publish()
+    (world.root / name).parent.mkdir()
+    (world.root / name).write_bytes(b"what its machine is")
+    assert receive(world, WantedFile(name), without_bodies=without_bodies).data == b"what its machine is"
+
+
 # ------------------------------------------------------------------ pace and rows
 
 

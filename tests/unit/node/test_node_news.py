@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from broker.alarms import Alarms
-from node.membership.news import News, OthersNews, ToldAlarm, ToldListener
+from node.membership.news import NEWS_BYTES_MAX, News, OthersNews, ToldAlarm, ToldListener
 from node.peers.calls import CLUSTER
 from raft.core.errors import BadBytes
 
@@ -110,6 +110,31 @@ def test_the_alarm_of_a_node_that_is_gone_holds_nobody() -> None:
     one.news.tick()
     other.calls.listener(1, False)
     assert [alarm.kind for alarm in other.alarms.raised()] == ["disk"]
+
+
+def test_an_alarm_stays_raised_when_others_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cleared and raised again, it would let publishers go for a moment, and forget since when it is there."""
+    one, other = pair()
+    one.alarms.raise_alarm("memory", "above 1 GiB", NOW)
+    one.news.tick()
+    cleared: list[str] = []
+    clear = other.alarms.clear_alarm
+    monkeypatch.setattr(other.alarms, "clear_alarm", lambda kind: (cleared.append(kind), clear(kind)))
+    one.alarms.raise_alarm("disk", "low", NOW)
+    one.news.tick()
+    assert (cleared, len(other.alarms.raised())) == ([], 2)
+    one.alarms.clear_alarm("disk")
+    one.news.tick()
+    assert cleared == ["disk@1"]
+
+
+def test_more_than_news_may_have_or_a_question_ends_the_link() -> None:
+    one, _ = pair()
+    long = msgspec.json.encode(News("0.1.0" + "x" * NEWS_BYTES_MAX, NOW))
+    with pytest.raises(BadBytes, match="no news of it"):
+        one.calls.handler(2, long, None)
+    with pytest.raises(BadBytes, match="no news of it"):
+        one.calls.handler(2, msgspec.json.encode(News("0.1.0", NOW)), lambda answer: None)
 
 
 @pytest.mark.parametrize("payload", [b"{", b"[]", b"\xff", b"x" * 70_000])

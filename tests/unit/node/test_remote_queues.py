@@ -254,6 +254,54 @@ def wakes_by_others_only(at_home: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(at_home, "_host", SimpleNamespace(wake=lambda queue: None, call_at=at_home._host.call_at))
 
 
+def test_who_comes_as_a_consumer_is_given_what_waits(far: Far, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = far.queue()
+    far.publish(queue, b"a")
+    far.turn()
+    wakes_by_others_only(far.far.at_home(queue), monkeypatch)
+    _, taker = far.consumer(queue)
+    far.turn()
+    assert taker.bodies == [b"a"]
+
+
+def test_a_link_that_takes_letters_again_brings_what_waited_for_that(far: Far, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its home kept what the link did not take. Nobody else touches the queue any more."""
+    queue = far.queue()
+    _, taker = far.consumer(queue)
+    calls = far.far.network.wires[HOME].ears
+    with monkeypatch.context() as patch:
+        patch.setattr(calls, "writable", lambda node: False)
+        far.publish(queue, b"a")
+        far.turn()
+        assert taker.bodies == []
+    calls._peers[HERE].full = True  # type: ignore[attr-defined]
+    calls.drained(HERE)
+    far.turn()
+    assert taker.bodies == [b"a"]
+
+
+def test_who_gets_a_message_gets_none_that_a_consumer_before_can_take(far: Far) -> None:
+    queue = far.queue()
+    far.turn()
+    taker = consumer_at_home(far, queue)
+    got: list[Any] = []
+    far.publish(queue, b"a")
+    queue.get(True, far.now).then(got.append, got.append)  # both arrive before the home's turn is over
+    far.turn()
+    assert (taker.bodies, got) == ([b"a"], [None])
+
+
+def test_a_purge_takes_none_that_a_consumer_before_can_take(far: Far) -> None:
+    queue = far.queue()
+    far.turn()
+    taker = consumer_at_home(far, queue)
+    purged: list[Any] = []
+    far.publish(queue, b"a")
+    queue.purge(far.now).then(purged.append, purged.append)
+    far.turn()
+    assert (taker.bodies, purged) == ([b"a"], [0])
+
+
 def test_figures_that_are_asked_for_know_of_what_was_settled_before(far: Far) -> None:
     queue = far.queue()
     consumer, taker = far.consumer(queue, prefetch=1)

@@ -12,8 +12,9 @@ from broker.messages.confirms import Receipt
 from broker.messages.message import Run
 from broker.queues.queue_type import Outcome
 from native.content import encode
-from quorum.fifo.commands import FIRST_ID, ConsumerKey, NodeDown, NodeUp, Op, Policy, Settle, Tick
+from quorum.fifo.commands import FIRST_ID, ConsumerKey, NodeDown, NodeUp, Op, Policy, Settle, Tick, Upgrade
 from quorum.fifo.rules import DISCONNECTED_TIMEOUT_MS, Rules
+from quorum.fifo.versions import VERSION_NEWEST
 from quorum.held_copies import HeldCopies
 from tests.unit.quorum.queue_world import SESSION, QueueWorld, consumer
 
@@ -29,6 +30,7 @@ class Group:
         self.deleted = False
         self.is_behind = False
         self.ticks = 0
+        self.is_flushed = True
         self._unseen: list[Callable[[QueueWorld], object]] = []
         self._asked: list[Callable[[], None]] = []
 
@@ -55,6 +57,7 @@ class Group:
 
     def say(self, op: Op, asker: Callable[[Any], None] | None = None) -> None:
         self.ticks += isinstance(op, Tick)
+        self.is_flushed = False
         answer = self.happens(lambda world: world.say(op))
         if asker is not None:
             self._asked.append(lambda: asker(answer))
@@ -62,7 +65,8 @@ class Group:
     def settle(self, number: int, first: int, count: int, outcome: Outcome) -> None:
         self.say(Settle(consumer(number), outcome, [(first, count)]))
 
-    def flush(self) -> None: ...
+    def flush(self) -> None:
+        self.is_flushed = True
 
     def answer(self) -> None:
         asked, self._asked = self._asked, []
@@ -189,3 +193,24 @@ def test_copies_are_let_be_by_the_limits_of_the_queue_until_the_end(group: Group
     copies.settle(FIRST_ID, 1, Outcome.ACKNOWLEDGED)
     assert group.here.machine.state.ready.count == 0, "nothing is handed out any more, and nothing dropped"
     assert copies.are_as_expected
+
+
+def test_nothing_more_is_handed_out_behind_the_end(group: Group, copies: HeldCopies) -> None:
+    """What comes then is for consumers of the queue, and would be marked as seen by one."""
+    group.happens(lambda world: world.say(Upgrade(VERSION_NEWEST)))
+    copies.close()
+    group.happens(lambda world: world.publish(1))
+    assert group.leader.machine.state.ready.count == 1
+
+
+def test_all_that_is_said_leaves_at_once(group: Group, copies: HeldCopies) -> None:
+    assert group.is_flushed, "that they are held"
+    copies.settle(FIRST_ID, 1, Outcome.ACKNOWLEDGED)
+    copies.flush()
+    assert group.is_flushed, "what was let go"
+    copies.close()
+    group.is_behind = True
+    copies.end(lambda _: None)
+    assert group.is_flushed, "that no more are held"
+    group.answer()
+    assert group.is_flushed and group.ticks == 1, "what waits for the member here"

@@ -91,6 +91,15 @@ def test_a_member_here_says_who_is_asked_as_long_as_there_is_a_link() -> None:
     assert world.route.leader() == ME
 
 
+def test_a_member_is_read_where_its_log_has_what_its_machine_names() -> None:
+    world = World(ME, SECOND)
+    assert not world.route.can_read_here
+    driver = world.member_here(SECOND)
+    for stands in (True, False, True):
+        driver.stands_on_its_log = stands
+        assert world.route.can_read_here is stands
+
+
 def test_where_nothing_is_known_the_members_nodes_are_asked_in_turn_trusted_ones_first() -> None:
     world = World(SECOND, THIRD)
     route = world.route

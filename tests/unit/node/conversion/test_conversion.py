@@ -7,10 +7,18 @@ from functools import partial
 
 import pytest
 
-from broker.catalog.commands.catalog_commands import Command, DeclareQueue, DeleteQueue, DeleteVhost, PutPolicy
+from broker.catalog.commands.catalog_commands import (
+    Command,
+    DeclareQueue,
+    DeleteQueue,
+    DeleteVhost,
+    PutPolicy,
+    RemoveNode,
+)
 from broker.errors import NotFound, ResourceLocked
 from broker.messages.confirms import Receipt
 from broker.messages.message import Run
+from broker.names import becoming_queue
 from broker.operations.queue_conversions import QueueConversions
 from broker.queues.queue_deletion import delete_queue
 from broker.records import PolicyRecord
@@ -218,6 +226,104 @@ def test_who_waits_for_a_home_that_began_again_is_answered_when_the_queue_is_del
     world.until(lambda: answers.taken and answers.got)
     assert answers.taken == [True], "as of any queue that is gone"
     assert isinstance(answers.got[0], NotFound)
+
+
+def publish_at_home(world: ConvertedWorld, body: bytes, answers: Answers) -> None:
+    run = Run("", QUEUE, encode(b"\0\0", body), 1, len(body), persistent=True)
+
+    def publish(process: BrokerProcess) -> None:
+        found = process.broker.find_queue("/", QUEUE)
+        assert found is not None
+        found.kind.publish([found.queue], run, Receipt(answers, 1, 1, 1), 0)
+
+    world.do(publish)
+
+
+def test_who_waits_for_a_home_that_began_again_is_answered_by_what_the_queue_has_become() -> None:
+    """It hears late that the change was made by the process before, and has put up a fence meanwhile."""
+    world, answers = ConvertedWorld(3, 0), Answers()
+    world.at_rest = True
+    home_cut_off_in_mid_change(world)
+    world.sim.sites[1].end(power=False)
+    world.sim.start_later(world.sim.sites[1], 0.5)
+    world.until(lambda: world.knows(1) and world.sim.sites[1].serves_clients)
+    found = process_of(world).broker.find_queue("/", QUEUE)
+    assert found is not None and isinstance(found.queue, ClassicQueue) and found.queue.fence is not None
+    source = found.queue
+    publish_at_home(world, b"1:999999:", answers)
+    world.do(lambda _: answers.ask(source))
+    world.sim.loop.run_for(1.0)
+    assert (world.kind_on(1), answers.taken, answers.got) == ("classic", [], [])
+    world.sim.network.heal()
+    world.until(lambda: is_quorum_everywhere(world))
+    world.until(lambda: answers.taken and answers.got)
+    assert answers.taken == [True]
+    world.until(lambda: b"1:999999:" in world.given or answers.got[0] is not None)
+
+
+@pytest.mark.parametrize("home_begins_again", [False, True])
+def test_what_waits_behind_the_fence_comes_into_the_queue_that_stays_what_it_was(home_begins_again: bool) -> None:
+    world, answers = ConvertedWorld(3, BACKLOG if home_begins_again else 0), Answers()
+    world.at_rest = True
+    world.lead_catalog(2)
+    world.convert()
+    if home_begins_again:
+        world.until(lambda: world.conversion, step_s=0.0002)
+        world.sim.sites[1].end(power=False)
+        world.cut(1, 2)
+        world.sim.start_later(world.sim.sites[1], 0.5)
+        world.until(lambda: world.sim.sites[1].process is not None and world.knows(1))
+    else:
+        fenced(world)
+        world.cut(1, 2)
+        world.cut(1, 3)
+    publish_at_home(world, b"1:999999:", answers)
+    world.sim.loop.run_for(0.1)
+    assert answers.taken == []
+    if not home_begins_again:
+        world.do(lambda _: world.conversion and world.conversion.give_up())
+    world.sim.network.heal()
+    world.until(lambda: answers.taken and world.conversion is None)
+    assert answers.taken == [True] and world.kind_on(1) == "classic"
+    world.until(lambda: b"1:999999:" in world.given)
+
+
+def test_what_clients_of_other_nodes_hold_is_copied_too() -> None:
+    """It was handed out before there was anything to copy it to, and nobody settles it."""
+    world = ConvertedWorld(6, 80, hold_s=1_000.0)
+    world.at_rest = True
+    world.until(lambda: len(world.given) == 80)
+    world.convert()
+    world.until(lambda: is_quorum_everywhere(world), within_s=10.0)
+
+
+@pytest.mark.parametrize("what_is_there", ["nothing", "a quorum queue"])
+def test_what_is_to_take_the_place_of_no_classic_queue_is_deleted(what_is_there: str) -> None:
+    """The classic one was deleted, or another conversion was first, when it was declared."""
+    world = ConvertedWorld(4, 0)
+    if what_is_there != "nothing":
+        arguments = {"x-queue-type": "quorum"}
+        world.do(lambda process: process.broker.submit(DeclareQueue("/", "other", "quorum", arguments=arguments), 0))
+        world.until(lambda: world.kind_on(1, "other"))
+    becoming = becoming_queue("other")
+    world.do(lambda process: process.broker.submit(DeclareQueue("/", becoming, "quorum", home="n1"), 0))
+    world.until(lambda: process_of(world).broker.catalog.queue("/", becoming), step_s=0.0002)
+    world.until(lambda: process_of(world).broker.catalog.queue("/", becoming) is None)
+
+
+def test_a_conversion_whose_home_is_removed_leaves_nothing_behind() -> None:
+    """Nobody is left whom it belongs to: any node deletes it."""
+    world = ConvertedWorld(5, BACKLOG)
+    world.at_rest = True
+    world.lead_catalog(2)
+    world.convert()
+    world.until(lambda: world.conversion, step_s=0.0005)
+    world.sim.sites[1].end(power=True)
+    catalog = process_of(world, 3).broker.catalog
+    assert catalog.queue("/", becoming_queue(QUEUE)) is not None
+    world.do(lambda process: process.broker.submit(RemoveNode("n1"), 0), 2)
+    world.until(lambda: catalog.queue("/", QUEUE) is None)
+    world.until(lambda: catalog.queue("/", becoming_queue(QUEUE)) is None)
 
 
 @pytest.mark.parametrize("asks", [True, False])
