@@ -38,6 +38,9 @@ leeway_s = 0
 
 [limits]
 http_connections = 300
+
+[amqp]
+authentication_failure_delay_ms = 100
 """
 FLOOD_S = 4.0
 FLOODING_CONNECTIONS = 8
