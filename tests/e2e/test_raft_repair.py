@@ -11,7 +11,7 @@ from tests.raft_node.cluster import Cluster, Process, eventually, running_cluste
 
 GROUP = 1
 KEYS = 240
-WITHIN_S = 10.0
+WITHIN_S = 30.0
 OPTIONS = (
     "--log-file-bytes", "65536", "--snapshot-entries", "50",
     "--store", "entries_kept=10,log_files_kept=1,memory_bytes_max=20000,compaction_interval_ms=300",
