@@ -50,6 +50,7 @@ from storage.record import (
 VERSION, WITHOUT_QUEUES = 2, 1
 PIECE_BYTES = 65_536  # read and counted at a time: 0.2 ms, behind which the event loop may have the interpreter
 
+_MARK, _NAME = int(Kind.MARK), int(Kind.NAME)
 _HEAD = Struct("<IIQQQQI")
 _ROW = Struct("<QQQQQ")
 _COUNT = Struct("<I")
@@ -144,14 +145,26 @@ class Tally:
 
     def take(self, found: Sequence[Record], data: Buffer) -> None:
         """The whole records with which these bytes begin."""
+        writers = self.writers
+        # A file of lone messages has half a million records, so there is no call for each.
         for kind, _, _, writer, index, start, end in found:
             if kind >= FIRST_KIND_OF_WRITERS:
-                self._count(writer, index, HEADER_BYTES + end - start)
-            elif kind == Kind.MARK:
+                row = writers.get(writer)
+                if row is None:
+                    writers[writer] = [1, HEADER_BYTES + end - start, index, index]
+                else:
+                    row[0] += 1
+                    row[1] += HEADER_BYTES + end - start
+                    if index > row[3]:
+                        row[3] = index
+                    elif index < row[2]:
+                        row[2] = index
+            elif kind == _MARK:
                 self._take_mark(data[start:end])
-            if kind == Kind.NAME:
+            if kind == _NAME:
                 self._take_name(index, data[start:end])
-        self._note_queues(data)
+        if found:
+            self._note_queues(data)
 
     def _note_queues(self, data: Buffer) -> None:
         found = records(data, 0, len(data), PAYLOAD_BYTES_MAX, FilePlace(0))
@@ -163,16 +176,6 @@ class Tally:
         """What is none names nobody: readers of the file think so too."""
         with suppress(ValueError):
             self.names.setdefault(queue, set()).add(decode_name(bytes(payload)))
-
-    def _count(self, writer: int, index: int, size: int) -> None:
-        row = self.writers.get(writer)
-        if row is None:
-            self.writers[writer] = [1, size, index, index]
-            return
-        row[0] += 1
-        row[1] += size
-        row[2] = min(row[2], index)
-        row[3] = max(row[3], index)
 
     def _take_mark(self, payload: Buffer) -> None:
         mark = decode_mark(payload)
