@@ -246,7 +246,7 @@ class NodeIdentity:
     @property
     def has_begun_member(self) -> bool:
         """Whether a member of the metadata group may have given its word under the number of this disk."""
-        return self.kind == DISK and self._facts.begun == self._facts.disk_id
+        return self._facts.begun == self._facts.disk_id
 
     def begin_member(self) -> None:
         """It may from now on."""

@@ -313,7 +313,7 @@ KILLERS = (
     Killer(
         "conversions that nodes hear of late",
         ("tests/unit/node/conversion/test_conversion.py",),
-        only="very_late",
+        only="very_late or began_again or stays_what or home_is_removed",
         blind_to=(*ENGINE, FRONTS, *STREAMS),
     ),
     Killer(

@@ -32,6 +32,7 @@ from storage.names import archived, log_file
 from storage.os_disk import OsDisk
 from storage.record import MARK_BYTES, ROLL_BYTES
 from tests.unit.analytics.past_world import LOG_ID, PastWorld
+from tests.unit.node.log_to_export import LogToExport
 
 COLUMNS = [next(at for at, one in enumerate(RECORDS) if one.name == name) for name in ("offset", "kind", "time")]
 Row = tuple[int, ...]
@@ -219,15 +220,14 @@ def test_what_is_left_of_a_log_that_is_not_there_any_more_is_lost() -> None:
         assert (one.node, one.number, one.lost) == ("n1", 2, "the log of this node is not there any more")
 
 
-def test_a_mark_about_the_file_before_says_nothing_of_the_one_that_it_is_in(world: PastWorld, tmp_path: Path) -> None:
-    """However little of the last one there is."""
-    world.live(3)
-    path = world.directory / max(log_files([str(tmp_path)]), key=lambda file: file.number).name
-    content = path.read_bytes()
-    for size in range(len(content), ROLL_BYTES + MARK_BYTES, -MARK_BYTES):
-        path.write_bytes(content[:size])
-        end, _ = now(tmp_path, LogEnds(), {})
-        assert end["n1"].base <= size
+def test_a_mark_about_the_file_before_says_nothing_of_the_one_that_it_is_in(tmp_path: Path) -> None:
+    """The first one of a file."""
+    node = LogToExport(tmp_path / "n1")
+    while node.durable.file < 2:
+        node.publish()
+    (log,) = LogEnds().look(log_files([str(tmp_path)]))
+    node.log.close()
+    assert log.end.file == 2 and log.end.base <= node.durable.offset
 
 
 def test_what_no_mark_vouches_for_is_left_for_later(world: PastWorld, tmp_path: Path) -> None:
