@@ -12,7 +12,8 @@ went on without what only that one knew. Payload, little endian:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from struct import Struct
 
 from raft.core.byte_reader import ByteReader
@@ -20,7 +21,7 @@ from raft.core.errors import BadBytes
 from raft.store.group_records import SegmentRow, encode_segment, read_segment
 from storage import snapshot_file
 from storage.disk import Disk
-from storage.errors import Corrupt
+from storage.errors import Corrupt, Exhausted
 from storage.names import RAFT_GROUPS
 
 _HEAD = Struct("<QQQI")
@@ -44,6 +45,14 @@ class GroupsFile:
             segments = self.segments.get(group, ())
             parts += [_COUNT.pack(len(state)), state, _COUNT.pack(len(segments)), *map(encode_segment, segments)]
         snapshot_file.save(disk, RAFT_GROUPS[self.generation % 2], [b"".join(parts)])
+
+    def replace_copies(self, disk: Disk, count: int) -> None:
+        """Those that a start found damaged, durably, and first the one that is not the newest: what is damaged next may be the
+        other one. Where there is no room now, the next `save` does it. Raises DiskFailed."""
+        with suppress(Exhausted):
+            for _ in range(count):
+                replace(self, generation=self.generation + 1).save(disk)
+                self.generation += 1
 
 
 def load(disk: Disk) -> tuple[GroupsFile, list[Corrupt]]:

@@ -243,6 +243,7 @@ class LogReplay:
         self._delete_unknown()
         if self._lost_all:
             self.groups_file.save(self._disk)
+        self.groups_file.replace_copies(self._disk, len(self._lost_copies))
 
     def _must_reach_groups_file(self, last_file: int) -> bool:
         """The log went on behind what the file of groups tells of. If it does not now, its end is lost, and with it whatever

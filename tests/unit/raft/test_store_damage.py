@@ -11,10 +11,19 @@ from raft.core import packs
 from raft.core.errors import Damaged
 from raft.core.messages import Entry, Membership, node_of
 from raft.core.ready import Facts
+from raft.store import groups_file
 from raft.store.replicas import ReplicaNumbers
-from storage.names import LOG_DIRECTORY, LOG_FACTS, QUARANTINE_DIRECTORY, RAFT_DIRECTORY, RAFT_GROUPS, log_file
+from storage.names import (
+    LOG_DIRECTORY,
+    LOG_FACTS,
+    QUARANTINE_DIRECTORY,
+    RAFT_DIRECTORY,
+    RAFT_GROUPS,
+    log_file,
+    temporary,
+)
 from storage.segment import Segment
-from tests.sim.disk import SimDisk, no_faults
+from tests.sim.disk import Fault, SimDisk, no_faults
 from tests.unit.raft.store_world import TINY, World, cut_off, digest_of, replicas_from
 
 GROUPS = (7, 8)
@@ -128,6 +137,41 @@ def test_one_copy_of_the_groups_file_is_enough(name: str) -> None:
         found = digest_of(opened.store.group(group))
         now = world.now(group)
         assert found == now or (group in opened.store.renumbered and found.member != now.member)
+
+
+@pytest.mark.parametrize("damaged", [RAFT_GROUPS[:1], RAFT_GROUPS[1:], RAFT_GROUPS], ids=["one", "the other", "both"])
+def test_a_start_writes_copies_of_the_groups_file_that_it_found_damaged(damaged: tuple[str, ...]) -> None:
+    """It waited for the next change. On a node where nothing changes the other copy was damaged before that, too."""
+    world = flushed_world()
+    disk = world.disk.copy()
+    for name in damaged:
+        disk.flip_bit(name, 200)
+    opened = without_work(world, disk).open()
+    members = {group: store.member for group, store in opened.store.stores.items()}
+    assert groups_file.load(disk)[1] == []
+    for name in RAFT_GROUPS:
+        one_left = disk.copy()
+        one_left.flip_bit(name, 200)
+        again = without_work(world, one_left).open()
+        assert {group: store.member for group, store in again.store.stores.items()} == members
+
+
+def test_a_start_on_a_full_disk_goes_on_with_one_copy_of_the_groups_file() -> None:
+    world = flushed_world()
+    disk, now = world.disk.copy(), world.store.groups_file.generation
+    older = RAFT_GROUPS[(now + 1) % 2]
+    disk.flip_bit(older, 200)
+    disk.faults = lambda call: Fault.ENOSPC if (call.operation, call.name) == ("create", temporary(older)) else None
+    opened = without_work(world, disk).open()
+    assert (opened.store.groups_file.generation, opened.store.renumbered) == (now, [])
+    assert [error.name for error in groups_file.load(disk)[1]] == [older]
+    disk.faults = no_faults
+    goes_on(opened)
+
+
+def without_work(world: World, disk: SimDisk) -> World:
+    """A node with this disk that has no reason to let go of a log file, and so to say anew what its groups are."""
+    return World(disk, limits=replace(world.limits, log_files_kept=99), replicas=world.replicas)
 
 
 def flushed_world() -> World:
