@@ -42,6 +42,9 @@ class LogFile(NamedTuple):
     number: int  # of segments another one than of files of the log
     size: int
     is_last: bool  # of the node: its end may be unfinished, and a node may be writing to it
+    is_behind_gap: bool = (
+        False  # nothing is written in it, and it is told of since those that were before it are missing
+    )
 
 
 class SnapshotFile(NamedTuple):
@@ -88,8 +91,9 @@ def unless_deleted(file: LogFile) -> Iterator[None]:
 
 
 def log_files(paths: Iterable[str]) -> list[LogFile]:
-    """All files below these paths that were begun, node by node in the order of the log. Raises FileNotFoundError for a path
-    that is not there, and ValueError where nothing of ours lies, or two nodes have one name."""
+    """All files below these paths that were begun, node by node in the order of the log, and one that was not, where it says
+    that files before it are missing. Raises FileNotFoundError for a path that is not there, and ValueError where nothing of
+    ours lies, or two nodes have one name."""
     found: dict[str, list[LogFile]] = {}
     for directory in _distinct_directories(paths):
         if directory.name in found:
@@ -164,7 +168,9 @@ def _numbered(directory: Path) -> Sequence[Path]:
 
 
 def _files_of(directory: Path) -> list[LogFile]:
-    """A running node moves files to its archive, and deletes them. Who looks into `log` first misses none that moves."""
+    """A running node moves files to its archive, and deletes them. Who looks into `log` first misses none that moves. It makes
+    each file under the number behind the last one, and a start deletes those that were made and not begun: so where a number
+    is left out before one of these, a file was begun that is missing."""
     by_number: dict[int, Path] = {}
     for name in (LOG_DIRECTORY, ARCHIVE_DIRECTORY):
         for path in _numbered(directory / name):
@@ -174,11 +180,13 @@ def _files_of(directory: Path) -> list[LogFile]:
     begun = (number for number, path in sorted(by_number.items(), reverse=True) if _has_begun(path))
     only_empty = min(by_number, default=0)  # one says that the node is here, where all that was copied of it is empty
     last = next(begun, only_empty)
+    prepared = min((number for number in by_number if number > last), default=last + 1)
+    end = prepared if prepared > last + 1 else last
     found = []
     for number, path in sorted(by_number.items()):
-        if number <= last and (place := _where(path)) is not None:
+        if number <= end and (place := _where(path)) is not None:
             name, size = str(place.relative_to(directory)), place.stat().st_size
-            found.append(LogFile(directory.name, str(directory), name, number, size, number == last))
+            found.append(LogFile(directory.name, str(directory), name, number, size, number == end, number > last))
     return found
 
 

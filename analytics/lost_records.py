@@ -16,6 +16,7 @@ from storage.os_disk import OsDisk
 from storage.record import Roll
 
 NOT_BEGUN = "nothing is written in the file"
+BEHIND_GAP = "the file before it is missing, and how much that had is not known"
 CUT_OFF = "the file behind it says that the log went on here"
 OTHER_LOG = "the file behind it is of another log"
 OTHER_FILE = "its head says that it is another file of the log"
@@ -25,6 +26,8 @@ def lost_of(file: LogFile, reader: ColumnReader) -> list[DamagedRange]:
     """Of a file that was read to its end."""
     if not file.name.endswith(LOG_SUFFIX):
         return reader.damage
+    if file.is_behind_gap:
+        return [DamagedRange(0, 0, torn=False, reason=BEHIND_GAP)]
     ending = _not_begun(file, reader) if file.is_last else _behind(file, reader)
     return [*reader.damage, *_misnamed(file), *ending]
 

@@ -96,9 +96,16 @@ class LogEnds:
             of_node = list(some)
             last = of_node[-1]
             if last.is_last:
-                end = self._tails.setdefault(node, _DurableTail()).look(last)
+                tail = self._tails.setdefault(node, _DurableTail())
+                end = _end_before_gap(of_node) if last.is_behind_gap else tail.look(last)
                 found += [NodeLog(node, last.directory, of_node, end)] if end.log else []
         return found
+
+
+def _end_before_gap(files: Sequence[LogFile]) -> NodePosition:
+    """So that all before is read, and what is missing is lost."""
+    logs = (log_of(OsDisk(one.directory, read_only=True), one.name).log_id.hex() for one in reversed(files[:-1]))
+    return NodePosition(next(filter(None, logs), ""), files[-1].number, 0)
 
 
 class _DurableTail:
@@ -175,7 +182,8 @@ def _steps(start: NodePosition | None, log: NodeLog) -> Iterator[_Step]:
     for number in numbers:
         yield _Step(NodePosition(end.log, number + 1, 0), log.bytes_of(number, at.base if number == at.file else 0))
     base = at.base if at.file == end.file else 0
-    if at.file <= end.file and base < end.base:
+    is_lost = (numbers[-1] + 1 if numbers else at.file) < end.file  # what was just before
+    if at.file <= end.file and (base < end.base or is_lost):
         yield _Step(end, end.base - base)
 
 

@@ -24,6 +24,7 @@ from storage.names import ARCHIVE_DIRECTORY, archived_summary
 from storage.os_disk import OsDisk
 from storage.record import Kind
 
+YET_TO_COME_US = 1 << 62
 HEAD_BYTES = 4_096  # of a file: its first mark lies in it
 _QUEUE, _PLACE, _KIND = (
     next(at for at, one in enumerate(EVENTS) if one.name == name) for name in ("queue", "place", "kind")
@@ -70,6 +71,9 @@ class FileContents(FileWindow):
 
 
 def dated(file: LogFile) -> DatedFile:
+    """A file that says only that others are missing before it tells of no moment: those may."""
+    if file.is_behind_gap:
+        return DatedFile(file, YET_TO_COME_US, None)
     summary = summary_beside(file)
     if summary is not None and summary.first_us:
         return DatedFile(file, summary.first_us, summary)

@@ -98,6 +98,18 @@ class LogTimeline:
         hurt = (one.file.number for one in looked if any(not lost.torn for lost in one.damage))
         return next((f"file {number} of the log of {node} is damaged" for number in hurt), None)
 
+    def cut_short(self, queue: int) -> str | None:
+        """Why the end of what nodes' logs have of it before the moment may be missing: each file behind the last that tells of
+        it may have told of it."""
+        lasts = {one.file.node: one.file.number for one in self.telling_of(queue, 0)}
+        lost = (self.lost_behind(node, last) for node, last in lasts.items())
+        return next(filter(None, lost), None)
+
+    def lost_behind(self, node: str, since: int) -> str | None:
+        """Why not all that a node's log had behind this file and before the moment is known."""
+        missing = next((one.sentence() for one in self.missing(node, since)), None)
+        return missing or self.damaged(node, since)
+
     def late_begins(self) -> list[str]:
         """Nodes of whose logs nothing of before the moment is there, though there was something."""
         return [node.late[0].file.node for node in self._nodes if not node.early and node.late[0].file.number > 1]

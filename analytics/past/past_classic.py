@@ -94,12 +94,9 @@ class ClassicPast:
             at = self._oldest_of(lives.older, files)
             figures = figures._replace(oldest_ms=None if at is None else (self._second + 1) * MS - at)
         why = fold.history.unknown
-        return QueuePast(figures, self._missing(files[0].node, begin.file) if why in (None, PUBLISHED_BEFORE) else why)
-
-    def _missing(self, node: str, since: int) -> str | None:
-        """Each file that is missing or damaged behind the one where reading began may have told of the queue."""
-        missing = next((one.sentence() for one in self._timeline.missing(node, since)), None)
-        return missing or self._timeline.damaged(node, since)
+        if why in (None, PUBLISHED_BEFORE):
+            why = self._timeline.lost_behind(files[0].node, begin.file)
+        return QueuePast(figures, why)
 
     def _tells_to_the_end(self, files: Sequence[LogFile], begin: FoldBegin, end: int) -> bool:
         """Whether the newest file tells of the queue. Else its node may have been killed before that: then what was out is
@@ -142,7 +139,7 @@ class ClassicPast:
         fold.end()
         lives.take(fold.history.lives, from_state=False)
         is_late = lives.is_partial or lives.begins_late() or (not lives.begins and self._timeline.late_begins())
-        gaps = (self._missing(node, first) for node, first in since.items())
+        gaps = (self._timeline.lost_behind(node, first) for node, first in since.items())
         why = fold.history.unknown or (PUBLISHED_BEFORE if is_late else None) or next(filter(None, gaps), None)
         return QueuePast(figures_at(lives.times, None, self._second), why)
 

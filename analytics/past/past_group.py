@@ -107,10 +107,8 @@ class GroupPast:
         return next((at for at in times if at is not None), None)
 
     def _cut_short(self, group: int, fold: _GroupFold) -> str | None:
-        """Where no entry is behind the second, a damaged file behind the last that tells of the group may have had more."""
-        lasts = {one.file.node: one.file.number for one in self._timeline.telling_of(group, 0)}
-        damaged = (self._timeline.damaged(node, last) for node, last in lasts.items() if not fold.is_past)
-        return next(filter(None, damaged), None)
+        """Where an entry is behind the second, none before it is missing unseen."""
+        return None if fold.is_past else self._timeline.cut_short(group)
 
     def _nothing_before(self, fold: _GroupFold) -> str | None:
         late = self._timeline.late_begins()

@@ -74,4 +74,6 @@ class QueueAt:
         reader.note(read.seen)
         history = next(one.folded().history() for one in read.streams if one.group == group)
         times = [LifeTimes(one.count, one.state, one.publish.at, one.ended_at) for one in history.lives]
-        return QueuePast(figures_at(times, None, self.second), history.unknown)
+        is_past = any(one.published_at is not None and one.published_at >= (self.second + 1) * MS for one in times)
+        why = history.unknown or (None if is_past else timeline.cut_short(group))
+        return QueuePast(figures_at(times, None, self.second), why)

@@ -19,7 +19,7 @@ QUESTIONS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("what", ["missing", "damaged"])
+@pytest.mark.parametrize("what", ["missing", "damaged", "missing at the end"])
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question[0])
 def test_no_question_holds_over_a_gap(ask: Ask, tmp_path: Path, question: tuple[str, ...], what: str) -> None:
     """Of a file that is gone, only the proof said so: what had come and gone in it was no more."""
@@ -29,6 +29,9 @@ def test_no_question_holds_over_a_gap(ask: Ask, tmp_path: Path, question: tuple[
     path = whole / "n1" / log_file(2)
     if what == "missing":
         path.unlink()
+    elif what == "missing at the end":
+        (whole / "n1" / log_file(3)).unlink()
+        (whole / "n1" / log_file(4)).write_bytes(bytes(4096))  # as a node makes it for later
     else:
         content = bytearray(path.read_bytes())
         content[len(content) // 2] ^= 1

@@ -11,6 +11,7 @@ from analytics.__main__ import main
 from analytics.coverage import Coverage, DamagedBytes, MissingFiles, iso_time, missing_between
 from analytics.inputs import EXPORT_FORMAT, EXPORT_MANIFEST
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_UNKNOWN
+from analytics.lost_records import BEHIND_GAP
 from storage.names import log_file
 from tests.unit.analytics.past_world import name_record
 from tests.unit.analytics.test_pursuit import QUEUE, acknowledged, log, message, publish
@@ -84,6 +85,22 @@ def test_no_command_that_cannot_count_what_it_reads_holds_over_a_missing_file(
     """What was published and acknowledged in it left no trace, and the command said that nothing was unknown."""
     assert main(["--data", str(logged(tmp_path, 1, 3)), "--tail", *words]) == EXIT_UNKNOWN
     assert ", file 2 of the log of n1 is missing" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", ASKED, ids=lambda words: words[0])
+def test_no_command_holds_where_the_last_file_that_was_begun_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    """The file that a node has made for later is still there. `life` said that a message waits which was acknowledged in it."""
+    asked = ["--data", str(logged(tmp_path, 1, 2, 3)), "--tail", *words]
+    prepared = tmp_path / "n1" / log_file(4)
+    prepared.write_bytes(bytes(4096))
+    assert main(asked) == EXIT_HOLDS, "it was made for later, and nothing is missing"
+    capsys.readouterr()
+    (tmp_path / "n1" / log_file(3)).unlink()
+    assert main([*asked[:2], "--json", *asked[2:]]) == EXIT_UNKNOWN
+    damage = json.loads(capsys.readouterr().out)["coverage"]["damage"]
+    assert [(one["file"], one["reason"]) for one in damage] == [(4, BEHIND_GAP)]
 
 
 @pytest.mark.parametrize(

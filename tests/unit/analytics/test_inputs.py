@@ -82,6 +82,17 @@ def test_a_file_that_was_not_begun_is_none_yet(tmp_path: Path) -> None:
     assert [(one.number, one.is_last) for one in log_files([str(tmp_path)])] == [(1, False), (2, True)]
 
 
+def test_a_file_that_was_not_begun_says_that_the_one_before_it_is_missing(tmp_path: Path) -> None:
+    """It was left out, and that the last one of a node's log had been deleted was seen by nothing."""
+    node(tmp_path / "n1", 1, 2)
+    for number in (4, 5):
+        (tmp_path / "n1" / log_file(number)).write_bytes(bytes(100))
+    found = [(one.number, one.is_last, one.is_behind_gap) for one in log_files([str(tmp_path)])]
+    assert found == [(1, False, False), (2, False, False), (4, True, True)]
+    (tmp_path / "n1" / log_file(3)).write_bytes(bytes(100))
+    assert [(one.number, one.is_last) for one in log_files([str(tmp_path)])] == [(1, False), (2, True)]
+
+
 def test_a_file_of_which_only_the_begin_is_zeros_was_begun(tmp_path: Path) -> None:
     """A disk gave the block back empty: the file was left out as one that is to be written, and nothing said so."""
     node(tmp_path / "n1", 1, 2, 3)

@@ -114,6 +114,19 @@ def test_a_step_that_is_repeated_reads_the_same_though_the_log_has_grown(world: 
     assert read(again) == first == [row for row in all_durable(tmp_path) if row[:2] < (end["n1"].file, end["n1"].base)]
 
 
+def test_the_last_file_that_was_begun_is_lost_when_only_the_one_made_for_later_is_there(
+    world: PastWorld, tmp_path: Path
+) -> None:
+    """And all before it is read."""
+    world.live(2)
+    (tmp_path / "n1" / log_file(3)).unlink()
+    (tmp_path / "n1" / log_file(4)).write_bytes(bytes(100))
+    end, found = now(tmp_path, LogEnds(), {})
+    assert end == {"n1": NodePosition(LOG, 4, 0)}
+    assert [(one.number, one.lost) for one in found] == [(1, None), (2, None), (3, DELETED)]
+    assert now(tmp_path, LogEnds(), end) == (end, [])
+
+
 @pytest.mark.parametrize("limit", [{"files_max": 1}, {"bytes_max": 1}, {"files_max": 2}])
 def test_a_limit_takes_that_many_files_and_one_at_least(
     world: PastWorld, tmp_path: Path, limit: dict[str, int]

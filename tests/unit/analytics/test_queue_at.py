@@ -350,6 +350,26 @@ def test_a_file_of_which_nothing_can_be_read_may_have_told_of_any_queue(
     assert asked(world, name, second).said.code == EXIT_HOLDS
 
 
+@pytest.mark.parametrize("name", sorted(ASKED))
+def test_the_last_file_that_was_begun_may_have_told_of_any_queue_when_it_is_missing(
+    world: PastWorld, tmp_path: Path, name: str
+) -> None:
+    """The file that was made behind it is still there. Of a second that a later file tells of nothing is missing."""
+    shutil.copytree(world.directory, tmp_path / "n1")
+    paths = [str(tmp_path)]
+    (tmp_path / "n1" / log_file(FILES)).unlink()
+    (tmp_path / "n1" / log_file(FILES + 1)).write_bytes(bytes(4096))
+    late, early = world.now // 1_000 - 1, START_MS // 1_000 + 100
+    answer = QueueAt(log_files(paths), snapshot_files(paths), name, late).answer()
+    (row,) = answer.said.rows
+    assert (row["unknown"], answer.said.code) == (f"file {FILES} of the log of n1 is missing", EXIT_UNKNOWN)
+    known = QueueAt(log_files(paths), snapshot_files(paths), name, early).answer().said
+    assert known.code == EXIT_HOLDS and {**known.rows[0], "ended": 0} == {
+        **asked(world, name, early).said.rows[0],
+        "ended": 0,
+    }
+
+
 @pytest.mark.parametrize("files_behind", [0, 1])
 def test_behind_a_checkpoint_a_missing_file_may_have_told_of_a_classic_queue_and_before_it_none(
     full_world: PastWorld, tmp_path: Path, files_behind: int
