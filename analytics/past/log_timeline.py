@@ -7,9 +7,11 @@ from functools import partial
 from itertools import groupby, islice
 from typing import NamedTuple
 
-from analytics.coverage import MissingFiles, missing_between
+from analytics.coverage import MissingFiles, iso_time, missing_between
+from analytics.file_window import FileWindow
 from analytics.inputs import LogFile
 from analytics.past.file_contents import DatedFile, FileContents, contents_of, dated, read_contents
+from analytics.past.open_end import open_since
 from analytics.queue_events import QueueName
 from analytics.workers import Workers
 
@@ -28,6 +30,7 @@ class LogTimeline:
         """`moment`: µs."""
         self._workers = workers
         self._tail = tail
+        self._moment = moment
         found = [dated(file) for file in files]
         self._nodes = [divided(list(those), moment) for _, those in groupby(found, lambda one: one.file.node)]
         self._contents: dict[LogFile, FileContents] = {}
@@ -86,7 +89,7 @@ class LogTimeline:
 
     def missing(self, node: str, since: int) -> tuple[MissingFiles, ...]:
         """Files of its log that may tell of before the moment and are not there, behind this one."""
-        own = next(those for those in self._nodes for one in (*those.early, *those.late) if one.file.node == node)
+        own = self._of(node)
         numbers = [one.file.number for one in (*own.early, *own.late[:1])]
         return missing_between((node, number) for number in numbers if number >= since)
 
@@ -96,23 +99,54 @@ class LogTimeline:
         early = [one.file for those in self._nodes for one in those.early if one.file.node == node]
         looked = [self._contents[file] for file in early if file.number > since and file in self._contents]
         hurt = (one.file.number for one in looked if any(not lost.torn for lost in one.damage))
-        return next((f"file {number} of the log of {node} is damaged" for number in hurt), None)
+        return next((_damaged(node, number) for number in hurt), None)
 
     def cut_short(self, queue: int) -> str | None:
         """Why the end of what nodes' logs have of it before the moment may be missing: each file behind the last that tells of
-        it may have told of it."""
+        it may have told of it. A log that does not end in order is no matter where that of another node does."""
         lasts = {one.file.node: one.file.number for one in self.telling_of(queue, 0)}
         lost = (self.lost_behind(node, last) for node, last in lasts.items())
-        return next(filter(None, lost), None)
+        ends = [self.open_end(node) for node in lasts]
+        return next(filter(None, lost), None) or (ends[0] if ends and all(ends) else None)
+
+    def open_end(self, node: str) -> str | None:
+        """Why its log may have said more of before the moment than what is known to be durable."""
+        own = self._of(node)
+        last = own.early[-1].file if own.early and not own.late else None
+        since = None if last is None or self._tail or not last.is_last else open_since(last)
+        if since is None or since >= self._moment:
+            return None
+        begin = f"behind {iso_time(since)}" if since else "at its end"
+        return f"the log of {node} does not end in order: not all that it has {begin} is known to be durable (--tail)"
+
+    def _of(self, node: str) -> NodeFiles:
+        return next(those for those in self._nodes for one in (*those.early, *those.late) if one.file.node == node)
 
     def lost_behind(self, node: str, since: int) -> str | None:
         """Why not all that a node's log had behind this file and before the moment is known."""
         missing = next((one.sentence() for one in self.missing(node, since)), None)
         return missing or self.damaged(node, since)
 
+    def lost_within(self, node: str, first: int, last: int, read: Iterable[FileWindow]) -> str | None:
+        """Which of these files of its log is missing or damaged. `read`: what else was seen of files."""
+        own = self._of(node)
+        numbers = [one.file.number for one in (*own.early, *own.late) if first <= one.file.number <= last]
+        missing = missing_between((node, number) for number in numbers)
+        if missing:
+            return missing[0].sentence()
+        seen = [
+            one for one in (*self._contents.values(), *read) if one.file.node == node and one.file.number in numbers
+        ]
+        hurt = (one.file.number for one in seen if any(not lost.torn for lost in one.damage))
+        return next((_damaged(node, number) for number in hurt), None)
+
     def late_begins(self) -> list[str]:
         """Nodes of whose logs nothing of before the moment is there, though there was something."""
         return [node.late[0].file.node for node in self._nodes if not node.early and node.late[0].file.number > 1]
+
+
+def _damaged(node: str, number: int) -> str:
+    return f"file {number} of the log of {node} is damaged"
 
 
 def names_of(contents: Iterable[FileContents]) -> dict[int, QueueName]:

@@ -90,12 +90,13 @@ class ClassicPast:
         is_certain = not states[LifeState.OUT] or self._tells_to_the_end(files, begin, end)
         if is_certain and begin.knows_who_is_out(end) and sum(states.values()) == figures.messages:
             figures = figures._replace(ready=states[LifeState.READY], unacknowledged=states[LifeState.OUT])
+        node, why = files[0].node, fold.history.unknown
+        if why in (None, PUBLISHED_BEFORE):
+            why = self._timeline.lost_behind(node, begin.file) or self._timeline.open_end(node)
         if lives.older:
             at = self._oldest_of(lives.older, files)
             figures = figures._replace(oldest_ms=None if at is None else (self._second + 1) * MS - at)
-        why = fold.history.unknown
-        if why in (None, PUBLISHED_BEFORE):
-            why = self._timeline.lost_behind(files[0].node, begin.file)
+            why = why or (self._why_no_age(lives.older, files, begin.file) if at is None else None)
         return QueuePast(figures, why)
 
     def _tells_to_the_end(self, files: Sequence[LogFile], begin: FoldBegin, end: int) -> bool:
@@ -105,20 +106,30 @@ class ClassicPast:
 
     def _oldest_of(self, older: Iterable[Life], files: Sequence[LogFile]) -> int | None:
         """When it was published, ms; None: no file has it any more. Raises NoCheckpoint."""
-        firsts: dict[int, int] = {}  # of each priority
-        for life in older:
-            sequence = life.entry + life.first
-            level = sequence >> LEVEL_SHIFT
-            firsts[level] = min(sequence, firsts.get(level, sequence))
-        times = [self._published_at(sequence, files) for sequence in firsts.values()]
+        times = [self._published_at(sequence, files) for sequence in _firsts(older)]
         known = [time for time in times if time is not None]
         return min(known) if len(known) == len(times) else None
 
     def _published_at(self, sequence: int, files: Sequence[LogFile]) -> int | None:
-        later = bisect_right(files, sequence, key=lambda file: self._next_in(file, sequence >> LEVEL_SHIFT))
+        later = self._later(sequence, files)
         for event in self._events([files[later - 1]]) if later else ():
             if event.kind == Kind.CLASSIC_PUBLISH and event.at is not None and _publishes(event, sequence):
                 return event.at // US
+        return None
+
+    def _later(self, sequence: int, files: Sequence[LogFile]) -> int:
+        """How many of them began before it was published. Raises NoCheckpoint."""
+        return bisect_right(files, sequence, key=lambda file: self._next_in(file, sequence >> LEVEL_SHIFT))
+
+    def _why_no_age(self, older: Iterable[Life], files: Sequence[LogFile], until: int) -> str | None:
+        """None: an archive has given way, and nothing else is missing where it was published."""
+        read = self._reader.windows.values()
+        for sequence in _firsts(older):
+            later = self._later(sequence, files)
+            first = files[later - 1].number if later else 0
+            last = files[later].number if later < len(files) else until
+            if (lost := self._timeline.lost_within(files[0].node, first, last, read)) is not None:
+                return lost
         return None
 
     def _next_in(self, file: LogFile, level: int) -> int:
@@ -139,9 +150,21 @@ class ClassicPast:
         fold.end()
         lives.take(fold.history.lives, from_state=False)
         is_late = lives.is_partial or lives.begins_late() or (not lives.begins and self._timeline.late_begins())
-        gaps = (self._timeline.lost_behind(node, first) for node, first in since.items())
+        gaps = (
+            self._timeline.lost_behind(node, first) or self._timeline.open_end(node) for node, first in since.items()
+        )
         why = fold.history.unknown or (PUBLISHED_BEFORE if is_late else None) or next(filter(None, gaps), None)
         return QueuePast(figures_at(lives.times, None, self._second), why)
+
+
+def _firsts(older: Iterable[Life]) -> list[int]:
+    """The first sequence of each priority."""
+    firsts: dict[int, int] = {}
+    for life in older:
+        sequence = life.entry + life.first
+        level = sequence >> LEVEL_SHIFT
+        firsts[level] = min(sequence, firsts.get(level, sequence))
+    return list(firsts.values())
 
 
 def _states(fold: HistoryFold) -> dict[LifeState, int]:

@@ -15,7 +15,7 @@ from analytics.fold.queue_history import PUBLISHED_BEFORE, HistoryFold
 from analytics.fold.quorum_queue import QueueFold, Second
 from analytics.inputs import LogFile, SnapshotFile
 from analytics.jobs.figures import MS, MachineSecond, figures_at
-from analytics.past.file_contents import FileContents, IndexSpan
+from analytics.past.file_contents import NO_ENTRIES, FileContents, IndexSpan
 from analytics.past.log_timeline import LogTimeline
 from analytics.past.past_events import FilePast
 from analytics.past.past_fold import PastReader, QueuePast, TimesOfLives
@@ -94,10 +94,31 @@ class GroupPast:
 
     def _told(self, group: int, fold: _GroupFold) -> QueuePast:
         figures = figures_at(fold.lives.times, fold.counted(), self._second)
+        why = fold.unknown or self._nothing_before(fold) or self._cut_short(group, fold)
         if fold.lives.older:
-            at = self._time_of(group, min(life.entry for life in fold.lives.older), fold.files)
+            entry = min(life.entry for life in fold.lives.older)
+            at = self._time_of(group, entry, fold.files)
             figures = figures._replace(oldest_ms=None if at is None else (self._second + 1) * MS - at)
-        return QueuePast(figures, fold.unknown or self._nothing_before(fold) or self._cut_short(group, fold))
+            why = why or (self._why_no_age(group, entry, fold.files) if at is None else None)
+        return QueuePast(figures, why)
+
+    def _why_no_age(self, group: int, entry: int, files: Iterable[FileContents]) -> str | None:
+        """None: archives have given way, and nothing else is missing where the entry was."""
+        spans: dict[str, dict[int, IndexSpan]] = {}
+        for one in files:
+            if one.queues[group] != NO_ENTRIES:
+                spans.setdefault(one.file.node, {})[one.file.number] = one.queues[group]
+        read = self._reader.windows.values()
+        lost = (
+            self._timeline.lost_within(
+                node,
+                max((number for number, span in those.items() if span.first <= entry), default=0),
+                min((number for number, span in those.items() if span.first > entry), default=max(those)),
+                read,
+            )
+            for node, those in spans.items()
+        )
+        return next(filter(None, lost), None)
 
     def _time_of(self, group: int, entry: int, files: Iterable[FileContents]) -> int | None:
         """ms; None: no file has it any more."""

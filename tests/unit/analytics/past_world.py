@@ -343,6 +343,10 @@ class PastWorld:
         """The newest that had told of it by the end of this second; 0: none had."""
         return max((file for at, one, file in self._told if one == queue and at < (second + 1) * 1_000), default=0)
 
+    def file_at(self, at: int) -> int:
+        """The one that was written to then, ms."""
+        return bisect_right(self._begun, at - 1)
+
     def figures(self, queue: int, second: int) -> dict[str, int | None]:
         """What there was at the end of this second, as it was noted."""
         notes, start, end = self.books[queue].notes, second * 1_000, (second + 1) * 1_000

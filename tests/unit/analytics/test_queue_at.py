@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -18,7 +19,7 @@ from analytics.__main__ import main
 from analytics.fold.lives import LifeState
 from analytics.fold.queue_history import PUBLISHED_BEFORE, HistoryFold
 from analytics.inputs import LogFile, log_files, snapshot_files
-from analytics.jobs.answer import EXIT_HOLDS, EXIT_UNKNOWN
+from analytics.jobs.answer import EXIT_HOLDS, EXIT_UNKNOWN, JobAnswer
 from analytics.past import file_contents, past_classic, past_events, past_fold, past_group
 from analytics.past.checkpoints import FoldBegin, newest_begin
 from analytics.past.past_events import FilePast
@@ -32,10 +33,11 @@ from raft.core.messages import Membership, SnapshotMeta
 from raft.store.snapshots import write as write_snapshot
 from storage.names import archived, log_file
 from storage.os_disk import OsDisk
-from storage.record import Kind, Mark, Roll, encode_mark, encode_roll
+from storage.record import MARK_BYTES, Kind, Mark, Roll, encode_mark, encode_roll
 from storage.record import encode as encode_record
 from tests.unit.analytics.past_world import (
     CLASSIC_QUEUE,
+    FILES_IN_LOG,
     GROUP,
     LOG_ID,
     START_MS,
@@ -368,6 +370,76 @@ def test_the_last_file_that_was_begun_may_have_told_of_any_queue_when_it_is_miss
         **asked(world, name, early).said.rows[0],
         "ended": 0,
     }
+
+
+@pytest.mark.parametrize("room", [0, 5_000])
+@pytest.mark.parametrize("name", sorted(ASKED))
+def test_what_a_log_says_that_does_not_end_in_order_is_not_known_behind_its_last_mark(
+    world: PastWorld, tmp_path: Path, name: str, room: int
+) -> None:
+    """A copy that was cut off, or of which the end is zeros, told figures as if nothing had happened any more, with 0."""
+    shutil.copytree(world.directory, tmp_path / "n1")
+    path, paths = tmp_path / "n1" / log_file(FILES), [str(tmp_path)]
+    path.write_bytes(path.read_bytes()[:-MARK_BYTES] + bytes(room))
+    late, early = world.now // 1_000 + 1, START_MS // 1_000 + 100
+
+    def answer(second: int, *, tail: bool = False) -> JobAnswer:
+        return QueueAt(log_files(paths), snapshot_files(paths), name, second, tail).answer().said
+
+    said = answer(late)
+    assert said.code == EXIT_UNKNOWN
+    assert said.rows[0]["unknown"].startswith(
+        "the log of n1 does not end in order: not all that it has behind 2023-11-14T"
+    )
+    assert (answer(late, tail=True).rows, answer(late, tail=True).code) == (
+        asked(world, name, late).said.rows,
+        EXIT_HOLDS,
+    )
+    assert (answer(early).rows, answer(early).code) == (asked(world, name, early).said.rows, EXIT_HOLDS)
+
+
+def test_where_another_nodes_log_ends_in_order_what_a_killed_node_may_have_had_is_no_matter(
+    world: PastWorld, tmp_path: Path
+) -> None:
+    for node in ("n1", "n2"):
+        shutil.copytree(world.directory, tmp_path / node)
+    path = tmp_path / "n1" / log_file(FILES)
+    path.write_bytes(path.read_bytes()[:-MARK_BYTES])
+    second = world.now // 1_000 + 1
+    said = QueueAt(log_files([str(tmp_path)]), [], "q", second).answer().said
+    assert (said.rows, said.code) == (asked(world, "q", second).said.rows, EXIT_HOLDS)
+
+
+def oldest_in_other_files(made: PastWorld, name: str) -> Iterator[tuple[int, int]]:
+    """Seconds whose oldest message was published some files before, and the number of that file."""
+    for second in range(made.now // 1_000 - 30, START_MS // 1_000, -20):
+        age = made.figures(ASKED[name], second)["oldest_ms"]
+        if age is not None:
+            published = made.file_at((second + 1) * 1_000 - age)
+            if published + 6 < made.file_at(second * 1_000) and published <= FILES - FILES_IN_LOG:
+                yield second, published
+
+
+@pytest.mark.parametrize("what", ["missing", "damaged"])
+@pytest.mark.parametrize("name", ["c", "q"])
+def test_why_the_age_of_the_oldest_message_is_not_known_is_said_where_its_file_is_not_whole(
+    full_world: PastWorld, tmp_path: Path, name: str, what: str
+) -> None:
+    """It was null, and the command ended with 0. The figures are known from a checkpoint or snapshot on."""
+    for second, published in oldest_in_other_files(full_world, name):
+        path = tmp_path / str(second) / "n1" / archived(log_file(published))
+        whole = (full_world.directory / archived(log_file(published))).read_bytes()
+        files = without(full_world, published, tmp_path / str(second))
+        if what == "damaged":
+            kept = len(whole) // 8  # its checkpoint among it
+            path.write_bytes(whole[:kept] + b"\xff" * (len(whole) - kept))
+            files = log_files([str(tmp_path / str(second))])
+        said = QueueAt(files, snapshot_files([str(tmp_path / str(second))]), name, second).answer().said
+        (row,) = said.rows
+        if row["messages"] == full_world.figures(ASKED[name], second)["messages"] and row["oldest_ms"] is None:
+            assert (row["unknown"], said.code) == (f"file {published} of the log of n1 is {what}", EXIT_UNKNOWN)
+            return
+    pytest.fail("of no second the oldest message lay before the file or snapshot where reading began")
 
 
 @pytest.mark.parametrize("files_behind", [0, 1])
