@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from copy import copy
@@ -30,7 +31,7 @@ from analytics.life.pursuit import pursue
 from analytics.life.wanted import BodyText, HeaderValue, LookFor, TextProperty, at_place
 from analytics.past.queue_at import QueueAt
 from analytics.shell import lines_of_terminal, shell
-from analytics.show import show
+from analytics.show import ReaderGone, show
 from analytics.spark.cluster_workers import check_workers
 from analytics.spark.sent_wheel import sent
 from analytics.spark.session import NoSpark, is_cluster, spark_session
@@ -45,9 +46,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 EXIT_USAGE = 64
+EXIT_UNREAD = 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    write_nowhere_if_closed()
     options = parser().parse_args(arguments)
     print_any_name()
     try:
@@ -56,9 +59,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return WITHOUT_SPARK[options.command](options, files)
         with TemporaryDirectory(prefix="leveret-analytics-") as scratch:
             return on_spark(options, files, Path(scratch))
+    except ReaderGone:
+        return EXIT_UNREAD
     except (NoSpark, OSError, ValueError, DiskFailed) as error:  # the last: a file that must not or cannot be read
         print(f"leveret-analytics: {error}", file=sys.stderr)
         return EXIT_USAGE
+
+
+def write_nowhere_if_closed() -> None:
+    """Who has closed the output wants the exit code only. No file that is opened later is to have its number."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # until the process ends
 
 
 def print_any_name() -> None:

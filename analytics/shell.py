@@ -6,6 +6,8 @@ import shlex
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 
+from analytics.show import ReaderGone
+
 PROMPT = "leveret-analytics> "
 HELP = "A question as on the command line (`dead orders`), or SQL over the tables `lives`, `queues` and `actors`; `quit` ends."
 ENDS = frozenset({"quit", "exit"})
@@ -27,6 +29,8 @@ def shell(lines: Iterable[str], commands: Collection[str], ask: Callable[[list[s
             ask(shlex.split(line) if words[0] in commands else ["sql", line.strip().rstrip(";")])
         except SystemExit:
             continue  # the parser of arguments has said what is wrong
+        except ReaderGone:
+            raise
         except Exception as error:  # Spark's own are many, and their first line is what people need
             print(f"leveret-analytics: {str(error).strip().partition(chr(10))[0]}", file=sys.stderr)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
@@ -17,7 +19,26 @@ from analytics.jobs.answer import JobAnswer
 PIPE_WIDTH = 400  # a pipe has no width, and folded lines break what reads them
 
 
+class ReaderGone(Exception):
+    """Who reads the output has seen enough."""
+
+
+@contextmanager
+def while_read() -> Iterator[None]:
+    """What is printed in it is read, or ReaderGone is raised; then nothing more is said to anybody."""
+    try:
+        yield
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit):  # the latter is what Rich makes of the former
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())  # what is still buffered goes there when the process ends
+        os.close(nowhere)
+        raise ReaderGone from None
+
+
+@while_read()
 def show(covered: Coverage, answer: JobAnswer, *, as_json: bool) -> None:
+    """Raises ReaderGone."""
     if as_json:
         _print_json(_as_object(covered, answer))
         return
@@ -31,8 +52,9 @@ def show(covered: Coverage, answer: JobAnswer, *, as_json: bool) -> None:
         print(f"... the first {len(answer.rows)} rows; --limit N asks for more", file=sys.stderr)
 
 
+@while_read()
 def show_now(at: str, answer: JobAnswer, missed: int, *, as_json: bool) -> None:
-    """One of many, as one line of JSON or a table below its time."""
+    """One of many, as one line of JSON or a table below its time. Raises ReaderGone."""
     if as_json:
         _print_json({"at": at, "missed_files": missed, "rows": answer.rows})
         return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
@@ -9,10 +11,12 @@ from pathlib import Path
 import pytest
 
 import analytics.__main__
-from analytics.__main__ import EXIT_USAGE, main, print_any_name
+from analytics.__main__ import EXIT_UNREAD, EXIT_USAGE, main, print_any_name
 from analytics.command_line import parser
 from analytics.inputs import log_files
+from analytics.jobs.answer import EXIT_HOLDS
 from storage.names import LOG_DIRECTORY, log_file
+from tests.unit.analytics.test_coverage import logged
 
 DATA = ["--data", "/var/lib/leveret"]
 
@@ -54,6 +58,30 @@ def test_a_file_that_cannot_be_opened_is_named_in_one_sentence(
         patched.setattr(analytics.__main__, "log_files", lambda _: files)
         assert main(["--data", str(tmp_path), "audit"]) == EXIT_USAGE
     assert capsys.readouterr().err.startswith("leveret-analytics: cannot open ")
+
+
+PRINTING = (
+    "audit", "streams", "life --message-id m2", "unroutable", "queue c --at=-1s", "follow --times 1 --every 0.1",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("words", [*PRINTING, *(f"--json {one}" for one in PRINTING)])
+def test_a_command_whose_output_nobody_reads_ends_with_one_and_no_word(tmp_path: Path, words: str) -> None:
+    """It was 64 with a sentence about a pipe, or 120 with what Python says when it cannot write at its end."""
+    asked = [sys.executable, "-m", "analytics", "--data", str(logged(tmp_path, 1, 2, 3)), *words.split()]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(asked, stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (EXIT_UNREAD, b"")
+
+
+@pytest.mark.parametrize("words", ["audit", "streams", "--json audit", "--json follow --times 1 --every 0.1"])
+def test_with_a_closed_output_a_command_ends_as_it_would_otherwise(tmp_path: Path, words: str) -> None:
+    """It ended with a traceback, for Python has no output then."""
+    asked = [sys.executable, "-m", "analytics", "--data", str(logged(tmp_path, 1, 2, 3)), "--tail", *words.split()]
+    done = subprocess.run(["/bin/sh", "-c", 'exec "$@" >&-', "sh", *asked], stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (EXIT_HOLDS, b"")
 
 
 def test_a_value_of_a_header_may_have_an_equals_sign() -> None:
