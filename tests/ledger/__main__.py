@@ -1,6 +1,7 @@
 """`python -m tests.ledger --kind classic|quorum|stream --seeds N [--nodes 3]`: ends with 1 when the log tells something else.
 
-On three nodes, and of streams on one, clients work at all of them, and one node after the other is killed meanwhile.
+On three nodes, and of streams on one, clients work at all of them, and one node after the other is killed meanwhile. Such
+a run ends with 1, too, when nobody saw a kill, a confirm and what a client had to be sure of: nothing was compared.
 """
 
 from __future__ import annotations

@@ -144,6 +144,16 @@ class Sightings:
     def answer(self, seen: Sighting, answer: Answer) -> None:
         seen.answer, seen.answered_at = answer, self.now()
 
+    def not_seen(self) -> list[str]:
+        """What each run has to have: without it nothing was compared, whatever the log tells."""
+        every = [one for messages in self.seen.values() for those in messages.values() for one in those]
+        there = {
+            "a kill of a node": bool(self.kills),
+            "a confirm": any(one.confirmed_at is not None for one in self.published.values()),
+            "an acknowledgement that was heard": any(one.answer is Answer.ACK and one.is_heard for one in every),
+        }
+        return [f"nobody has seen {what}" for what, is_there in there.items() if not is_there]
+
     def missing(self, queues: tuple[str, ...]) -> set[tuple[str, str]]:
         """Queue and body of what must still be there: it was confirmed, and nobody ended it."""
         confirmed = {

@@ -43,6 +43,19 @@ class StreamNotes:
     named: dict[str, list[str]] = field(default_factory=dict)  # by reference: bodies, of which the first has number 1
     asked_to_store: dict[str, int] = field(default_factory=dict)  # by reference: the last that may be stored
     stored: dict[str, int] = field(default_factory=dict)  # and that surely is
+    kills: int = 0  # of nodes
+
+    def not_seen(self) -> list[str]:
+        """What each run has to have: without it nothing was compared, whatever the log tells."""
+        confirmed = {body for body, note in self.messages.items() if note.confirmed_at is not None}
+        named = {body for said in self.named.values() for body in said}
+        there = {
+            "a kill of a node": bool(self.kills),
+            "a confirm of a publisher without a name": bool(confirmed - named),
+            "a confirm of one with a name": bool(confirmed & named),
+            "an offset that is stored": bool(self.stored),
+        }
+        return [f"{self.stream}: nobody has seen {what}" for what, is_there in there.items() if not is_there]
 
 
 class StreamWorker:

@@ -21,7 +21,7 @@ from tests.ledger.stream_clients import (
     target,
 )
 from tests.ledger.stream_told import compared_streams, told_streams
-from tests.ledger.three_nodes import KILLS_MAX, LOOK_S, STEPS_WITHIN_S, LedgerNodes, further_steps
+from tests.ledger.three_nodes import KILLS_MAX, LOOK_S, STEPS_WITHIN_S, LedgerNodes, further_steps, steps_until
 
 SEGMENT_BYTES = 4_000  # some ten messages
 LENGTH_BYTES = 20_000
@@ -53,11 +53,16 @@ class StreamSeed:
             for _ in range(self._random.randint(1, KILLS_MAX)):
                 await self._kill_one(working)
             await further_steps(self._clients, working, self._random)
+            await self._all_have_stepped(working)
         finally:
             for client in self._clients:
                 client.is_stopping = True
             await asyncio.gather(*working)
         return await self._read()
+
+    async def _all_have_stepped(self, working: list[asyncio.Task[None]]) -> None:
+        """One that has not has shown nothing."""
+        await steps_until(lambda: all(client.steps for client in self._clients), working)
 
     def _another(self) -> Random:
         return Random(self._random.random())
@@ -66,6 +71,7 @@ class StreamSeed:
         victim = self._random.choice(self._nodes.shape.names)
         await further_steps(self._clients, working, self._random)
         self._nodes.kill(victim)
+        self.notes.kills += 1
         if len(self._nodes.shape.names) > 1:
             await further_steps(self._clients, working, self._random)
         await asyncio.to_thread(self._nodes.start, victim)
@@ -125,4 +131,5 @@ def ledger_of_streams(directory: Path, seeds: Iterable[int], nodes: int = 1) -> 
             cluster.stop(name)
     finally:
         cluster.end()
-    return compared_streams(notes, told_streams(directory / "data"), read)
+    wrong = compared_streams(notes, told_streams(directory / "data"), read)
+    return [*(sentence for one in notes for sentence in one.not_seen()), *wrong]

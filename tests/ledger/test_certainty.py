@@ -58,6 +58,19 @@ def told(state: LifeState, *returned: str, at: float = 10.0, ended_at: float = 1
     )  # fmt: skip
 
 
+def test_a_run_in_which_nothing_happened_is_not_taken_for_one_that_was_told_right() -> None:
+    assert len(Sightings().not_seen()) == 3
+    world = World("classic", confirmed=False)
+    world.sees(world.sightings.connected(HOME), Answer.ACK, heard=False)
+    world.sees(world.sightings.connected(HOME), Answer.NACK, heard=True)
+    assert len(world.sightings.not_seen()) == 3
+    world.kills(HOME)
+    world.sees(world.sightings.connected(HOME), Answer.ACK, heard=True)
+    assert world.sightings.not_seen() == ["nobody has seen a confirm"]
+    world.sightings.published[BODY].confirmed_at = world.at
+    assert world.sightings.not_seen() == []
+
+
 @pytest.mark.parametrize("kind", ["classic", "quorum"])
 class TestOfEachKind:
     def test_what_is_sure_is_allowed_one_way(self, kind: str) -> None:

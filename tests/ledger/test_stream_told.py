@@ -62,3 +62,16 @@ def test_anything_else_is_a_difference(make: Callable[[], ToldStream], wrong: st
 
 def test_readers_find_what_the_log_tells() -> None:
     assert "readers found offsets 0 to 2" in differences(told(*SAID), {0: "a", 1: "b", 2: "c"})[0]
+
+
+def test_a_run_in_which_nothing_happened_is_not_taken_for_one_that_was_told_right() -> None:
+    assert len(StreamNotes("s").not_seen()) == 4
+    made = notes()
+    assert [sentence.partition("seen ")[2] for sentence in made.not_seen()] == [
+        "a kill of a node",
+        "a confirm of one with a name",
+    ]
+    made.kills, made.named = 1, {"p": ["a", "d"]}
+    assert made.not_seen() == []
+    made.named = {"p": ["d"]}
+    assert len(made.not_seen()) == 1, "its message was not confirmed"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, Protocol
@@ -202,8 +202,12 @@ class Stepping(Protocol):
 async def further_steps(clients: Sequence[Stepping], working: Sequence[asyncio.Task[None]], random: Random) -> None:
     """Until clients have taken some more."""
     wanted = sum(client.steps for client in clients) + random.randint(1, 2 * STEPS_BETWEEN)
+    await steps_until(lambda: sum(client.steps for client in clients) >= wanted, working)
+
+
+async def steps_until(is_enough: Callable[[], bool], working: Sequence[asyncio.Task[None]]) -> None:
     until = time.monotonic() + STEPS_WITHIN_S
-    while sum(client.steps for client in clients) < wanted:
+    while not is_enough():
         for task in working:
             assert not task.done(), f"a client ended: {task.exception()!r}"
         assert time.monotonic() < until, f"within {STEPS_WITHIN_S:g} s clients took no steps"
@@ -277,7 +281,7 @@ def ledger_of_nodes(directory: Path, kind: str, seeds: Iterable[int]) -> list[st
         nodes.end()
     print(f"{kind}: {', '.join(f'{what} {count} times' for what, count in sorted(sightings.happened.items()))}")
     differences = compared_rows(sightings, plans, told(directory / "data"), rules_of(kind, sightings, plans))
-    return [*not_happened(kind, sightings), *differences]
+    return [*sightings.not_seen(), *not_happened(kind, sightings), *differences]
 
 
 def rules_of(kind: str, sightings: Sightings, plans: Iterable[QueuePlan]) -> KindRules:
