@@ -167,3 +167,10 @@ NEEDS: dict[Fault, Can] = {
     Fault.CONVERSION_CUT: Can.LINE,
     Fault.SURVIVAL_CUT: Can.LINE,
 }
+TAKES_LOGS = frozenset(
+    {
+        Fault.ROT, Fault.SHORTENED, Fault.WIPED, Fault.OLD_DISK, Fault.FORGOTTEN, Fault.DECOMMISSION_CUT, Fault.SURVIVAL_CUT,
+        Fault.FULL, Fault.NEARLY_FULL, Fault.KILLED_FULL,
+    }
+)  # fmt: skip
+"""A disk is damaged or put aside, or so full that it keeps no archive: what happened may stand in no log that is left."""

@@ -4,7 +4,8 @@
 - a proof that some are missing, where the judge finds nothing;
 - a proof over fewer messages than were confirmed, or of messages that a drained queue still has.
 
-A proof may always say that it does not know. What came to a queue whose disk was lost stands in no log that there is.
+What came to a queue whose disk was lost stands in no log that there is, so there a proof may say that it does not know. Where
+no fault has taken anything from the logs it may not: a proof that never knew anything would contradict nobody.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from analytics.jobs.answer import EXIT_HOLDS, EXIT_MISSING
+from analytics.jobs.answer import EXIT_HOLDS, EXIT_MISSING, EXIT_UNKNOWN
 from analytics.jobs.proof import ProofRow, code_of
 from tests.histories.book import Book, kept
 from tests.histories.records import History
@@ -26,6 +27,19 @@ def proofs_of_nodes(data_dirs: Mapping[str, Path], directory: Path) -> dict[str,
     for node, data_dir in data_dirs.items():
         (directory / node).symlink_to(data_dir)
     return proofs(directory)
+
+
+def unproved(rows: Mapping[str, ProofRow]) -> dict[str, str]:
+    """Of which queues the logs prove nothing, and why."""
+    return {name: row.why or "" for name, row in sorted(rows.items()) if code_of(row) == EXIT_UNKNOWN}
+
+
+def doubts(rows: Mapping[str, ProofRow], rules: Rules) -> Iterator[str]:
+    """What is wrong where all that happened must be in the logs: each queue that is judged has to be proved, one way or the
+    other. Of one that stands in no log `disagreements` speaks."""
+    for name, why in unproved(rows).items():
+        if name in rules.by_name:
+            yield f"{name}: nothing was taken from the logs, and they prove nothing of it: {why}"
 
 
 def disagreements(rows: Mapping[str, ProofRow], history: History, rules: Rules, judged: Sequence[str]) -> Iterator[str]:

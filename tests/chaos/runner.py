@@ -10,8 +10,6 @@ import traceback
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from analytics.jobs.answer import EXIT_UNKNOWN
-from analytics.jobs.proof import code_of
 from leveret.errors import LeveretError
 from tests.chaos import topology
 from tests.chaos.amqp import Gone, Refused
@@ -19,7 +17,7 @@ from tests.chaos.backend import Backend, NodeFailed
 from tests.chaos.cluster import Cluster, NotWell
 from tests.chaos.faults import World
 from tests.chaos.kinds import FAULTS
-from tests.chaos.log_proof import disagreements, proofs_of_nodes
+from tests.chaos.log_proof import disagreements, doubts, proofs_of_nodes, unproved
 from tests.chaos.recorder import Recorder
 from tests.chaos.scenarios import Do, Scenario
 from tests.chaos.workload import Workload
@@ -118,8 +116,9 @@ def _judged(scenario: Scenario, backend: Backend, recorder: Recorder, verdict: V
     with tempfile.TemporaryDirectory(prefix="leveret-chaos-logs-") as links:
         data_dirs = {node: backend.data_dir(node) for node in backend.shape.disk_names}
         rows = proofs_of_nodes(data_dirs, Path(links) / "nodes")
-    verdict.unproved = {name: row.why or "" for name, row in sorted(rows.items()) if code_of(row) == EXIT_UNKNOWN}
+    verdict.unproved = unproved(rows)
     proved = replace(rules, queues=tuple(queue for queue in rules.queues if queue.name not in scenario.converts))
+    wrong += doubts(rows, proved) if scenario.logs_are_kept else ()
     return [*wrong, *disagreements(rows, history, proved, wrong)]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tests.chaos.backend import Can, Shape
 from tests.chaos.cut_short import CONVERTED
 from tests.chaos.faults import Where
-from tests.chaos.kinds import NEEDS, Fault
+from tests.chaos.kinds import NEEDS, TAKES_LOGS, Fault
 
 TINY = """
 [log]
@@ -59,6 +59,11 @@ class Scenario:
     @property
     def faults(self) -> frozenset[Fault]:
         return frozenset[Fault]().union(*(step.faults() for step in self.steps))
+
+    @property
+    def logs_are_kept(self) -> bool:
+        """So each queue must be proved from them."""
+        return not self.faults & TAKES_LOGS
 
     @property
     def needs(self) -> frozenset[Can]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from analytics.jobs.proof import ProofRow
-from tests.chaos.log_proof import disagreements
+from tests.chaos.log_proof import disagreements, doubts, unproved
 from tests.histories.judge import judge
 from tests.histories.records import Acknowledged, Attempted, Confirmed, Delivered, Drained, History
 from tests.histories.rules import QueueRules, Rules
@@ -43,6 +43,15 @@ def test_they_agree_that_all_is_there_and_that_something_is_lost() -> None:
 
 def test_a_proof_that_does_not_know_never_disagrees() -> None:
     assert told(UNKNOWN) == told(UNKNOWN, consumed=1) == ""
+
+
+def test_where_nothing_was_taken_from_the_logs_each_queue_that_is_judged_must_be_proved() -> None:
+    rows = {"p": UNKNOWN, "q": UNKNOWN}
+    assert unproved(rows) == dict.fromkeys(rows, "records are missing")
+    assert list(doubts(rows, RULES)) == [
+        "q: nothing was taken from the logs, and they prove nothing of it: records are missing"
+    ]
+    assert list(doubts({"q": HOLDS}, RULES)) == list(doubts({"q": MISSING}, RULES)) == []
 
 
 @pytest.mark.parametrize(
