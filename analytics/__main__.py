@@ -326,11 +326,11 @@ def audit(options: argparse.Namespace, files: list[LogFile]) -> int:
     with Workers(files) as workers:
         seen = workers.each(partial(look_for_commands, tail=options.tail), files)
     found = trail(seen, is_wanted, catalog_starts(snapshot_files(options.data)))
-    covered = coverage_of(files, seen)
+    covered = coverage_of(files, seen)._replace(missing=missing_files(files))
     show(covered, JobAnswer(AUDIT_COLUMNS, [row._asdict() for row in found.rows]), as_json=options.json)
     for first, last in found.missing:
         print(f"entries {first} to {last} of the metadata log are in no file that was read", file=sys.stderr)
-    return EXIT_UNKNOWN if found.missing or covered.is_damaged else EXIT_HOLDS
+    return EXIT_UNKNOWN if found.missing or covered.has_gaps else EXIT_HOLDS
 
 
 def streams(options: argparse.Namespace, files: list[LogFile]) -> int:

@@ -78,7 +78,7 @@ def test_no_command_holds_over_damaged_bytes(tmp_path: Path, words: tuple[str, .
     assert main(asked) == EXIT_UNKNOWN
 
 
-@pytest.mark.parametrize("words", ASKED[:2], ids=lambda words: words[0])
+@pytest.mark.parametrize("words", ASKED[:3], ids=lambda words: words[0])
 def test_no_command_that_cannot_count_what_it_reads_holds_over_a_missing_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
 ) -> None:
