@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from unittest.mock import create_autospec
 
 import pytest
 
 from analytics.jobs.proof import ProofRow
+from tests.chaos import runner, topology
+from tests.chaos.backend import Backend, Shape
 from tests.chaos.log_proof import disagreements, doubts, unproved
+from tests.chaos.recorder import Recorder
+from tests.chaos.scenarios import BY_NAME
 from tests.histories.judge import judge
 from tests.histories.records import Acknowledged, Attempted, Confirmed, Delivered, Drained, History
 from tests.histories.rules import QueueRules, Rules
@@ -52,6 +58,20 @@ def test_where_nothing_was_taken_from_the_logs_each_queue_that_is_judged_must_be
         "q: nothing was taken from the logs, and they prove nothing of it: records are missing"
     ]
     assert list(doubts({"q": HOLDS}, RULES)) == list(doubts({"q": MISSING}, RULES)) == []
+
+
+@pytest.mark.parametrize(("scenario", "may_not_know"), [("leader-killed", False), ("wiped-disk", True)])
+def test_a_run_is_wrong_when_its_logs_prove_nothing_though_no_fault_took_any(
+    scenario: str, may_not_know: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rows = {queue.name: UNKNOWN for queue in topology.QUEUES}
+    monkeypatch.setattr(runner, "proofs_of_nodes", lambda *_: rows)
+    backend = create_autospec(Backend, shape=Shape())
+    verdict = runner.Verdict(scenario, "none", 0)
+    wrong = runner._judged(BY_NAME[scenario], backend, Recorder(tmp_path), verdict)
+    blamed = {one.partition(":")[0] for one in wrong if "they prove nothing" in one}
+    assert blamed == (set() if may_not_know else rows.keys())
+    assert verdict.unproved.keys() == rows.keys()
 
 
 @pytest.mark.parametrize(
