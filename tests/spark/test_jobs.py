@@ -67,6 +67,18 @@ def test_terms_name_the_node_that_led_and_copies_of_one_node_do_not_differ(ask: 
     assert ask(logs, "compare") == (EXIT_HOLDS, [])
 
 
+def test_a_position_is_asked_for_by_sequence_or_entry(ask: Ask, logs: Path) -> None:
+    _, (row,) = ask(logs, "lives", "classic", "--position", str(ACKED))
+    assert (row["state"], row["pos"] + row["nth"] <= ACKED < row["pos"] + row["nth"] + row["count"]) == (
+        "rejected",
+        True,
+    )
+    _, rows = ask(logs, "lives", "quorum")
+    entry = rows[-1]["pos"]
+    _, here = ask(logs, "lives", "quorum", "--position", str(entry))
+    assert here == [row for row in rows if row["pos"] == entry]
+
+
 def test_a_proof_over_a_part_of_a_log_is_unknown(ask: Ask, logs: Path, tmp_path: Path) -> None:
     shutil.copytree(logs / "n1", tmp_path / "n1")
     log = max((tmp_path / "n1" / LOG_DIRECTORY).iterdir())
