@@ -29,13 +29,9 @@ def collected(*options: str) -> list[str]:
 
 
 def test_only_what_draws_seeds_from_a_range_runs_and_with_those_that_were_asked_for() -> None:
-    drawing = (
-        "test_files_that_went_by_their_age_stay_away_after_a_power_cut",
-        "test_zeros_that_were_cut_off_stay_away_after_a_power_cut",
-    )
+    seeds, blocks = "test_files_that_went_by_their_age_stay_away_after_a_power_cut", "test_nothing_is_ever_contradicted"
     found = collected("--fresh-seeds", "21", "--first-seed", "7000")
-    for name in drawing:
-        assert [one for one in found if one.startswith(name)] == [f"{name}[{seed}]" for seed in range(7000, 7021)]
-    rest = [one for one in found if not one.startswith(drawing)]
-    assert all(one.startswith("test_nothing_is_ever_contradicted") for one in rest)
+    assert [one for one in found if one.startswith(seeds)] == [f"{seeds}[{seed}]" for seed in range(7000, 7021)]
+    rest = [one for one in found if not one.startswith(seeds)]
+    assert all(one.startswith(blocks) for one in rest)
     assert [one.split("[")[1] for one in rest] == ["7000]", "7020]"], "blocks of 20"
