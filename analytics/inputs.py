@@ -42,9 +42,7 @@ class LogFile(NamedTuple):
     number: int  # of segments another one than of files of the log
     size: int
     is_last: bool  # of the node: its end may be unfinished, and a node may be writing to it
-    is_behind_gap: bool = (
-        False  # nothing is written in it, and it is told of since those that were before it are missing
-    )
+    is_behind_gap: bool = False  # nothing is written in it: it is told of since files before it are missing
 
 
 class SnapshotFile(NamedTuple):

@@ -75,10 +75,7 @@ class LogTimeline:
 
     def _those_of(self, files: Iterable[DatedFile], queue: int, *, maybe: bool) -> Iterator[FileContents]:
         return (
-            one
-            for file in files
-            for one in self._look([file])
-            if queue in one.queues or (maybe and any(not part.torn for part in one.damage))
+            one for file in files for one in self._look([file]) if queue in one.queues or (maybe and _is_damaged(one))
         )
 
     def last_begun(self, node: str) -> int:
@@ -96,10 +93,8 @@ class LogTimeline:
     def damaged(self, node: str, since: int) -> str | None:
         """A file of its log that may tell of before the moment, behind this one, and cannot be read as a whole: it may tell of
         any queue, whatever is left of it."""
-        early = [one.file for those in self._nodes for one in those.early if one.file.node == node]
-        looked = [self._contents[file] for file in early if file.number > since and file in self._contents]
-        hurt = (one.file.number for one in looked if any(not lost.torn for lost in one.damage))
-        return next((_damaged(node, number) for number in hurt), None)
+        early = [one.file for one in self._of(node).early]
+        return _damaged(self._contents[file] for file in early if file.number > since and file in self._contents)
 
     def cut_short(self, queue: int) -> str | None:
         """Why the end of what nodes' logs have of it before the moment may be missing: each file behind the last that tells of
@@ -134,19 +129,22 @@ class LogTimeline:
         missing = missing_between((node, number) for number in numbers)
         if missing:
             return missing[0].sentence()
-        seen = [
-            one for one in (*self._contents.values(), *read) if one.file.node == node and one.file.number in numbers
-        ]
-        hurt = (one.file.number for one in seen if any(not lost.torn for lost in one.damage))
-        return next((_damaged(node, number) for number in hurt), None)
+        seen = (*self._contents.values(), *read)
+        return _damaged(one for one in seen if one.file.node == node and one.file.number in numbers)
 
     def late_begins(self) -> list[str]:
         """Nodes of whose logs nothing of before the moment is there, though there was something."""
         return [node.late[0].file.node for node in self._nodes if not node.early and node.late[0].file.number > 1]
 
 
-def _damaged(node: str, number: int) -> str:
-    return f"file {number} of the log of {node} is damaged"
+def _damaged(looked: Iterable[FileWindow]) -> str | None:
+    """Which is the first of these that is, in a sentence."""
+    hurt = (one.file for one in looked if _is_damaged(one))
+    return next((f"file {file.number} of the log of {file.node} is damaged" for file in hurt), None)
+
+
+def _is_damaged(one: FileWindow) -> bool:
+    return any(not lost.torn for lost in one.damage)
 
 
 def names_of(contents: Iterable[FileContents]) -> dict[int, QueueName]:
