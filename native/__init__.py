@@ -18,6 +18,7 @@
     index_ranges   ascending columns of numbers -> their union as ranges
     log_columns    a piece of a log -> its records, publishes and settlements as columns
                    pieces of a log -> what happened to queues, by buckets of them (event_buckets, in the same twin)
+    log_tally      records -> what a file of the log holds, counted
     message_columns  contents -> their messages and what their properties say, as columns
     write_thread   no function: a thread that writes and syncs, defined in storage/wal/write_thread.py as it does I/O
 
@@ -32,7 +33,7 @@ from types import ModuleType
 
 KERNELS = (
     "frame_split", "stream_publish", "deliver", "offsets", "amqp10_items", "content", "crc32c", "crc32", "record_scan",
-    "sequence_set", "index_ranges", "log_columns", "message_columns", "write_thread",
+    "sequence_set", "index_ranges", "log_columns", "log_tally", "message_columns", "write_thread",
 )  # fmt: skip
 
 _WANTED = os.environ.get("LEVERET_KERNELS", "auto") or "auto"

@@ -96,7 +96,7 @@ _CHECKPOINT = struct.Struct("<QQQHHH")
 _SPAN = struct.Struct("<I")
 _COUNT_ROW = struct.Struct("<IQQBBB")
 _READER = struct.Struct("<IQQB")
-_CLASSIC_SIZES: Final = {  # at least, of what follows a publish
+CLASSIC_SIZES: Final = {  # at least, of what follows a publish
     CLASSIC_SETTLE: _TIME.size,
     CLASSIC_PURGE: _TIME.size,
     CLASSIC_QUEUE_DELETED: _TIME.size,
@@ -260,7 +260,7 @@ def rows_of_event(record: dict[str, Any], payload: memoryview, file: int, others
     """What happened to queues, as one record says; nothing of a record of another kind."""
     if record["kind"] == CLASSIC_PUBLISH:
         yield from _heads(record, payload, file)
-    elif len(payload) >= _CLASSIC_SIZES.get(record["kind"], len(payload) + 1):
+    elif len(payload) >= CLASSIC_SIZES.get(record["kind"], len(payload) + 1):
         queue = _TIME.unpack_from(payload)[0]
         yield queue, *_classic_event(record, file, 0, bytes(payload))
     elif record["kind"] == RAFT_ENTRIES and _unsigned(record["writer"]) not in others:

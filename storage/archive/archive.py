@@ -1,7 +1,8 @@
-"""The driver of the archive: takes files in, writes their summaries, and deletes the oldest. All of it blocks.
+"""The driver of the archive: takes files in, writes their summaries, and deletes the oldest. All but `wrote` blocks.
 
     keep           a released file of the log gets its name in the archive, durably, before the log's name goes: whatever a
                    crash leaves, the file has a name, or two; the next start finishes what was begun (storage/wal/replay.py)
+    wrote          what a file of the log holds is counted as it is written, by the loop (file_tallies.py)
     keep_snapshot  a snapshot that was replaced, one of each group and hour. Its name becomes durable with the next file's
     tidy           beside the loop, now and then: summaries, then the limits
     give_room      the oldest go until there is room: by whoever finds the disk full, in whatever thread
@@ -13,14 +14,15 @@ meanwhile is gone, as was wanted. An archive that cannot be kept ends nothing: w
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from storage import names, snapshot_file
 from storage.archive.archive_window import HOUR_MS, ArchivedFile, ArchiveLimits, oldest_first, to_delete
+from storage.archive.file_tallies import FileTallies
 from storage.archive.summary import Summary, summarise
-from storage.disk import Disk
+from storage.disk import Buffer, Disk, File
 from storage.errors import Corrupt, DiskFull, NoDescriptors
 from storage.names import ARCHIVE_DIRECTORY, LOG_SUFFIX, SNAPSHOT_SUFFIX, SUMMARY_SUFFIX
 
@@ -46,9 +48,14 @@ class Archive:
         self.figures = ArchiveFigures()
         self._disk = disk
         self._wall_ms = wall_ms
+        self._tallies = FileTallies()
         self._known: dict[str, ArchivedFile] = {}  # `tidy` alone uses it: what it has read of summaries and sizes
         self._order: tuple[str, ...] = ()  # of those that `tidy` left, the oldest first
         self._snapshot_at: dict[int, int] = {}  # group: when one of its snapshots was kept last
+
+    def wrote(self, number: int, start: int, end: int, buffers: Sequence[Buffer]) -> None:
+        """These whole records are durable there in a file of the log."""
+        self._tallies.wrote(number, start, end, buffers)
 
     def keep(self, number: int) -> None:
         """A file of the log, which is deleted there next. Raises NoDescriptors: try again; DiskFailed."""
@@ -128,7 +135,7 @@ class Archive:
         try:
             summary = self._stored_summary(name)
             if summary is None:
-                summary = summarise(file) if name.endswith(LOG_SUFFIX) else self._snapshot_summary(file.size())
+                summary = self._summary_of(name, file)
                 if summary.whole and summary.end < file.size():  # zeros, allocated ahead
                     file.truncate(summary.end)
                     file.sync()
@@ -144,6 +151,13 @@ class Archive:
             return Summary.decode(beside, snapshot_file.load(self._disk, beside))
         except (FileNotFoundError, Corrupt):
             return None
+
+    def _summary_of(self, name: str, file: File) -> Summary:
+        if not name.endswith(LOG_SUFFIX):
+            return self._snapshot_summary(file.size())
+        number = names.number_of(name, LOG_SUFFIX)
+        counted = None if number is None else self._tallies.take(number, file.size())
+        return counted or summarise(file)
 
     def _snapshot_summary(self, size: int) -> Summary:
         now_us = self._wall_ms() * 1000

@@ -24,38 +24,23 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from struct import Struct
 from typing import NamedTuple
 
-from native.columns import numbers
-from native.log_columns import FilePlace, events, records
-from native.log_tables import EVENTS
-from storage.disk import Buffer, File
+from native.log_tally import LogTally
+from storage.disk import File
 from storage.errors import Corrupt
 from storage.history.name_records import NameRow, decode_name, encode_name
-from storage.names import NUMBER_MAX
-from storage.record import (
-    FIRST_KIND_OF_WRITERS,
-    HEADER_BYTES,
-    PAYLOAD_BYTES_MAX,
-    TORN,
-    Kind,
-    Record,
-    decode_mark,
-    payload_length,
-    scan,
-)
+from storage.record import HEADER_BYTES, PAYLOAD_BYTES_MAX, TORN, payload_length, scan
 
 VERSION, WITHOUT_QUEUES = 2, 1
 PIECE_BYTES = 65_536  # read and counted at a time: 0.2 ms, behind which the event loop may have the interpreter
 
-_MARK, _NAME = int(Kind.MARK), int(Kind.NAME)
 _HEAD = Struct("<IIQQQQI")
 _ROW = Struct("<QQQQQ")
 _COUNT = Struct("<I")
 _QUEUE = Struct("<QH")
-_QUEUE_COLUMN = next(at for at, one in enumerate(EVENTS) if one.name == "queue")
 
 
 class WriterSummary(NamedTuple):
@@ -132,75 +117,31 @@ def _decoded_queues(data: bytes, at: int) -> tuple[tuple[SummedQueue, ...], int]
     return tuple(queues), at
 
 
-@dataclass(slots=True)
-class Tally:
-    """Of the records of one file, as they are read."""
-
-    first_us: int = 0
-    last_us: int = 0
-    commits: int = 0
-    writers: dict[int, list[int]] = field(default_factory=dict)
-    queues: set[int] = field(default_factory=set)
-    names: dict[int, set[NameRow]] = field(default_factory=dict)
-
-    def take(self, found: Sequence[Record], data: Buffer) -> None:
-        """The whole records with which these bytes begin."""
-        writers = self.writers
-        # A file of lone messages has half a million records, so there is no call for each.
-        for kind, _, _, writer, index, start, end in found:
-            if kind >= FIRST_KIND_OF_WRITERS:
-                row = writers.get(writer)
-                if row is None:
-                    writers[writer] = [1, HEADER_BYTES + end - start, index, index]
-                else:
-                    row[0] += 1
-                    row[1] += HEADER_BYTES + end - start
-                    if index > row[3]:
-                        row[3] = index
-                    elif index < row[2]:
-                        row[2] = index
-            elif kind == _MARK:
-                self._take_mark(data[start:end])
-            if kind == _NAME:
-                self._take_name(index, data[start:end])
-        if found:
-            self._note_queues(data)
-
-    def _note_queues(self, data: Buffer) -> None:
-        found = records(data, 0, len(data), PAYLOAD_BYTES_MAX, FilePlace(0))
-        _, columns = events(data, 0, found[:2], 0, b"")
-        queues = numbers(EVENTS[_QUEUE_COLUMN], columns[_QUEUE_COLUMN])
-        self.queues.update(queue & NUMBER_MAX for queue in set(queues))
-
-    def _take_name(self, queue: int, payload: Buffer) -> None:
-        """What is none names nobody: readers of the file think so too."""
+def summary_of(tally: LogTally, end: int, whole: bool) -> Summary:
+    """What was counted of a file. A name that is none names nobody: readers of the file think so too."""
+    names: dict[int, set[NameRow]] = {}
+    for queue, text in tally.names:
+        named = names.setdefault(queue, set())
         with suppress(ValueError):
-            self.names.setdefault(queue, set()).add(decode_name(bytes(payload)))
-
-    def _take_mark(self, payload: Buffer) -> None:
-        mark = decode_mark(payload)
-        if mark is not None:
-            self.commits += mark.begins_commit
-            self.last_us = mark.time_us or self.last_us
-            self.first_us = self.first_us or mark.time_us
-
-    def summary(self, end: int, whole: bool) -> Summary:
-        rows = tuple(WriterSummary(writer, *row) for writer, row in sorted(self.writers.items()))
-        queues = tuple(
+            named.add(decode_name(text))
+    return Summary(
+        whole, tally.first_us, tally.last_us, end, tally.commits,
+        tuple(WriterSummary(*row) for row in tally.writers()),
+        tuple(
             SummedQueue(queue, name)
-            for queue in sorted(self.queues | self.names.keys())
-            for name in sorted(self.names.get(queue, ())) or (None,)
-        )
-        return Summary(whole, self.first_us, self.last_us, end, self.commits, rows, queues)
+            for queue in sorted(tally.queues | names.keys())
+            for name in sorted(names.get(queue, ())) or (None,)
+        ),
+    )  # fmt: skip
 
 
 def summarise(file: File) -> Summary:
     """What this file of the log holds, up to its end or to the first that is no record. Raises what reading raises."""
-    tally, at, size, wanted = Tally(), 0, file.size(), PIECE_BYTES
+    tally, at, size, wanted = LogTally(), 0, file.size(), PIECE_BYTES
     while at < size:
         data = file.read_at(at, wanted)
-        found, stop, reason = scan(data, 0, len(data), PAYLOAD_BYTES_MAX)
-        tally.take(found, data)
+        _, stop, reason = scan(data, 0, len(data), PAYLOAD_BYTES_MAX)
+        tally.take([memoryview(data)[:stop]])
         at += stop
         if stop:
             wanted = PIECE_BYTES
@@ -209,7 +150,7 @@ def summarise(file: File) -> Summary:
         if reason != TORN or needed <= len(data) or at + needed > size:
             break
         wanted = needed
-    return tally.summary(at, whole=_is_zero(file, at, size))
+    return summary_of(tally, at, whole=_is_zero(file, at, size))
 
 
 def _is_zero(file: File, at: int, size: int) -> bool:

@@ -12,11 +12,11 @@ is written, made or deleted any more, as what the disk holds is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from storage.disk import Disk, File
+from storage.disk import Buffer, Disk, File
 from storage.errors import DiskFailed, DiskFull, Exhausted, NoDescriptors, StorageError
 from storage.names import LOG_DIRECTORY, log_file
 from storage.wal.facts import LogFacts
@@ -26,6 +26,9 @@ from storage.wal.new_file import NewLogFile
 
 class LogKeeper(Protocol):
     """Who keeps released files for readers: storage/archive/archive.py."""
+
+    def wrote(self, number: int, start: int, end: int, buffers: Sequence[Buffer]) -> None:
+        """These whole records are durable there in this file."""
 
     def keep(self, number: int) -> None:
         """This file is deleted next. Raises NoDescriptors and DiskFailed."""
@@ -87,6 +90,11 @@ class WalFiles:
         file.write_at(commit.start, commit.buffers)
         file.sync()
         return self._monotonic() - began
+
+    def tell(self, commit: Commit) -> None:
+        """It is durable."""
+        if self._keeper is not None:
+            self._keeper.wrote(commit.file_number, commit.start, commit.end, commit.buffers)
 
     def prepare(self, number: int, *, zeros: bool = True) -> bool:
         """The next slice of a file that is not needed yet; all of it, if it is to be without zeros. Returns whether there are

@@ -399,6 +399,7 @@ class LogWriter:
         if self._inline_bytes_max is not None and size <= self._inline_bytes_max:
             self._small_commits.note(outcome)
         self._last_written = commit.file_number
+        self._files.tell(commit)
         rolled = self._core.done(commit)
         waiting = self._scheduled
         self._core.commits.announce()

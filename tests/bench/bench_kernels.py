@@ -21,6 +21,7 @@ from native import (
     deliver,
     frame_split,
     log_columns,
+    log_tally,
     message_columns,
     offsets,
     record_scan,
@@ -76,9 +77,11 @@ PLAIN: dict[str, Any] = {
         record_scan,
         sequence_set,
         log_columns,
+        log_tally,
         message_columns,
     )
 }
+PLAIN["log_tally"].LogTally = log_tally.LogTallyPlain
 PLAIN["sequence_set"].SequenceSet = sequence_set.SequenceSetPlain
 PLAIN["frame_split"].alike_runs = alike.alike_runs_plain  # in the same twin
 
@@ -97,6 +100,7 @@ def works() -> list[tuple[str, str, str, int, Work]]:
     items, numbered_items = (items_of(one, 0, MESSAGES, "", "orders") for one in (messages, numbered))
     payload = bytes(range(256)) * 4
     log = (record_scan.seal([payload], 1, 0, 1, 1, 1, 1) + payload) * MESSAGES
+    written = [record_scan.seal([payload], 16, 0, 1, 1, 1, 1), payload] * MESSAGES
     block = bytes(range(256)) * 256
     head = log_records.encode_published([(1, 1)], 0, 20, 2_000, None, "amq.direct", "orders")
     run = head + messages[: len(messages) // MESSAGES * 20]
@@ -144,6 +148,8 @@ def works() -> list[tuple[str, str, str, int, Work]]:
          lambda k: k.publishes(runs, 0, k.records(runs, 0, len(runs), SIZE_MAX, place)[:2], b"")),
         ("log_columns", "records and events, 20 of 100 B in a run", "message", MESSAGES,
          lambda k: k.events(runs, 0, k.records(runs, 0, len(runs), SIZE_MAX, place)[:2], 1, b"")),
+        ("log_tally", "count records of 1 KiB, each in two buffers", "record", MESSAGES,
+         lambda k: k.LogTally().take(written)),
         ("message_columns", "messages of 100 B", "message", MESSAGES,
          lambda k: k.messages(messages, 0, at, length, count)),
     ]  # fmt: skip

@@ -8,11 +8,12 @@ from random import Random
 import pytest
 
 from classic.store.log_records import encode_published
+from native.log_tally import LogTally
 from storage import doctor, snapshot_file
 from storage.archive.archive import Archive
 from storage.archive.archive_window import HOUR_MS, ArchivedFile, ArchiveLimits, to_delete
 from storage.archive.roomy_disk import RoomyDisk
-from storage.archive.summary import Summary, Tally, WriterSummary, summarise
+from storage.archive.summary import Summary, WriterSummary, summarise, summary_of
 from storage.errors import Corrupt, DiskFull
 from storage.history.name_records import NameRow, encode_name
 from storage.names import (
@@ -25,7 +26,7 @@ from storage.names import (
     log_file,
     numbers_in,
 )
-from storage.record import HEADER_BYTES, PAYLOAD_BYTES_MAX, Kind, Mark, encode, encode_mark, scan
+from storage.record import Kind, Mark, encode, encode_mark
 from storage.wal.facts import load_or_create
 from storage.wal.files import WalFiles
 from tests.sim.clock import SimClock
@@ -216,7 +217,7 @@ def test_a_damaged_file_is_left_as_it_is_and_its_summary_says_so() -> None:
     name = archived(log_file(1))
     world.disk.flip_bit(name, 400 * 8)
     content = world.disk.content(name)
-    world.archive.tidy()
+    ArchivedLog(world.disk).archive.tidy()  # of another process, which has to read it
     summary = Summary.decode(name, snapshot_file.load(world.disk, archived_summary(name)))
     assert not summary.whole and summary.end < 400 and world.disk.content(name) == content
 
@@ -263,15 +264,20 @@ def test_a_summary_with_bytes_behind_its_rows_is_none() -> None:
             Summary.decode("", wrong)
 
 
+def counted(data: bytes) -> Summary:
+    """Written down and read again."""
+    tally = LogTally()
+    tally.take([data])
+    return Summary.decode("", summary_of(tally, len(data), whole=True).encode())
+
+
 def test_a_summary_names_the_queues_that_a_file_tells_of() -> None:
     """Records of classic queues have no writer, so the rows of writers do not say which queues they are of."""
     published = encode_published([(7, 0), (8, 5)], 4, 1, 1, None, "", "orders")
     named = encode_name(NameRow("classic", "/", "orders"))
     records = (encode(Kind.NAME, 0, 7, [named]), encode(Kind.CLASSIC_PUBLISH, 0, 1, [published, b"x"]))
     data = b"".join(bytes(part) for record in records for part in record)
-    tally = Tally()
-    tally.take(scan(data, 0, len(data), PAYLOAD_BYTES_MAX)[0], data)
-    told = Summary.decode("", tally.summary(len(data), whole=True).encode())
+    told = counted(data)
     assert told.queues == ((7, NameRow("classic", "/", "orders")), (8, None))
 
 
@@ -279,9 +285,7 @@ def test_a_summary_keeps_both_names_of_a_number() -> None:
     """The log of the catalog has the number 1, and so has the first classic queue, which a reader would have passed over."""
     rows = (NameRow("catalog", "", "metadata"), NameRow("classic", "/", "orders"))
     data = b"".join(bytes(part) for row in rows for part in encode(Kind.NAME, 0, 1, [encode_name(row)]))
-    tally = Tally()
-    tally.take(scan(data, 0, len(data), PAYLOAD_BYTES_MAX)[0], data)
-    told = Summary.decode("", tally.summary(len(data), whole=True).encode())
+    told = counted(data)
     assert told.queues == tuple((1, row) for row in rows)
 
 
@@ -293,18 +297,12 @@ def test_a_summary_of_an_earlier_build_does_not_say_which_queues_a_file_tells_of
 
 
 def test_indexes_that_go_back_with_a_cut_log_widen_what_the_summary_says_of_them() -> None:
-    tally = Tally()
-    for index in (5, 6, 3, 4):
-        tally.take([(KIND, 0, 0, 7, index, 0, 10)], bytes(10))
-    assert tally.summary(0, whole=True).writers == (WriterSummary(7, 4, 4 * 42, 3, 6),)
+    data = b"".join(bytes(part) for index in (5, 6, 3, 4) for part in encode(KIND, 7, index, [bytes(10)]))
+    assert counted(data).writers == (WriterSummary(7, 4, 4 * 42, 3, 6),)
 
 
 def test_marks_without_a_time_leave_the_times_of_the_others() -> None:
-    tally = Tally()
-    for time_us in (0, 7, 9, 0):
-        mark = encode_mark(Mark(LOG_ID, 1, 0, 1, 0, 1, True, time_us))[HEADER_BYTES:]
-        tally.take([(Kind.MARK, 0, 0, 0, 0, 0, len(mark))], mark)
-    found = tally.summary(0, whole=True)
+    found = counted(b"".join(encode_mark(Mark(LOG_ID, 1, 0, 1, 0, 1, True, time_us)) for time_us in (0, 7, 9, 0)))
     assert (found.first_us, found.last_us, found.commits) == (7, 9, 4)
 
 
