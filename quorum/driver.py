@@ -34,6 +34,7 @@ from quorum.queue_figures import report, with_report
 from quorum.subscription import WaitingDelivery
 from quorum.waiting import waiting_in
 from raft.core.messages import NodeId
+from replicated.busy_queues import CHECK_MS
 from replicated.entry_cache import EntryCache
 from replicated.kind_parts import HostingNode, KindParts
 from replicated.letters import AnswerStatus, MemberReport, refusal
@@ -43,7 +44,6 @@ from replicated.ports import Payload
 from replicated.stored_entries import StoredEntries
 from storage.interval import Interval
 
-CHECK_MS = 1_000  # how often leaders look after nodes and records, and others after who serves them
 WAITING_BYTES_MAX = 32 << 20  # of all queues that have a leader; beyond it publishers are to be held
 KIND = "quorum"
 
@@ -191,9 +191,9 @@ class QuorumQueues:
 
     def tick(self, now: int) -> None:
         """Called some ten times a second."""
-        self._busy.tick()
+        self._busy.tick(now)
         if self._checks.due(now):
-            self._parts.check(now)
+            self._parts.check()
 
     # other nodes
 

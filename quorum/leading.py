@@ -98,7 +98,7 @@ class Leading:
         # Entries up to here are of others' leaderships, or of an earlier life of this process: who led then has
         # published the dead letters that come of them.
         self._since = driver.core.status().last
-        self._attendants: dict[NodeId, Attendant] = {}
+        self.attendants: dict[NodeId, Attendant] = {}
         self._deadline: int | None = None
         self._cancel_deadline: Callable[[], None] | None = None
         self._under_way: set[type] = set()  # of what was proposed here and is not answered: once is enough
@@ -125,7 +125,7 @@ class Leading:
             self._cancel_deadline()
             self._cancel_deadline = None
         self._worker.end()
-        for node in self._attendants:
+        for node in self.attendants:
             self._ports.calls.tell(node, self._ports.topic, head(GroupLetter.RELEASED, self._queue.group))
 
     # proposing
@@ -187,8 +187,8 @@ class Leading:
         self.group.check(now)
         self._orphanage.check(now)
         self._try_again_to_delete(now)
-        for node in [node for node, one in self._attendants.items() if one.until <= now]:
-            del self._attendants[node]
+        for node in [node for node, one in self.attendants.items() if one.until <= now]:
+            del self.attendants[node]
 
     def _check_nodes(self) -> None:
         ops: list[Op] = []
@@ -218,15 +218,15 @@ class Leading:
     # nodes without a member
 
     def serves(self, node: NodeId) -> bool:
-        return node in self._attendants
+        return node in self.attendants
 
     def attend(self, node: NodeId, incarnation: int, consumers: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
         """The node asks to be served, and says how far each of its consumers has come. Where what comes next was taken away
         before it was there, it is told what comes instead: it would take that for lost, and ask again for ever. Who timed out
         is told again: the first letter may have been lost, with a leader say."""
-        attendant = self._attendants.get(node)
+        attendant = self.attendants.get(node)
         if attendant is None or attendant.incarnation != incarnation:
-            attendant = self._attendants[node] = Attendant(incarnation)
+            attendant = self.attendants[node] = Attendant(incarnation)
         attendant.next_ids = dict(consumers)
         attendant.until = self._ports.wall_ms() + ATTENDED_MS
         self._catch_up(node, attendant)
@@ -240,11 +240,11 @@ class Leading:
         return [(number, first_id) for number, next_id, first_id in found if first_id > next_id]
 
     def link_went(self, node: NodeId) -> None:
-        self._attendants.pop(node, None)
+        self.attendants.pop(node, None)
         self.group.link_went(node)
 
     def writable(self, node: NodeId) -> None:
-        attendant = self._attendants.get(node)
+        attendant = self.attendants.get(node)
         if attendant is not None and attendant.behind:
             self._catch_up(node, attendant)
 
@@ -259,7 +259,7 @@ class Leading:
     def deliver(self, effect: Deliver) -> None:
         """To a consumer of another node."""
         node, incarnation, number = effect.consumer
-        attendant = self._attendants.get(node)
+        attendant = self.attendants.get(node)
         if attendant is None or attendant.incarnation != incarnation:
             return
         if effect.first_id == attendant.next_ids.setdefault(number, FIRST_ID):
@@ -292,12 +292,12 @@ class Leading:
             return None
 
     def tell_timed_out(self, consumer: ConsumerKey) -> None:
-        if consumer.node in self._attendants:
+        if consumer.node in self.attendants:
             letter = letters.timed_out(self._queue.group, consumer.number)
             self._ports.calls.tell(consumer.node, self._ports.topic, letter)
 
     def tell_news(self) -> None:
-        for node, attendant in self._attendants.items():
+        for node, attendant in self.attendants.items():
             self._tell_news(node, attendant)
 
     def _tell_news(self, node: NodeId, attendant: Attendant) -> None:

@@ -1,22 +1,26 @@
 """The queues of one kind that something is to be done for: those that are led here, wait for a leader or its answers, or are
-served by another node. All others cost no time."""
+served by another node. All others cost no time, and of these no turn looks at all: ten thousand would hold a node up."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection
 from typing import Generic, TypeVar
 
 from raft.core.messages import NodeId
 from replicated.ports import QueueLoop, QueueTimer
 from replicated.queue import ReplicatedQueue
+from replicated.rounds import Rounds
 
+CHECKED_AT_ONCE = 50  # in half a millisecond
+CHECK_MS = 1_000  # how often leaders look after nodes and records, and others after who serves them
 LOOK_S = 0.02  # how often queues without a leader look for one
 
 Q = TypeVar("Q", bound=ReplicatedQueue)
 
 
 class BusyQueues(Generic[Q]):
-    """See the module. `tick` it ten times a second, and `check` it about once a second."""
+    """See the module. `tick` it ten times a second."""
 
     def __init__(self, loop: QueueLoop) -> None:
         self._loop = loop
@@ -25,6 +29,9 @@ class BusyQueues(Generic[Q]):
         self._look_timer: QueueTimer | None = None
         self._asking: dict[Q, None] = {}  # a leader, and its answer is not there
         self._served_remotely: dict[Q, None] = {}  # in use here, without a member here
+        self._to_check: deque[Q] = deque()  # now
+        self._checks_of_led = Rounds[Q](CHECK_MS)
+        self._checks_of_served = Rounds[Q](CHECK_MS)
 
     @property
     def led(self) -> Collection[Q]:
@@ -58,28 +65,40 @@ class BusyQueues(Generic[Q]):
         self._asking[queue] = None
 
     def serve_remotely(self, queue: Q) -> None:
-        """Its consumers here are to be asked for again with each `check`."""
+        """Its consumers here are to be asked for again about once a second."""
         self._served_remotely[queue] = None
 
     def forget(self, queue: Q) -> None:
         for some in (self._led, self._looking, self._asking, self._served_remotely):
             some.pop(queue, None)
 
-    def tick(self) -> None:
+    def tick(self, now: int) -> None:
         for queue in self._led:
-            if queue.leading is not None:
-                queue.leading.tell_news()
+            leading = queue.leading
+            if leading is not None and leading.attendants:
+                leading.tell_news()
         for queue in list(self._asking):
             if not queue.still_asks():
                 del self._asking[queue]
 
-    def check(self, now: int) -> None:
-        for queue in list(self._led):
-            if queue.leading is not None:
-                queue.leading.check(now)
-        for queue in list(self._served_remotely):
-            if queue.remote_serving is None or not queue.remote_serving.go_on(now):
-                del self._served_remotely[queue]
+        goes_on = bool(self._to_check)
+        self._to_check += self._checks_of_led.due(now, self._led)
+        self._to_check += self._checks_of_served.due(now, self._served_remotely)
+        if not goes_on:
+            self._check_some(now)
+
+    def _check_some(self, now: int) -> None:
+        """What comes in is served before the next of them."""
+        for _ in range(min(CHECKED_AT_ONCE, len(self._to_check))):
+            self._check(self._to_check.popleft(), now)
+        if self._to_check:
+            self._loop.call_soon(self._check_some, now)
+
+    def _check(self, queue: Q, now: int) -> None:
+        if queue in self._led and queue.leading is not None:
+            queue.leading.check(now)
+        if queue in self._served_remotely and not (queue.remote_serving and queue.remote_serving.go_on(now)):
+            del self._served_remotely[queue]
 
     def link_changed(self, node: NodeId, came: bool) -> None:
         if came:

@@ -122,10 +122,9 @@ class KindParts(Generic[Q]):
         self.busy.forget(queue)
         self.departures.forget(queue)
 
-    def check(self, now: int) -> None:
+    def check(self) -> None:
         self.departures.tick()
         self.members.begin_what_was_put_off()
-        self.busy.check(now)
 
     def _leading_changed(self, queue: Q) -> None:
         self.busy.leading_changed(queue)

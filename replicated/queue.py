@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,6 +18,10 @@ from replicated.remote_serving import RemoteServing
 
 class LeadingHere(Protocol):
     """What the leader's node does for the queue."""
+
+    @property
+    def attendants(self) -> Collection[NodeId]:
+        """Nodes without a member that are served from here."""
 
     def check(self, now: int) -> None:
         """Called about once a second."""

@@ -16,6 +16,7 @@ from broker.messages.message import Run
 from broker.queues.queue_type import Queue, QueueHost
 from broker.records import QueueRecord
 from raft.core.messages import NodeId
+from replicated.busy_queues import CHECK_MS
 from replicated.kind_parts import HostingNode, KindParts
 from replicated.letters import AnswerStatus, MemberReport, refusal
 from replicated.local_members import QUEUE_GROUPS
@@ -43,7 +44,6 @@ from stream.reading.readers import ReadingClient
 from stream.reading.reading_share import ReadingShare
 from stream.stream_places import StreamsPlaces
 
-CHECK_MS = 1_000  # how often leaders look after retention and records
 WAITING_BYTES_MAX = 32 << 20  # of all streams that have a leader; beyond it publishers are to be held
 ENTRY_HEAD_BYTES_MAX = 1 << 10  # what a chunk entry has besides what its node published
 STREAM_TOPIC = 6  # of PeerCalls
@@ -181,11 +181,11 @@ class StreamQueues:
 
     def tick(self, now: int) -> None:
         """Called some ten times a second."""
-        self._busy.tick()
+        self._busy.tick(now)
         self._reclaiming.tick(now)
         self._without_leader.waiting_bytes = sum([queue.session.waiting_bytes for queue in self._busy.looking])
         if self._checks.due(now):
-            self._parts.check(now)
+            self._parts.check()
             self._places.check()
             if self._reader_progress is not None:
                 self._reader_progress.tell(self._readers_moved())

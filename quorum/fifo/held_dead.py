@@ -23,7 +23,7 @@ class HeldDead:
 
     @property
     def count(self) -> int:
-        return sum(checked_out.count for checked_out in self.by_reason.values())
+        return sum([one.count for one in self.by_reason.values()])  # asked often, of most queues for nothing
 
     @property
     def size(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from raft.core.messages import MemberId, Membership
 from raft.core.progress import Progress
@@ -47,9 +48,21 @@ class Status:
     followers: tuple[FollowerStatus, ...]
 
 
+class MembersStatus(NamedTuple):
+    """Of a Status what says who the members are, for those who ask often."""
+
+    membership: Membership
+    formed: int
+    change_pending: bool
+
+
+def members_status_of(s: State) -> MembersStatus:
+    return MembersStatus(s.membership, s.members.index, s.members.index > s.commit)
+
+
 def status_of(s: State) -> Status:
     """Copied, so that it stays as it is."""
-    lead = s.leadership
+    lead, members = s.leadership, members_status_of(s)
     return Status(
         member=s.me,
         role=s.role,
@@ -62,9 +75,9 @@ def status_of(s: State) -> Status:
         commit=s.commit,
         applied=s.applied,
         snapshot=s.store.snapshot().index,
-        membership=s.membership,
-        formed=s.members.index,
-        change_pending=s.members.index > s.commit,
+        membership=members.membership,
+        formed=members.formed,
+        change_pending=members.change_pending,
         installing=s.installing is not None,
         uncommitted_bytes=lead.uncommitted_bytes if lead else 0,
         transfer_to=lead.transfer.to if lead and lead.transfer else 0,

@@ -7,7 +7,7 @@ group        what the leader's node does for any group, in replicated/leader_dut
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Protocol
 
 from raft.core.errors import RaftError
@@ -115,6 +115,8 @@ class StreamLeading:
         self.group.check_record()
 
     # Nodes without a member publish, and nothing more: they are told nothing, and served nothing.
+
+    attendants: Collection[NodeId] = ()
 
     def tell_news(self) -> None: ...
 
