@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from raft.core.messages import NodeId
 from replicated.ports import QueueLoop, QueueTimer
 from replicated.queue import ReplicatedQueue
-from replicated.rounds import Rounds
+from storage.interval import Rounds
 
 CHECKED_AT_ONCE = 50  # in half a millisecond
 CHECK_MS = 1_000  # how often leaders look after nodes and records, and others after who serves them

@@ -49,7 +49,7 @@ class LeaderDuties:
 
     def check_record(self) -> None:
         """The catalog is told of changes of the membership when they are committed. It may lag behind, never be ahead."""
-        status, record = self._driver.core.members_status(), self._queue.record
+        status, record = self._driver.core.formation(), self._queue.record
         members = tuple(sorted(members_of(status.membership)))
         anew = status.formed < record.formed and self._catalog.alone()  # what the sole replica has left is what counts
         if status.change_pending or members == tuple(sorted(record.members)):

@@ -14,7 +14,7 @@ from raft.core.membership import Change
 from raft.core.messages import MemberId, NodeId
 from raft.core.ready import Standing
 from raft.core.settings import Settings
-from raft.core.status import MembersStatus, Status
+from raft.core.status import Formation, Status
 from raft.driver import SnapshotRules
 from raft.group_owners import GroupOwner
 from raft.machine import Machine
@@ -29,7 +29,7 @@ class MemberCore(Protocol):
 
     def status(self) -> Status: ...
 
-    def members_status(self) -> MembersStatus: ...
+    def formation(self) -> Formation: ...
 
 
 class MemberDriver(Protocol):

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
 
 class Interval:
     """A span of time that begins now and then. Where the clock is set back to before it began, it is over: what waits for it
@@ -32,3 +37,38 @@ class Interval:
             return False
         self.begin(now)
         return True
+
+
+class Rounds(Generic[T]):
+    """Each of many things about once in `ms`, and never all in one turn of the event loop: asked ten times it names
+    a tenth each time, asked seldom each once. Where the clock is set back a round is late by the time between two questions."""
+
+    def __init__(self, ms: int) -> None:
+        self._ms = ms
+        self._asked_at: int | None = None  # None: never, so all are due
+        self._owed = 0  # things, times milliseconds
+        self._round: list[T] = []  # those of this round that were not named yet, the last of them is the next
+
+    def due(self, now: int, present: Collection[T]) -> list[T]:
+        count = self._count_due(now, len(present))
+        named = self._named(count, present)
+        if len(named) < count:
+            again = set(named)
+            self._round = [one for one in reversed(list(present)) if one not in again]
+            named += self._named(count - len(named), present)
+        return named
+
+    def _count_due(self, now: int, present: int) -> int:
+        passed = self._ms if self._asked_at is None else min(max(now - self._asked_at, 0), self._ms)
+        self._asked_at = now
+        count, self._owed = divmod(self._owed + passed * present, self._ms)
+        return min(count, present)
+
+    def _named(self, count: int, present: Collection[T]) -> list[T]:
+        """So many of this round, without those that have gone meanwhile."""
+        named: list[T] = []
+        while self._round and len(named) < count:
+            one = self._round.pop()
+            if one in present:
+                named.append(one)
+        return named

@@ -45,7 +45,7 @@ from raft.core.ready import Ready, Role, Standing
 from raft.core.settings import Settings as Settings
 from raft.core.snapshot_transfer import SnapshotPace
 from raft.core.state import State
-from raft.core.status import MembersStatus, Status, members_status_of, status_of
+from raft.core.status import Formation, Status, formation_of, status_of
 
 
 def time_not_known() -> int:
@@ -87,8 +87,8 @@ class Core:
     def status(self) -> Status:
         return status_of(self._s)
 
-    def members_status(self) -> MembersStatus:
-        return members_status_of(self._s)
+    def formation(self) -> Formation:
+        return formation_of(self._s)
 
     def standing(self) -> Standing:
         return self._s.standing()

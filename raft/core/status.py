@@ -48,7 +48,7 @@ class Status:
     followers: tuple[FollowerStatus, ...]
 
 
-class MembersStatus(NamedTuple):
+class Formation(NamedTuple):
     """Of a Status what says who the members are, for those who ask often."""
 
     membership: Membership
@@ -56,13 +56,13 @@ class MembersStatus(NamedTuple):
     change_pending: bool
 
 
-def members_status_of(s: State) -> MembersStatus:
-    return MembersStatus(s.membership, s.members.index, s.members.index > s.commit)
+def formation_of(s: State) -> Formation:
+    return Formation(s.membership, s.members.index, s.members.index > s.commit)
 
 
 def status_of(s: State) -> Status:
     """Copied, so that it stays as it is."""
-    lead, members = s.leadership, members_status_of(s)
+    lead, formation = s.leadership, formation_of(s)
     return Status(
         member=s.me,
         role=s.role,
@@ -75,9 +75,9 @@ def status_of(s: State) -> Status:
         commit=s.commit,
         applied=s.applied,
         snapshot=s.store.snapshot().index,
-        membership=members.membership,
-        formed=members.formed,
-        change_pending=members.change_pending,
+        membership=formation.membership,
+        formed=formation.formed,
+        change_pending=formation.change_pending,
         installing=s.installing is not None,
         uncommitted_bytes=lead.uncommitted_bytes if lead else 0,
         transfer_to=lead.transfer.to if lead and lead.transfer else 0,

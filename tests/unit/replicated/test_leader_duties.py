@@ -23,7 +23,7 @@ class World:
         self.status = SimpleNamespace(membership=Membership(voters), change_pending=False, formed=formed)
         self.told: list[tuple[tuple[MemberId, ...], int, bool]] = []
         self.is_alone = False
-        driver = SimpleNamespace(core=SimpleNamespace(members_status=lambda: self.status))
+        driver = SimpleNamespace(core=SimpleNamespace(formation=lambda: self.status))
         record = QueueRecord("/", "q", "quorum", True, False, False, {}, 1, members=recorded, formed=known)
         self.queue: Any = SimpleNamespace(record=record, route=SimpleNamespace(driver=driver))
         anything: Any = SimpleNamespace(wall_ms=lambda: NOW)

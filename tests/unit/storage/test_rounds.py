@@ -1,4 +1,4 @@
-"""replicated/rounds.py: each thing comes about once in a period, and what is asked often is told little at a time."""
+"""storage/interval.py, Rounds: each thing comes about once in a period, and what is asked often is told little at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replicated.rounds import Rounds
+from storage.interval import Rounds
 
 PERIOD_MS = 1_000
 
