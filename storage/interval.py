@@ -40,8 +40,9 @@ class Interval:
 
 
 class Rounds(Generic[T]):
-    """Each of many things about once in `ms`, and never all in one turn of the event loop: asked ten times it names
-    a tenth each time, asked seldom each once. Where the clock is set back a round is late by the time between two questions."""
+    """Each of many things about once in `ms`, and never all in one turn of the event loop: asked ten times in that time,
+    it names a tenth each time; asked seldom, each once. Where the clock is set back a round is late by the time between
+    two questions."""
 
     def __init__(self, ms: int) -> None:
         self._ms = ms
