@@ -44,6 +44,10 @@ class _Chain:
         self.sources.update(map(_source_of, copies))
         self.entries.append(copies)
 
+    def branch(self) -> _Chain:
+        """Another one that has been the same so far."""
+        return _Chain(set(self.sources), list(self.entries))
+
 
 class LogChains:
     """Takes copies in the order of their indexes, and gives those of one entry after the other. See the module."""
@@ -119,22 +123,30 @@ class LogChains:
         by_term: dict[int, list[QueueEvent]] = {}
         for copy in copies:
             by_term.setdefault(copy.term, []).append(copy)
-        going_on = []
-        for those in by_term.values():
-            chain = self._chain_of(those)
-            chain.goes_on(those)
-            going_on.append(chain)
+        going_on = self._chains_of(list(by_term.values()))
+        here = set(map(_source_of, copies))
         for chain in self._chains:
+            chain.sources -= here  # of which each has its copy in one of these chains, and in no other
             chain.has_ended = chain not in going_on
+        for chain, those in zip(going_on, by_term.values(), strict=True):
+            chain.goes_on(those)
         self._choose_if_clear()
 
-    def _chain_of(self, copies: Sequence[QueueEvent]) -> _Chain:
+    def _chains_of(self, groups: Sequence[list[QueueEvent]]) -> list[_Chain]:
+        """Which chain each of them leads on. One may part here, while another one is open that had parted from it before."""
+        found: list[_Chain] = []
+        for copies in groups:
+            chain = self._chain_of(copies)
+            if chain is None or chain in found:
+                chain = _Chain() if chain is None else chain.branch()
+                self._chains.append(chain)
+            found.append(chain)
+        return found
+
+    def _chain_of(self, copies: Sequence[QueueEvent]) -> _Chain | None:
         sources = set(map(_source_of, copies))
-        for chain in self._chains:
-            if not chain.has_ended and chain.sources & sources:
-                return chain
-        self._chains.append(_Chain())
-        return self._chains[-1]
+        open_ones = (chain for chain in self._chains if not chain.has_ended and chain.sources & sources)
+        return max(open_ones, key=lambda chain: len(chain.sources & sources), default=None)
 
     def _choose_if_clear(self) -> None:
         best = max(self._chains, key=lambda chain: chain.rank)

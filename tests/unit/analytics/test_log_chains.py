@@ -108,6 +108,19 @@ def test_a_log_goes_on_through_any_node_that_had_a_part_of_it() -> None:
     assert chosen(copies) == ([(1, 2), (2, 2), (3, 4)], {1: 2, 2: 2})
 
 
+def test_chains_that_part_while_a_third_one_is_open_are_each_of_its_own() -> None:
+    """n2 was left behind with what a leader of term 1 wrote, and n3 with what one of term 3 did. The entries of terms 3 and 4
+    were taken for copies that lead on one chain, so the first of the two counted, and then a log that nobody has."""
+    copies = [
+        copy("n1", 10, 1, 2), copy("n1", 11, 2, 2), copy("n1", 30, 3, 4),
+        copy("n2", 10, 1, 1), copy("n2", 11, 2, 1), copy("n2", 12, 3, 1),
+        copy("n3", 10, 1, 2), copy("n3", 11, 2, 2), copy("n3", 12, 3, 3), copy("n3", 13, 4, 3),
+        copy("n4", 20, 1, 2), copy("n4", 20, 2, 2), copy("n4", 31, 3, 4),
+        copy("n5", 20, 1, 2), copy("n5", 20, 2, 2), copy("n5", 31, 3, 4),
+    ]  # fmt: skip
+    assert chosen(copies) == ([(1, 2), (2, 2), (3, 4)], {})
+
+
 @dataclass
 class Node:
     """A member's log, and every record that it ever wrote."""
