@@ -24,11 +24,14 @@ class Choice(msgspec.Struct):
 
     def takes(self, life: Life) -> bool:
         """Without a look at who had it."""
-        return (
-            life.state in self.ends
-            and self._is_within(life.ended_at)
-            and self.routing_key in (None, life.publish.routing_key)
-        )
+        return self._leaves(life) and self.routing_key in (None, life.publish.routing_key)
+
+    def may_take(self, life: Life) -> bool:
+        """It is not taken, and would be if the log said with which key it was published."""
+        return life.partial and self.routing_key not in (None, life.publish.routing_key) and self._leaves(life)
+
+    def _leaves(self, life: Life) -> bool:
+        return life.state in self.ends and self._is_within(life.ended_at)
 
     def _is_within(self, at: int | None) -> bool:
         if self.since is None and self.until is None:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from analytics.file_window import FileWindow, looked_through, owners
+from analytics.fold.folded_history import QueueHistory
 from analytics.fold.lives import Life
-from analytics.fold.queue_history import HistoryFold
+from analytics.fold.queue_history import PUBLISHED_BEFORE, HistoryFold
 from analytics.inputs import LogFile, SnapshotFile
 from analytics.named_actors import NamedActors
 from analytics.past.file_contents import IndexSpan
@@ -58,6 +59,17 @@ class ChosenMessages:
     unnamed: int = 0  # messages that would be meant if it were known who had them
     more: bool = False  # than RUNS_MAX were meant
     skipped: Counter[str] = field(default_factory=Counter)  # of the messages that left: how, and are not meant
+    is_in_doubt: bool = (
+        False  # whether all are meant that are: some were published before the log, with who knows which key
+    )
+
+    def skip(self, choice: Choice, life: Life, count: int) -> None:
+        self.skipped[str(life.state)] += count
+        self.is_in_doubt |= choice.may_take(life)
+
+    def conclude(self, history: QueueHistory) -> None:
+        self.unknown = history.unknown or (PUBLISHED_BEFORE if self.is_in_doubt else None)
+        self.put_in_order()
 
     def put_in_order(self) -> None:
         self.runs.sort()
@@ -82,8 +94,7 @@ def chosen_of_classic(files: Sequence[LogFile], queue: int, choice: Choice) -> C
                     _choose(chosen, choice, life, actors.owners_at(at, actor) if choice.consumer else ())
         chosen.windows.append(seen)
     fold.end()
-    chosen.unknown = fold.history.unknown
-    chosen.put_in_order()
+    chosen.conclude(fold.history)
     return chosen
 
 
@@ -101,7 +112,7 @@ def _choose(
     if count <= 0:
         return
     if not choice.takes(life):
-        chosen.skipped[str(life.state)] += count
+        chosen.skip(choice, life, count)
     elif choice.consumer and not who:
         chosen.unnamed += count
     elif choice.consumer and not choice.is_of(who):
@@ -166,7 +177,7 @@ class _GroupChoice:
             if self._choice.takes(life):
                 yield life
             elif life.state.has_ended:
-                self._chosen.skipped[str(life.state)] += life.count
+                self._chosen.skip(self._choice, life, life.count)
 
     def _conclude(self) -> None:
         chosen, history = self._chosen, self._fold.history
@@ -176,8 +187,7 @@ class _GroupChoice:
                 chosen.uncommitted += life.count
             else:
                 _choose(chosen, self._choice, life, names.get(life.last_consumer, ()), of_group=True)
-        chosen.unknown = history.unknown
-        chosen.put_in_order()
+        chosen.conclude(history)
 
     def _names(self) -> dict[object, list[ActorRow]]:
         """Of consumers: this log names those whose clients are connected to its node."""

@@ -56,6 +56,7 @@ NAMES = {
     STREAM_GROUP: NameRow("stream", "/", "s"),
 }
 SESSION, CONSUMER = SessionKey(1, 1), ConsumerKey(1, 1, 1)
+OUTCOMES = (Outcome.ACKNOWLEDGED, Outcome.ACKNOWLEDGED, Outcome.ACKNOWLEDGED, *Outcome)
 STEPS_PER_FILE, STEPS_PER_SNAPSHOT = 40, 130
 FILES_IN_LOG = 2
 CONTENT = bytes(7)  # as folds have it, which read none: digests have a checksum of it
@@ -174,22 +175,29 @@ class QuorumBook:
         if self.index == 0:
             return encode(Upgrade(VERSION_NEWEST))
         what = random.random()
-        last = self.machine.counters.delivered
-        if what < 0.45:
+        if what < 0.35:
             count = random.randrange(1, 6)
             self.sequence += 1
             return b"".join(encode_enqueue(SESSION, self.sequence, count, 10 * count, "", "q", CONTENT))
-        if what < 0.55:
-            return encode(Consume(CONSUMER, "tag", prefetch=random.randrange(1, 5)))
-        if what < 0.58:
+        if what < 0.43:
+            return encode(Consume(CONSUMER, "tag", prefetch=random.randrange(2, 9)))
+        if what < 0.45:
             return encode(Cancel(CONSUMER))
-        if what < 0.65:
+        if what < 0.48:
             return encode(Get(ConsumerKey(1, 1, 2 + self.index), no_ack=True))
-        if what < 0.66:
+        if what < 0.485:
             return encode(Purge())
-        first = max(1, last - random.randrange(8))
-        outcome = random.choice([Outcome.ACKNOWLEDGED, Outcome.ACKNOWLEDGED, Outcome.REJECTED, Outcome.RETURNED])
-        return encode(Settle(CONSUMER, outcome, [(first, first + random.randrange(1, 5))]))
+        return encode(Settle(CONSUMER, random.choice(OUTCOMES), [self._some_that_are_out(random)]))
+
+    def _some_that_are_out(self, random: Random) -> tuple[int, int]:
+        """The first and how many; now and then some that the consumer does not have, as one says it that settles twice."""
+        consumer = self.machine.state.consumers.all.get(CONSUMER)
+        rows = list(consumer.checked_out) if consumer is not None else []
+        if not rows or random.random() < 0.1:
+            return max(1, self.machine.counters.delivered - random.randrange(8)), random.randrange(1, 5)
+        row = random.choice(rows)
+        first = random.randrange(row.first_id, row.end)
+        return first, random.randrange(1, row.end - first + 2)
 
     def _note(self, now: int) -> None:
         figures, counters = self.machine.figures(), self.machine.counters
@@ -299,13 +307,14 @@ class PastWorld:
 
     def _write_file(self) -> None:
         self.file += 1
-        self._begun.append(self.now)
         written = bytearray(encode_roll(Roll(LOG_ID, self.file, 0, self._commit)))
         active = self._random.sample(sorted(self.books), self._random.randrange(1, len(self.books) + 1))
         named: set[int] = set()
         for _ in range(STEPS_PER_FILE):
             queue = self._random.choice(active)
             self.now += self._tick_ms * self._random.randrange(1, 1_500 // self._tick_ms)
+            if len(self._begun) < self.file:  # its first mark says when it begins
+                self._begun.append(self.now)
             written += self._mark(len(written))
             book = self.books[queue]
             begin = book.checkpoint() if isinstance(book, ClassicBook) and self.is_full else []
@@ -316,7 +325,7 @@ class PastWorld:
                 written += b"".join([*name_record(queue), *begin])
             written += b"".join(part for record in records for part in record)
             if self._commit % STEPS_PER_SNAPSHOT == 0:
-                self._snapshot()
+                self.snapshot()
         written += self._mark(len(written))  # so all before it is durable
         (self.directory / log_file(self.file)).write_bytes(bytes(written))
 
@@ -326,7 +335,8 @@ class PastWorld:
         mark = Mark(LOG_ID, self.file, at, self.file, at, self._commit, begins_commit=True, time_us=time_us)
         return encode_mark(mark)
 
-    def _snapshot(self) -> None:
+    def snapshot(self) -> None:
+        """Of the quorum queue."""
         book = self.books[GROUP]
         assert isinstance(book, QuorumBook), f"the quorum queue has a {type(book).__name__}"
         if book.index:

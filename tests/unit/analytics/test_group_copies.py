@@ -102,3 +102,19 @@ def test_what_cannot_be_read_of_a_member_says_nothing() -> None:
     assert found.removal() is Removal.OF_ALL
     renumbered = copies(member(1, 1, voters=ALONE), said(Kind.RAFT_RENUMBERED, 9, encode_member(4)), removed(5))
     assert renumbered.removal() is Removal.NONE
+
+
+def test_a_renumbered_member_is_there_again_and_never_vouches_for_its_log() -> None:
+    """The record is newer than the one that removed its member of before."""
+    events = (member(1, 1, voters=Membership((1, 4))), said(Kind.RAFT_RENUMBERED, 9, encode_member(4)), removed(5))
+    for order in itertools.permutations(events):
+        assert copies(*order).removed_nodes() == [], order
+    found = copies(*events, said(Kind.RAFT_FACTS, term=1))
+    found.stand(3, Membership((4,)))
+    found.copied(entry(4, "n1"))
+    assert found.committed == 3, "what a snapshot stands for was committed, and the copy proves nothing"
+
+
+def test_nodes_whose_members_are_gone_are_told_in_order() -> None:
+    found = copies(*(event for node in ("n3", "n1", "n2") for event in (member(1, 1, node), removed(5, node))))
+    assert found.removed_nodes() == ["n1", "n2", "n3"]

@@ -71,6 +71,18 @@ def test_what_was_moved_to_segments_is_not_gone_for_what_is_in_the_log_before_it
     assert chosen([copy("n1", 9, 1, 1), moved, copy("n1", 30, 3, 1)]) == ([(1, 1), (2, 1), (3, 1)], {})
 
 
+def test_what_was_moved_to_segments_stays_where_another_node_has_a_different_end() -> None:
+    """And while chains are open, too: the log of n1 begins anew at a lower place than its segments end."""
+    moved = [copy("n1", 5 - SEGMENTS_BELOW, 1, 1), copy("n1", 6 - SEGMENTS_BELOW, 2, 1)]
+    copies = [*moved, copy("n2", 1, 1, 2), copy("n1", 9, 1, 1), copy("n1", 30, 3, 3)]
+    assert chosen(copies) == ([(1, 1), (2, 1), (3, 3)], {1: 1})
+
+
+def test_what_stands_behind_a_replaced_entry_is_gone_where_the_log_goes_on_without_it() -> None:
+    copies = [copy("n1", 1, 1, 1), copy("n1", 2, 2, 1), copy("n1", 3, 3, 1), copy("n1", 4, 2, 2), copy("n1", 9, 4, 2)]
+    assert chosen(copies) == ([(1, 1), (2, 2), (4, 2)], {})
+
+
 def test_a_snapshot_says_which_entry_counts() -> None:
     found: list[Entry] = []
     chains = LogChains(lambda one: found.append((one[0].place, one[0].term)))

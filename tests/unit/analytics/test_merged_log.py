@@ -26,6 +26,7 @@ class Collected:
     """Fulfils EntriesFold: what was given to it."""
 
     entries: list[Entry] = field(default_factory=list)
+    passed_over: list[Entry] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     removed_at: list[int | None] = field(default_factory=list)
 
@@ -42,7 +43,7 @@ class Collected:
         self.lost.append(why)
 
     def pass_over(self, event: QueueEvent) -> None:
-        """Nothing says whether it counts."""
+        self.passed_over.append((event.place, event.term))
 
     def remove(self, at: int | None) -> None:
         self.removed_at.append(at)
@@ -171,6 +172,52 @@ def merged(events: Iterable[QueueEvent]) -> tuple[MergedLog, Collected]:
         log.take(one)
     log.end()
     return log, found
+
+
+def said(kind: Kind, *, at_s: int = 0, first: int = 1, data: bytes = b"") -> QueueEvent:
+    return QueueEvent(GROUP, STANDING_PLACE, 0, kind, at_s * 1_000_000, first, data, node="n1")
+
+
+def entry(index: int, kind: EntryKind = EntryKind.COMMAND) -> QueueEvent:
+    return QueueEvent(GROUP, index, 1, Kind.RAFT_ENTRIES, None, kind, b"", written=index, node="n1")
+
+
+def test_a_group_was_there_until_its_last_member_was_removed_whatever_nodes_said_later() -> None:
+    alone = encode_identity(GroupIdentity(GROUP, 1, "q", "quorum", Membership((1,))))
+    _, found = merged(
+        [
+            said(Kind.RAFT_GROUP, at_s=1, first=1, data=alone),
+            said(Kind.RAFT_GROUP_REMOVED, at_s=5, first=9),
+            said(Kind.RAFT_COMMIT, at_s=8),
+            said(Kind.RAFT_FACTS, at_s=9),
+        ]
+    )
+    assert found.removed_at == [5_000]
+
+
+def test_behind_an_entry_of_a_newer_version_nothing_is_applied() -> None:
+    class OfBefore(Collected):
+        def apply(self, event: QueueEvent) -> None:
+            if event.place == 2:
+                raise ValueError("it is of a newer version")
+            super().apply(event)
+
+    found = OfBefore()
+    log = MergedLog(found)
+    for one in (entry(1), entry(2), entry(3), entry(4)):
+        log.take(one)
+    log.end()
+    assert (found.entries, found.passed_over) == ([(1, 1)], [(3, 1), (4, 1)])
+    assert found.lost == ["it is of a newer version"]
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff", bytes(40)])
+def test_a_snapshot_whose_head_cannot_be_read_is_none(data: bytes) -> None:
+    state = QueueEvent(GROUP, 2, 0, Kind.RAFT_STATE, None, len(data), data)
+    _, found = merged([entry(1), entry(2), state, entry(3)])
+    assert ([index for index, _ in found.entries], found.lost) == ([1, 2, 3], [])
+    _, found = merged([entry(1), state, entry(3)])
+    assert ([index for index, _ in found.entries], found.lost) == ([1], ["entries 2 to 2 are missing"])
 
 
 CLUSTERS = 200  # of each seed

@@ -62,7 +62,7 @@ def entries_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> PastWorld:
-    made = PastWorld(tmp_path_factory.mktemp("past") / "n1", seed=6)
+    made = PastWorld(tmp_path_factory.mktemp("past") / "n1", seed=12)
     made.live(FILES)
     return made
 
@@ -81,9 +81,24 @@ def row_of(world: PastWorld, name: str, second: int) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def full_world(tmp_path_factory: pytest.TempPathFactory) -> PastWorld:
-    made = PastWorld(tmp_path_factory.mktemp("full") / "n1", seed=8, is_full=True)
+    made = PastWorld(tmp_path_factory.mktemp("full") / "n1", seed=11, is_full=True)
     made.live(FILES)
     return made
+
+
+def test_all_that_can_happen_to_a_message_has_happened_in_what_is_asked_about(
+    world: PastWorld, full_world: PastWorld
+) -> None:
+    """What this file is worth: once no message of a quorum queue was acknowledged or came back, and one was out at a time."""
+    for one in (world, full_world):
+        book = one.books[GROUP]
+        assert isinstance(book, QuorumBook)
+        assert max(noted.unacknowledged or 0 for noted in book.notes) >= 5
+        assert {noted.consumers for noted in book.notes} == {0, 1}
+        assert book.machine.counters.acknowledged > 15 and book.machine.counters.redelivered > 5
+        assert one.snapshots > 5
+    held = [noted.unacknowledged or 0 for noted in full_world.books[CLASSIC_QUEUE].notes]
+    assert max(held) > 5 and held.count(0) > 5
 
 
 @pytest.mark.parametrize("name", sorted(ASKED))

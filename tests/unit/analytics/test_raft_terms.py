@@ -35,3 +35,13 @@ def test_terms_that_wrote_nothing_are_counted() -> None:
 def test_first_entries_that_say_nothing_are_no_error() -> None:
     (row,) = told(TermEntries(8, 1, 1, 1, b"old"))
     assert (row.name, row.leader) == ("8", None)
+
+
+def test_a_row_says_what_its_term_wrote() -> None:
+    (row,) = told(entries(4, 7, 9))
+    assert row == TermRow("//q", 4, None, None, 7, 9, 0, 0)
+
+
+def test_queues_are_told_by_name_and_those_without_one_by_number() -> None:
+    found = [TermEntries(queue, 1, 1, 1, None) for queue in (5, 9, 8, 6)]
+    assert [row.name for row in term_rows(found, {5: "//b", 6: "//a"}, {})] == ["8", "9", "//a", "//b"]
