@@ -8,9 +8,10 @@ import pytest
 
 from analytics.coverage import Coverage
 from analytics.file_window import FileWindow, coverage_of, looked_through
-from analytics.inputs import log_files
-from analytics.lost_records import CUT_OFF, NOT_BEGUN, OTHER_FILE, OTHER_LOG
-from storage.names import archived, log_file
+from analytics.inputs import log_files, segment_files
+from analytics.lost_records import CUT_OFF, NOT_BEGUN, OTHER_FILE, OTHER_LOG, lost_of
+from storage.history.column_reader import ColumnReader
+from storage.names import archived, group_segment, log_file
 from storage.os_disk import OsDisk
 from storage.record import scan
 from storage.wal.facts import load_or_create
@@ -111,6 +112,8 @@ def test_files_of_two_logs_are_not_taken_for_one(node: Path, tmp_path: Path) -> 
     other = log(tmp_path / "other", bytes(reversed(LOG_ID)))
     (other / log_file(2)).replace(node / log_file(2))
     assert lost(node) == [(1, OTHER_LOG), (2, OTHER_LOG)]
+    end = whole_records(node / log_file(1))[-1]
+    assert [(one.offset, one.length) for one in covered(node).damage if one.file == 1] == [(end, 0)]
 
 
 def test_a_node_whose_files_are_all_empty_is_told_of(node: Path) -> None:
@@ -119,3 +122,36 @@ def test_a_node_whose_files_are_all_empty_is_told_of(node: Path) -> None:
         path.write_bytes(b"")
     assert covered(node).nodes == ["n1"]
     assert lost(node) == [(1, NOT_BEGUN)]
+    (node / log_file(1)).write_bytes(bytes(700))
+    assert [(one.offset, one.length) for one in covered(node).damage] == [(0, 700)]
+
+
+def test_a_file_behind_which_another_one_lies_than_the_next_is_not_judged_by_that(node: Path) -> None:
+    """Its head says where the log ended before another file."""
+    end = whole_records(node / log_file(1))[-1]
+    (node / log_file(2)).write_bytes((node / log_file(3)).read_bytes())
+    assert [one for one in covered(node).damage if one.file == 1] == []
+    with (node / log_file(1)).open("r+b") as file:
+        file.truncate(end - 1)
+    assert CUT_OFF not in [one.reason for one in covered(node).damage if one.file == 1]
+
+
+@pytest.mark.parametrize("size", [0, 30])
+def test_a_file_that_was_begun_is_none_that_was_not(node: Path, size: int) -> None:
+    """Only the last one of a node may be: of this one a part of the head is there, or nothing but damage."""
+    for path in sorted((node / "log").iterdir())[1:]:
+        path.unlink()
+    path = node / log_file(1)
+    path.write_bytes(path.read_bytes()[:size] + b"damage" * 10)
+    assert NOT_BEGUN not in [one.reason for one in covered(node).damage]
+
+
+def test_a_segment_has_no_file_behind_it_and_no_number_in_its_head(node: Path) -> None:
+    (node / "raft").mkdir()
+    content = (node / log_file(2)).read_bytes()
+    path = node / group_segment(5, 1)
+    path.write_bytes(content[:-40])
+    (file,) = segment_files(node, 5)
+    reader = ColumnReader(OsDisk(str(node), read_only=True), file.name)
+    list(reader.pieces())
+    assert lost_of(file, reader) is reader.damage

@@ -10,10 +10,11 @@ import pytest
 from classic.store.log_records import encode_published
 from native.log_tally import LogTally
 from storage import doctor, snapshot_file
-from storage.archive.archive import Archive
-from storage.archive.archive_window import HOUR_MS, ArchivedFile, ArchiveLimits, to_delete
+from storage.archive.archive import Archive, ArchiveFigures
+from storage.archive.archive_window import HOUR_MS, ArchivedFile, ArchiveLimits, oldest_first, to_delete
 from storage.archive.roomy_disk import RoomyDisk
 from storage.archive.summary import Summary, WriterSummary, summarise, summary_of
+from storage.disk import Disk, File
 from storage.errors import Corrupt, DiskFull
 from storage.history.name_records import NameRow, encode_name
 from storage.names import (
@@ -364,6 +365,16 @@ def test_the_stricter_limit_wins_and_the_oldest_go_first(
     assert "".join(file.name for file in found) == gone
 
 
+def test_the_oldest_is_the_one_that_ends_first_and_of_two_the_one_that_the_log_has_first() -> None:
+    found = [
+        ArchivedFile(9, "1.log", 1),
+        ArchivedFile(7, "3.log", 2),
+        ArchivedFile(7, "2.log", 3),
+        ArchivedFile(8, "a", 0),
+    ]
+    assert [file.name for file in oldest_first(found)] == ["2.log", "3.log", "a", "1.log"]
+
+
 def test_files_go_by_the_last_time_in_them() -> None:
     world = archived_files(3, ArchiveLimits(1, 1 << 30, 0))
     world.archive.tidy()
@@ -532,3 +543,41 @@ def test_of_each_group_one_snapshot_an_hour_is_kept() -> None:
     world.clock.advance(25 * 3600)
     world.archive.tidy()
     assert world.disk.list(ARCHIVE_DIRECTORY) == []
+
+
+def test_an_archive_that_was_never_looked_at_has_no_figures_and_a_lone_summary_is_nothing_to_give() -> None:
+    world = ArchivedLog()
+    assert world.archive.figures == ArchiveFigures()
+    world.disk.make_dir(ARCHIVE_DIRECTORY)
+    world.disk.overwrite(archived_summary(log_file(1)), b"lone")
+    assert not world.archive.give_room() and world.disk.list(ARCHIVE_DIRECTORY)
+
+
+def test_with_as_much_free_as_is_wanted_no_more_than_one_goes() -> None:
+    world = archived_files(3)
+    world.archive.tidy()
+    assert world.archive.give_room(world.disk.free_bytes()) and world.kept == [2, 3]
+
+
+@pytest.mark.parametrize("call", ["make_dir", "create", "write"])
+def test_a_disk_whose_archive_has_nothing_to_give_is_as_full_as_it_is(call: str) -> None:
+    world = ArchivedLog()
+    disk = RoomyDisk(world.disk, world.archive.give_room)
+    file = disk.create("there")
+    world.disk.faults = lambda one: Fault.ENOSPC
+    with pytest.raises(DiskFull):
+        if call == "write":
+            file.write_at(0, [b"x"])
+        elif call == "create":
+            disk.create("more")
+        else:
+            disk.make_dir("more")
+
+
+def test_such_a_disk_can_do_all_that_a_disk_can() -> None:
+    world = ArchivedLog()
+    disk = RoomyDisk(world.disk, world.archive.give_room)
+    file = disk.create("there")
+    for made, protocol in ((disk, Disk), (file, File)):
+        missing = [name for name in vars(protocol) if not name.startswith("_") and not hasattr(made, name)]
+        assert missing == []

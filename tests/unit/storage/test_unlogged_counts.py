@@ -97,6 +97,24 @@ def test_what_is_counted_within_a_second_is_one_record_behind_the_names_of_who_p
     assert world.told() == [], "there is nothing to tell"
 
 
+def test_what_is_told_is_counted_since_the_first_of_it_and_not_since_it_was_told_last(world: CountingWorld) -> None:
+    """Else who looks for a peak finds a low one behind an idle hour."""
+    world.now += 3_600_000
+    world.count()
+    world.now += EVERY_MS - 1
+    world.count()
+    world.counts.tick()
+    assert world.told() == [], "the second has begun with the first of them"
+    world.tick_after(1)
+    assert [span_ms for span_ms, _ in world.told()] == [EVERY_MS]
+
+
+def test_a_clock_that_is_put_forward_by_months_is_told_as_far_as_a_record_can(world: CountingWorld) -> None:
+    world.count()
+    world.tick_after(1 << 33)
+    assert [span_ms for span_ms, _ in world.told()] == [(1 << 32) - 1]
+
+
 def test_a_clock_that_is_put_back_holds_nothing_up(world: CountingWorld) -> None:
     world.count()
     world.tick_after(-3_600_000)
