@@ -63,9 +63,8 @@ def test_entries_that_follow_on_each_other_are_one_range_of_their_queue_and_term
 def test_records_of_classic_queues_among_entries_are_none() -> None:
     kept = KeptEntries(FILE, None)
     queue = FIRST.to_bytes(8, "little")
-    kept.note(
-        piece(named(FIRST, "quorum"), entries(FIRST, 1), encode_record(Kind.CLASSIC_QUEUE_DELETED, 0, 1, [queue]))
-    )  # type: ignore[arg-type]
+    deleted = encode_record(Kind.CLASSIC_QUEUE_DELETED, 0, 1, [queue])
+    kept.note(piece(named(FIRST, "quorum"), entries(FIRST, 1), deleted))  # type: ignore[arg-type]
     assert kept.ranges() == {(FIRST, 1): [(1, 2)]}
 
 
@@ -79,10 +78,8 @@ def test_a_segment_is_of_one_group_whatever_lies_in_it() -> None:
 def test_of_a_file_that_no_start_reads_only_who_belongs_to_the_groups_counts() -> None:
     kept = KeptEntries(FILE, None)
     facts = encode_record(Kind.RAFT_FACTS, FIRST, 0, [], term=3)
-    kept.note(
-        piece(belongs(FIRST, 2), belongs(STREAM, 3, "stream"), facts, entries(FIRST, 1)),  # type: ignore[arg-type]
-        is_kept=False,
-    )
+    found = piece(belongs(FIRST, 2), belongs(STREAM, 3, "stream"), facts, entries(FIRST, 1))  # type: ignore[arg-type]
+    kept.note(found, is_kept=False)
     assert (kept.ranges(), kept.members) == ({}, [KnownVoters(FIRST, 2, 0, (1, 2, 3))])
 
 

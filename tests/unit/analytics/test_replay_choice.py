@@ -18,6 +18,7 @@ from analytics.read_snapshots import snapshot_said
 from analytics.replay import chosen_runs, log_reader
 from analytics.replay.choice import Choice
 from analytics.replay.log_reader import ReplayQuestion, frames
+from analytics.replay.logged_contents import StoredContent, locate
 from classic.store.log_records import encode_published
 from storage.history.name_records import ActorRow
 from storage.names import archived, log_file
@@ -121,29 +122,18 @@ def test_of_messages_from_before_the_log_nothing_says_whether_their_key_is_the_o
         assert told(tmp_path / "n", routing_key="q", **late)[0]["unknown"] is None, "it left in another way, or before"
 
 
-def test_a_content_that_its_file_has_lost_is_told_as_none(tmp_path: Path) -> None:
-    """What the file has instead is as long, or shorter."""
+def test_a_content_that_its_file_has_lost_is_told_as_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the begin of it is left when it is read."""
     durable_log(tmp_path / "n", 1, publish(0, message("m", b"kept")), ended(0, 1))
-    reading = frames(question(tmp_path / "n"))
-    next(reading)
     path = tmp_path / "n" / log_file(1)
-    found = msgspec.msgpack.decode(next(frames_behind_a_cut(path, reading)))
-    assert [row[-1] for row in found] == [b""]
 
-
-def frames_behind_a_cut(path: Path, reading: Any) -> Any:
-    content, locate = path.read_bytes(), log_reader.locate
-
-    def cut_off(*asked: Any) -> Any:
-        found = locate(*asked)
+    def located(*asked: Any) -> dict[tuple[int, int], StoredContent]:
+        found, content = locate(*asked), path.read_bytes()
         path.write_bytes(content[: content.index(b"kept") + 1])
         return found
 
-    log_reader.locate = cut_off
-    try:
-        yield from reading
-    finally:
-        log_reader.locate = locate
+    monkeypatch.setattr(log_reader, "locate", located)
+    assert [row[-1] for row in told(tmp_path / "n")[1]] == [b""]
 
 
 def question(data: Path, *, with_contents: bool = True, **chosen: Any) -> ReplayQuestion:

@@ -139,7 +139,7 @@ def test_messages_that_no_chunk_has_are_divided_where_retention_cuts() -> None:
 
 
 def test_a_history_has_a_life_of_each_chunk_and_says_when_it_came_and_went() -> None:
-    entries = [chunk(0, 2, 5, ends_segment=True), chunk(2, 3, 6), RetentionCut(START + 9, 2)]
+    entries: list[LogEntry] = [chunk(0, 2, 5, ends_segment=True), chunk(2, 3, 6), RetentionCut(START + 9, 2)]
     history = folded(event(index, encode(one)) for index, one in enumerate(entries, 1)).history()
     assert [
         (life.entry, life.count, life.state, life.partial, life.ended_at, life.told_at) for life in history.lives

@@ -485,7 +485,11 @@ class TestDamage:
             made = agree(a_record(Kind.CLASSIC_PUBLISH, 0, 1, bytes(head)), FilePlace(0))[2]
             assert made[0] == (head_len == len(head))
 
-    @given(st.binary(max_size=300), st.sampled_from([16, 17, 18, 19, 24, 26, 32, 51, 52]), st.sampled_from([0, GROUP]))
+    @given(
+        st.binary(max_size=300),
+        st.sampled_from([16, 17, 18, 19, 24, 25, 26, 27, 32, 51, 52]),
+        st.sampled_from([0, GROUP]),
+    )
     def test_both_forms_agree_on_any_payload(self, payload: bytes, kind: int, writer: int) -> None:
         agree(a_record(kind, writer, 2**64 - 1, payload), FilePlace(2**40))
 

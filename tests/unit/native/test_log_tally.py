@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from itertools import pairwise
 from typing import Any
 
@@ -44,10 +45,36 @@ payloads = st.one_of(
     st.tuples(ids, st.binary(max_size=20)).map(lambda one: struct.pack("<Q", one[0]) + one[1]),
     st.tuples(st.integers(0, 1), ids).map(lambda one: bytes(56) + struct.pack("<QQ", *one)),
 )
-records = st.lists(
-    st.builds(record, st.sampled_from([0, 1, 2, 15, *(int(kind) for kind in Kind), 255]), ids, ids, payloads),
-    max_size=8,
+marks = st.tuples(st.integers(0, 1), ids).map(lambda one: bytes(56) + struct.pack("<QQ", *one))
+kinds_and_payloads = st.one_of(  # that fit, and that do not
+    st.tuples(st.just(int(Kind.CLASSIC_PUBLISH)), st.lists(ids, min_size=1, max_size=4).map(published)),
+    st.tuples(st.just(int(Kind.MARK)), marks),
+    st.tuples(st.sampled_from([int(kind) for kind in Kind]), payloads),
+    st.tuples(st.sampled_from([0, 1, 2, 15, 16, 17, 24, 27, 32, 50, 255]), payloads),
 )
+records = st.lists(
+    st.tuples(kinds_and_payloads, ids, ids).map(lambda one: record(one[0][0], one[1], one[2], one[0][1])), max_size=8
+)
+
+
+def test_what_is_drawn_has_all_that_is_counted() -> None:
+    """Once no mark of a hundred examples had a time, and two began a commit."""
+    reached = Counter[str]()
+
+    @given(records)
+    def look(drawn: list[bytes]) -> None:
+        tally = LogTallyPlain()
+        tally.take(drawn)
+        reached["times"] += bool(tally.last_us)
+        reached["times that differ"] += tally.first_us != tally.last_us
+        reached["commits"] += bool(tally.commits)
+        reached["several queues"] += len(tally.queues) > 1
+        reached["names"] += bool(tally.names)
+        reached["several writers"] += len(tally.writers()) > 1
+        reached["a writer with several records"] += any(row[1] > 1 for row in tally.writers())
+
+    look()
+    assert min(reached.values()) >= 10, reached
 
 
 @pytest.mark.parametrize("form", FORMS)
