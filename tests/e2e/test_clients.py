@@ -212,3 +212,18 @@ def test_pika_spreads_messages_over_queues(
     assert sum(counts) == remembered + published
     assert min(counts) > 10
     connection.close()
+
+
+def test_a_name_with_a_line_break_is_kept_without_it_and_told_so(node: RunningNode) -> None:
+    """As RabbitMQ does it. pika waits for ever for an answer with the name that it gave, with RabbitMQ too."""
+    with kombu.Connection(node.amqp_url) as connection:
+        channel = connection.channel()
+        declared = channel.queue_declare("e2e.line\r\nbreak", durable=True)
+        assert (declared.queue, declared.message_count) == ("e2e.linebreak", 0)
+        channel.exchange_declare("e2e.ex\nchange", "direct", durable=True)
+        channel.queue_bind("e2e.line\nbreak", "e2e.ex\nchange", "key\n")
+        channel.basic_publish(channel.prepare_message(b"kept"), "e2e.exchange", "key\n")
+        assert channel.queue_declare("e2e.linebreak\n", passive=True).message_count == 1
+        assert channel.basic_get("e2e.linebreak", no_ack=True).body == b"kept"
+        assert channel.queue_delete("e2e.line\nbreak") == 0
+        channel.exchange_delete("e2e.ex\nchange")
