@@ -19,13 +19,14 @@ from native.log_tables import RECORDS
 from node.exporting import catalog_rows
 from node.exporting.log_listing import log_names
 from storage import doctor
-from storage.history.column_reader import PIECE_BYTES, ColumnPiece, ColumnReader, DamagedRange, log_of
+from storage.history.column_reader import PIECE_BYTES, ColumnPiece, ColumnReader, DamagedRange, head_of, log_of
 from storage.names import log_file
 from storage.os_disk import OsDisk
 from storage.record import HEADER_BYTES, Kind
 
 Row = dict[str, Any]
 UNFINISHED = "unfinished write"
+CUT_OFF = "the file behind it says that the log went on here"
 
 
 def rows_of_file(path: Path) -> Iterator[Row]:
@@ -119,13 +120,12 @@ class LogDirectory:
                 continue  # it was moved or released since we looked
 
     def _rows_behind(self) -> Iterator[Row]:
-        files = self._files()
+        begin = self._last.file if self._last is not None else self._first_file
+        files = {number: name for number, name in self._files().items() if number >= begin}
         begun = {number: head.log_id for number, name in files.items() if (head := log_of(self._disk, name)).log_id}
         log_id = next(iter(begun.values()), b"")
         for number, name in files.items():
             last = self._last
-            if number < (last.file if last is not None else self._first_file):
-                continue
             if last is not None and number > last.file + 1:
                 yield {"file": log_file(last.file + 1), "finding": "damage", "reason": "the file is missing"}
             start = last if last is not None and number == last.file else FilePlace(0, log_id, number)
@@ -134,6 +134,15 @@ class LogDirectory:
             yield from _rows(name, reader)
             if reader.place.base:
                 self._last = reader.place
+            if number + 1 in begun:
+                yield from self._cut_off(name, reader, files[number + 1])
+
+    def _cut_off(self, name: str, reader: ColumnReader, successor: str) -> Iterator[Row]:
+        """What the file behind it says that there was, and is not."""
+        end = max([reader.place.base, *(found.offset + found.length for found in reader.damage)])
+        head = head_of(self._disk, successor)
+        if head is not None and head.previous_end > end:
+            yield _finding(name, DamagedRange(end, head.previous_end - end, torn=False, reason=CUT_OFF))
 
     def _files(self) -> dict[int, str]:
         """Where each is now, by ascending number."""

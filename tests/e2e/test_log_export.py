@@ -189,3 +189,19 @@ def test_records_of_one_queue_are_shown_and_nothing_of_what_they_hold(tmp_path: 
         )
         assert (none.returncode, none.stdout) == (0, "")
         assert none.stderr == "no record here is about a queue 'nope'\n"
+
+
+def test_a_dump_of_a_log_of_which_something_is_damaged_ends_with_65(tmp_path: Path, config: Path) -> None:
+    """As `leveret wal dump` of its directory does. It was 0."""
+    with running_node("--config", str(config), data_dir=tmp_path / "data") as node:
+        publish(node, 60)
+        listed = ctl_json(node, "wal", "list")["files"]
+        name = next(file["name"] for file in listed if file["name"].endswith(".log") and not file["open"])
+        path = tmp_path / "data" / name
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+        done = subprocess.run(ctl(node, "wal", "dump"), capture_output=True, text=True, timeout=PATIENCE_S, cwd=ROOT)
+        found = [row for row in map(json.loads, done.stdout.splitlines()) if "finding" in row]
+        assert [(Path(row["file"]).name, row["finding"]) for row in found] == [(path.name, "damage")]
+        assert (done.returncode, done.stderr) == (65, "1 damaged ranges; docs/operations.md says what to do\n")

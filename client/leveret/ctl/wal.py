@@ -14,9 +14,9 @@ from typing import Annotated, Any
 import typer
 
 import leveret
-from leveret.ctl.terminal import render
+from leveret.ctl.terminal import exits, render
 from leveret.ctl.terminal.exits import UsageError
-from leveret.ctl.terminal.export_directory import ExportDirectory
+from leveret.ctl.terminal.export_directory import ExportDirectory, held
 from leveret.ctl.terminal.moments import moment
 from leveret.ctl.terminal.run import options, with_node
 from leveret.errors import RETRYABLE, LeveretError
@@ -28,6 +28,7 @@ app = typer.Typer(help="The log of a running node: what happened to messages.", 
 WITHOUT_A_BYTE_S = 120.0  # then it gives up: a node with a long log needs a while to start
 RETRY_PAUSE_MAX_S = 2.0
 MEBIBYTE = 1 << 20
+DAMAGE = "damage"  # how a dump names what could not be read and had been written
 
 Since = Annotated[
     str | None,
@@ -61,16 +62,21 @@ def dump(
     """Show the records of the log; --json prints an object a line. Contents of messages are not shown."""
     from_us = _microseconds("--from", since)
 
-    async def work(node: leveret.Node) -> int:
-        shown = 0
+    async def work(node: leveret.Node) -> tuple[int, int]:
+        shown = damaged = 0
         async with aclosing(node.log.rows(from_us=from_us, queue=queue, follow=follow)) as rows:
             async for row in rows:
                 _show(row)
-                shown += 1
-        return shown
+                is_damage = row.get("finding") == DAMAGE
+                shown, damaged = shown + (not is_damage), damaged + is_damage
+        return shown, damaged
 
-    if not with_node(work) and queue:
+    shown, damaged = with_node(work)
+    if not shown and queue:
         typer.echo(f"no record here is about a queue '{render.printable(queue)}'", err=True)
+    if damaged:
+        typer.echo(f"{damaged} damaged ranges; docs/operations.md says what to do", err=True)
+        raise typer.Exit(exits.DATA)
 
 
 @app.command("export")
@@ -136,7 +142,12 @@ class _Export:
                 await asyncio.sleep(backoff.next_delay_s())
 
     async def _receive(self, node: leveret.Node, listing: LogListing) -> ExportDirectory:
-        there = ExportDirectory(self._directory, listing, without_bodies=self._no_bodies)
+        with held(self._directory, listing.node):
+            there = ExportDirectory(self._directory, listing, without_bodies=self._no_bodies)
+            await self._receive_into(there, node, listing)
+        return there
+
+    async def _receive_into(self, there: ExportDirectory, node: leveret.Node, listing: LogListing) -> None:
         asked = [file for file in listing.files if not 0 < file.last_us < self._since_us]
         total = sum(file.bytes for file in asked)
         parts = node.log.export(
@@ -154,7 +165,6 @@ class _Export:
             self.received_bytes += there.received_bytes
             there.close()
             there.save()
-        return there
 
 
 @dataclass(slots=True, frozen=True)

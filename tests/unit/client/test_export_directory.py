@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from leveret.ctl.terminal.exits import ConfigError
-from leveret.ctl.terminal.export_directory import ExportDirectory
+from leveret.ctl.terminal.export_directory import ExportDirectory, held
 from leveret.errors import ConnectionLost
 from leveret.node_log import LogBegin, LogEnd, LogUnread, WantedLogFile
 from leveret.records import LogFile, LogListing
@@ -237,3 +237,12 @@ def test_files_are_for_their_owner_only(tmp_path: Path) -> None:
     export.save()
     assert (tmp_path / "leveret@n1").stat().st_mode & 0o077 == 0
     assert (tmp_path / "leveret@n1" / LOG).stat().st_mode & 0o077 == 0
+
+
+def test_two_exports_do_not_write_to_one_directory(tmp_path: Path) -> None:
+    """The second one cut off what the first had written, and a file that was called complete was shorter than that."""
+    refused = pytest.raises(ConfigError, match=r"another export to .*/n1 is under way")
+    with held(tmp_path, "n1"), held(tmp_path, "n2"), refused, held(tmp_path, "n1"):
+        pass
+    with held(tmp_path, "n1"):
+        assert (tmp_path / "n1").stat().st_mode & 0o777 == 0o700

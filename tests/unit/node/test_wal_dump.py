@@ -13,7 +13,7 @@ from broker.catalog.commands.catalog_commands import DeclareQueue, PutUser, enco
 from broker.catalog.commands.metadata_entry import METADATA_GROUP, Origin, WhenAndWho, encode_entry
 from broker.records import UserRecord
 from node.commands.wal_dump import dump_rows
-from node.exporting.log_rows import Row
+from node.exporting.log_rows import CUT_OFF, Row
 from raft.core import packs
 from raft.core.messages import EntryKind
 from storage.names import ARCHIVE_DIRECTORY, log_file
@@ -179,3 +179,15 @@ def test_a_reader_that_has_seen_enough_ends_it_without_a_word(tmp_path: Path, co
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(60) == 1
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+def test_an_end_that_a_file_has_lost_is_damage(world: World, *, zeros: bool) -> None:
+    """Cut off between two records, or zeros that a disk gave back: nothing said that there had been more."""
+    path = world.root / log_file(1)
+    data = path.read_bytes()
+    last = [row for row in dump_rows(path) if row["kind"] == Kind(KIND).name][-1]["offset"]
+    path.write_bytes(data[:last] + (bytes(len(data) - last) if zeros else b""))
+    (found,) = [row for row in dump_rows(world.root) if "finding" in row]
+    assert (found["file"], found["offset"], found["finding"]) == (log_file(1), last, "damage")
+    assert found["reason"] == CUT_OFF

@@ -44,13 +44,42 @@ def usable(path: Path) -> Iterator[None]:
         raise ConfigError(f"{error.filename or path} cannot be used: {error.strerror}") from error
 
 
+def place_of(directory: Path, node: str) -> Path:
+    """Raises ConfigError."""
+    if not NODE_NAME.fullmatch(node) or node.strip(".") == "":
+        raise ConfigError(f"the node calls itself {node!r}, which is no name for a directory")
+    return directory / node
+
+
+@contextmanager
+def held(directory: Path, node: str) -> Iterator[None]:
+    """This part of an export, which is made: what another command writes there meanwhile this one would cut off. Raises
+    ConfigError."""
+    try:
+        import fcntl
+    except ImportError:  # not a Unix: nothing to hold it by
+        yield
+        return
+    path = place_of(directory, node)
+    with usable(path):
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        number = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(number)
+        raise ConfigError(f"another export to {path} is under way") from error
+    try:
+        yield
+    finally:
+        os.close(number)
+
+
 class ExportDirectory:
     """One node's part of an export: DIRECTORY/NODE. Raises ConfigError where it cannot be written, or is of another log."""
 
     def __init__(self, directory: Path, listing: LogListing, *, without_bodies: bool) -> None:
-        if not NODE_NAME.fullmatch(listing.node) or listing.node.strip(".") == "":
-            raise ConfigError(f"the node calls itself {listing.node!r}, which is no name for a directory")
-        self.path = directory / listing.node
+        self.path = place_of(directory, listing.node)
         self._gone: dict[str, str] = {}  # file: how much of it; nothing brings it back
         self._left_out: dict[str, str] = {}  # file: why not this time
         self.received_bytes = 0
