@@ -20,9 +20,9 @@ from analytics.audit.command_results import catalog_starts
 from analytics.command_line import parser
 from analytics.file_window import coverage_of, missing_files
 from analytics.follow.follow_command import follow
-from analytics.inputs import LogFile, log_files, snapshot_files, without_bodies
+from analytics.inputs import LogFile, check_copies, log_files, snapshot_files, without_bodies
 from analytics.jobs import questions
-from analytics.jobs.answer import EXIT_HOLDS, EXIT_MISSING, EXIT_UNKNOWN, JobAnswer, answer_of, worst
+from analytics.jobs.answer import EXIT_HOLDS, EXIT_MISSING, EXIT_UNKNOWN, EXIT_USAGE, JobAnswer, answer_of, worst
 from analytics.jobs.asked_columns import asked_columns
 from analytics.jobs.proof import PROOF_COLUMNS, code_of
 from analytics.jobs.raft_terms import TERM_COLUMNS
@@ -45,7 +45,6 @@ from storage.errors import DiskFailed
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-EXIT_USAGE = 64
 EXIT_UNREAD = 1
 
 
@@ -55,6 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print_any_name()
     try:
         files = log_files(options.data)
+        check_copies(files)
         if not needs_spark(options):
             return WITHOUT_SPARK[options.command](options, files)
         with TemporaryDirectory(prefix="leveret-analytics-") as scratch:

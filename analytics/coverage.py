@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import NamedTuple
 
+DELETED = "the node deleted this file before it was read"
+
 
 class DamagedBytes(NamedTuple):
     node: str
@@ -65,6 +67,17 @@ class Coverage(NamedTuple):
         skipped = f", {counted(self.skipped, 'file', 'files')} that cannot tell of it skipped" if self.skipped else ""
         missing = "".join(f", {one.sentence()}" for one in self.missing)
         return f"read: {nodes}, {files}, {self.file_bytes} bytes, {window}{lost}{missing}{withheld}{skipped}"
+
+
+def but_oldest(damage: Iterable[DamagedBytes], files: Iterable[tuple[str, int]]) -> list[DamagedBytes]:
+    """Without the files that a node had deleted before anything was read of its log: it deletes the oldest first, so the answer
+    is that to the question a moment later. `files`: nodes and numbers of those that were to be read."""
+    found = list(damage)
+    gone = {(one.node, one.file) for one in found if one.reason == DELETED}
+    begins: dict[str, int] = {}
+    for node, number in sorted({*files} - gone, reverse=True):
+        begins[node] = number
+    return [one for one in found if (one.node, one.file) not in gone or one.file > begins.get(one.node, -1)]
 
 
 def missing_between(there: Iterable[tuple[str, int]]) -> tuple[MissingFiles, ...]:

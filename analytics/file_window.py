@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from analytics.coverage import Coverage, DamagedBytes, MissingFiles, iso_time, missing_between
-from analytics.inputs import LogFile, segment_group, unless_deleted, without_bodies
-from analytics.lost_records import lost_of
+from analytics.coverage import Coverage, DamagedBytes, MissingFiles, but_oldest, iso_time, missing_between
+from analytics.inputs import LogFile, NodeDisk, segment_group, unless_deleted, without_bodies
+from analytics.lost_records import deleted, lost_of
 from analytics.queue_events import FileEvents, Said
 from native.columns import numbers, row_of
 from native.log_tables import RECORDS
@@ -18,7 +18,6 @@ from raft.core.messages import Entry
 from raft.core.packs import decode
 from storage.history.column_reader import ColumnPiece, ColumnReader, DamagedRange, durable_end
 from storage.history.name_records import ActorRow
-from storage.os_disk import OsDisk
 from storage.record import HEADER_BYTES, Kind
 
 OWNERS_MAX = 4  # a consumer, its channel, its connection, and one for what nobody foresees
@@ -44,13 +43,14 @@ class FileWindow:
 
 def reader_of(file: LogFile, *, tail: bool) -> tuple[ColumnReader, int | None]:
     """And up to where what it reads is known to be durable; None: all is."""
-    disk = OsDisk(file.directory, read_only=True)
+    disk = NodeDisk(file.directory)
     reader = ColumnReader(disk, file.name, is_followed=not file.is_last, until_durable=file.is_last and not tail)
     return reader, durable_end(disk, file.name) if file.is_last and tail else None
 
 
 def looked_through(seen: FileWindow, *, tail: bool) -> Iterator[LookedPiece]:
-    """Piece by piece; times and damage are noted. A file that its node has deleted meanwhile has none."""
+    """Piece by piece; times and damage are noted, and so is that its node has deleted the file meanwhile."""
+    seen.damage = deleted(seen.file)
     with unless_deleted(seen.file):
         reader, durable = reader_of(seen.file, tail=tail)
         events = FileEvents(seen.file.number, durable, is_segment=segment_group(seen.file) is not None)
@@ -100,6 +100,7 @@ def coverage_of(files: Sequence[LogFile], seen: Sequence[FileWindow]) -> Coverag
         for one in seen
         for lost in one.damage
     ]
+    damage = but_oldest(damage, ((one.node, one.number) for one in files))
     nodes = sorted({one.node for one in files})
     first, last = iso_time(min(firsts, default=None)), iso_time(max(lasts, default=None))
     size = sum(one.size for one in files)

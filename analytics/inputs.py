@@ -11,10 +11,14 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from socket import gethostname
 from typing import NamedTuple
 
+from storage.disk import File
+from storage.history.column_reader import log_of
 from storage.names import (
     ARCHIVE_DIRECTORY,
     KEPT_SUFFIX,
@@ -23,14 +27,32 @@ from storage.names import (
     RAFT_DIRECTORY,
     SEGMENT_SUFFIX,
     SNAPSHOT_SUFFIX,
+    archived,
     group_file_of,
     number_of,
 )
+from storage.os_disk import OsDisk
 
 WITH_LOGS = (ARCHIVE_DIRECTORY, LOG_DIRECTORY)
 EXPORT_MANIFEST = "export.json"  # of leveretctl: client/leveret/ctl/terminal/export_directory.py
 EXPORT_FORMAT = 1
 _ZEROS = bytes(1 << 20)
+
+
+class NodeDisk(OsDisk):
+    """The files of a node, for reading. A running one moves files of its log to the archive: they are opened where they are
+    now."""
+
+    def __init__(self, directory: str) -> None:
+        super().__init__(directory, read_only=True)
+
+    def open(self, name: str) -> File:
+        try:
+            return super().open(name)
+        except FileNotFoundError:
+            if not name.startswith(LOG_DIRECTORY):
+                raise
+            return super().open(archived(name))
 
 
 class LogFile(NamedTuple):
@@ -88,6 +110,15 @@ def unless_deleted(file: LogFile) -> Iterator[None]:
             raise NotADirectoryError(f"there is no {file.directory} on {gethostname()}") from None
 
 
+@contextmanager
+def while_there(file: LogFile) -> Iterator[None]:
+    """For rows that cannot say what is missing. Raises ValueError where the node has deleted the file meanwhile."""
+    with unless_deleted(file):
+        yield
+        return
+    raise ValueError(f"{file.node} deleted file {file.number} of its log while that was to be read: ask again")
+
+
 def log_files(paths: Iterable[str]) -> list[LogFile]:
     """All files below these paths that were begun, node by node in the order of the log, and one that was not, where it says
     that files before it are missing. Raises FileNotFoundError for a path that is not there, and ValueError where nothing of
@@ -100,6 +131,24 @@ def log_files(paths: Iterable[str]) -> list[LogFile]:
             )
         found[directory.name] = _files_of(directory)
     return [file for files in found.values() for file in files]
+
+
+def check_copies(files: Iterable[LogFile]) -> None:
+    """What is counted in two copies of one node's data would count twice. Raises ValueError. `files`: those of log_files."""
+    nodes: dict[bytes, str] = {}
+    for node, own in groupby(files, attrgetter("node")):
+        log = _log_id(list(own))
+        if log and (other := nodes.setdefault(log, node)) != node:
+            raise ValueError(f"{other!r} and {node!r} are copies of one log: name one of them")
+
+
+def _log_id(files: Sequence[LogFile]) -> bytes:
+    """Empty: the newest file that could say it does not."""
+    for file in reversed(files):
+        with suppress(FileNotFoundError):
+            if log_id := log_of(NodeDisk(file.directory), file.name).log_id:
+                return log_id
+    return b""
 
 
 def _distinct_directories(paths: Iterable[str]) -> list[Path]:
@@ -145,9 +194,9 @@ def segment_group(file: LogFile) -> int | None:
 def node_directories(path: Path) -> list[Path]:
     """The data directories that a path names."""
     path = path.resolve(strict=True)
-    if _has_logs(path):
+    if has_logs(path):
         return [path]
-    below = sorted(one for one in path.iterdir() if one.is_dir() and _has_logs(one)) if path.is_dir() else []
+    below = sorted(one for one in path.iterdir() if one.is_dir() and has_logs(one)) if path.is_dir() else []
     if not below:
         raise ValueError(
             f"{path} has no log: neither it nor a directory in it has {' or '.join(WITH_LOGS)} with files of a node"
@@ -155,7 +204,8 @@ def node_directories(path: Path) -> list[Path]:
     return below
 
 
-def _has_logs(directory: Path) -> bool:
+def has_logs(directory: Path) -> bool:
+    """Whether it is a data directory."""
     return any(_numbered(directory / name) for name in WITH_LOGS)
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from analytics.inputs import LogFile
+from analytics.coverage import DELETED
+from analytics.inputs import LogFile, segment_group
 from storage.disk import Disk
 from storage.history.column_reader import ColumnReader, DamagedRange, head_of
 from storage.names import LOG_SUFFIX, archived, log_file
@@ -20,6 +21,12 @@ BEHIND_GAP = "the file before it is missing, and how much that had is not known"
 CUT_OFF = "the file behind it says that the log went on here"
 OTHER_LOG = "the file behind it is of another log"
 OTHER_FILE = "its head says that it is another file of the log"
+
+
+def deleted(file: LogFile) -> list[DamagedRange]:
+    """What a file of the log had that was there when its node was looked at, and was gone when it was to be read."""
+    is_segment = segment_group(file) is not None  # other segments have by now what still counts of it
+    return [] if is_segment else [DamagedRange(0, file.size, torn=False, reason=DELETED)]
 
 
 def lost_of(file: LogFile, reader: ColumnReader) -> list[DamagedRange]:

@@ -17,6 +17,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from analytics.coverage import DELETED
 from analytics.inputs import LogFile
 from native.log_columns import FilePlace
 from storage.disk import File
@@ -25,7 +26,6 @@ from storage.os_disk import OsDisk
 from storage.record import CLEAN_END
 
 FORMAT_VERSION = 1
-DELETED = "the node deleted this file before it was read"
 
 
 class NodePosition(NamedTuple):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 
-from analytics.follow.log_positions import DELETED, LogRange
+from analytics.coverage import DELETED
+from analytics.follow.log_positions import LogRange
 from native.log_columns import FilePlace
 from storage.history.column_reader import ColumnPiece, ColumnReader, DamagedRange, log_of
 from storage.names import archived, log_file

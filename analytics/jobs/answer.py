@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 EXIT_HOLDS = 0
+EXIT_USAGE = 64  # it could not be answered
 EXIT_MISSING = 65  # messages that were promised are nowhere
 EXIT_UNKNOWN = 75  # the logs that were read do not tell
 
@@ -38,8 +39,8 @@ def answer_of(table: DataFrame, limit: int = ROWS_SHOWN) -> JobAnswer:
 
 
 def worst(codes: Sequence[int]) -> int:
-    """Of several exits the one to end with: what is missing is missing, whatever else is unknown."""
-    for code in (EXIT_MISSING, EXIT_UNKNOWN):
+    """Of several exits the one to end with: what is missing is missing, whatever else is unknown or could not be answered."""
+    for code in (EXIT_MISSING, EXIT_USAGE, EXIT_UNKNOWN):
         if code in codes:
             return code
     return EXIT_HOLDS

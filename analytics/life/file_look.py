@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from analytics.file_window import FileWindow, reader_of
-from analytics.inputs import LogFile
+from analytics.inputs import LogFile, unless_deleted
 from analytics.life.wanted import (
     AtPlace,
     BodyDigest,
@@ -27,7 +27,7 @@ from analytics.life.wanted import (
     SuccessorOf,
     numbers_of,
 )
-from analytics.lost_records import lost_of
+from analytics.lost_records import deleted, lost_of
 from analytics.named_actors import PlacedActors
 from analytics.queue_events import QUORUM, ActorName, FileEvents, QueueEvent, QueueName, note_name
 from classic.store.log_records import decode_reasoned
@@ -66,9 +66,8 @@ class FileSeen(FileWindow):
 
 
 def look(file: LogFile, wanted: LookFor, *, tail: bool) -> FileSeen:
-    """A file that its node has deleted meanwhile tells nothing."""
-    seen = FileSeen(file)
-    with suppress(FileNotFoundError):
+    seen = FileSeen(file, deleted(file))
+    with unless_deleted(file):
         reader, durable = reader_of(file, tail=tail)
         one = _FileLook(seen, wanted, durable)
         for piece in reader.pieces():

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from analytics.coverage import DamagedBytes
-from analytics.inputs import LogFile, SnapshotFile, unless_deleted
+from analytics.inputs import LogFile, NodeDisk, SnapshotFile, unless_deleted
 from analytics.lost_records import lost_of
 from analytics.parquet.conversion_log import ConvertedFile, begin_attempt
 from analytics.queue_events import FileEvents, packed_groups
@@ -31,7 +31,6 @@ from native.event_buckets import BucketTable, EventBuckets
 from native.log_columns import FilePlace
 from native.log_tables import GATHERED
 from storage.history.column_reader import ColumnPiece, ColumnReader, log_of
-from storage.os_disk import OsDisk
 from storage.record import Kind
 
 RAW = "raw"
@@ -91,7 +90,7 @@ def convert_files(task: RawTask) -> RawDone:
 
 
 def _convert(file: LogFile, task: RawTask, buckets: RowBuckets, done: RawDone) -> RawDone:
-    disk = OsDisk(file.directory, read_only=True)
+    disk = NodeDisk(file.directory)
     begin = log_of(disk, file.name)
     before = task.converted.get((file.node, begin.log_id.hex(), file.number))
     if before is not None and before.is_whole:

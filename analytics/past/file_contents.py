@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from analytics.file_window import FileWindow, looked_through
-from analytics.inputs import LogFile, unless_deleted
+from analytics.inputs import LogFile, NodeDisk, unless_deleted
 from analytics.queue_events import QUEUE_KINDS, QueueEvent, QueueName, queue_name
 from native.columns import Table, numbers
 from native.log_tables import EVENTS, RECORDS
@@ -94,14 +94,13 @@ def summary_beside(file: LogFile) -> Summary | None:
 
 def _first_time(file: LogFile) -> int | None:
     with unless_deleted(file):
-        reader = ColumnReader(OsDisk(file.directory, read_only=True), file.name, end=HEAD_BYTES, piece_bytes=HEAD_BYTES)
+        reader = ColumnReader(NodeDisk(file.directory), file.name, end=HEAD_BYTES, piece_bytes=HEAD_BYTES)
         for piece in reader.pieces():
             return next((time for time in numbers(RECORDS[_TIME], piece.records[1][_TIME]) if time), None)
     return None
 
 
 def contents_of(one: DatedFile, *, tail: bool) -> FileContents:
-    """A file that its node has deleted meanwhile has nothing more to say."""
     return read_contents(one.file, tail=tail) if one.summary is None else _of_summary(one.file, one.summary)
 
 

@@ -6,9 +6,8 @@ that stand behind what marks vouch for are of a commit that was being written, o
 
 from __future__ import annotations
 
-from analytics.inputs import LogFile, unless_deleted
+from analytics.inputs import LogFile, NodeDisk, unless_deleted
 from storage.history.column_reader import ColumnReader, last_mark
-from storage.os_disk import OsDisk
 from storage.record import MARK_BYTES, MARK_BYTES_MIN, ROLL_BYTES, Mark
 
 
@@ -16,7 +15,7 @@ def open_since(file: LogFile) -> int | None:
     """The time of the last mark in a node's last file, µs, where something stands behind what marks vouch for; 0: none says
     the time. None: the log ends in order."""
     with unless_deleted(file):
-        reader = ColumnReader(OsDisk(file.directory, read_only=True), file.name)
+        reader = ColumnReader(NodeDisk(file.directory), file.name)
         mark: Mark | None = None
         for piece in reader.pieces():
             mark = last_mark(piece) or mark

@@ -27,8 +27,7 @@ class FilePast(FileWindow):
 
 
 def past_of(file: LogFile, queue: int, wanted: range, *, tail: bool) -> FilePast:
-    """`wanted`: of a replicated log the indexes of the entries that are asked for. A file that its node has deleted meanwhile
-    tells nothing."""
+    """`wanted`: of a replicated log the indexes of the entries that are asked for."""
     found = FilePast(file)
     for looked in looked_through(found, tail=tail):
         found.standing += [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from analytics.coverage import Coverage, DamagedBytes, iso_time
+from analytics.coverage import Coverage, DamagedBytes, but_oldest, iso_time
 from analytics.file_window import missing_files
 from analytics.inputs import LogFile, without_bodies
 from analytics.spark.event_source import DAMAGE
@@ -19,7 +19,8 @@ def coverage(found: DataFrame, files: list[LogFile]) -> Coverage:
 
     first, last = found.agg(f.min("at"), f.max("at")).collect()[0]
     damaged = found.where(f.col("kind") == DAMAGE).collect()
-    damage = [DamagedBytes(row.node, row.file, row.place, **json.loads(row.data)) for row in damaged]
+    lost = [DamagedBytes(row.node, row.file, row.place, **json.loads(row.data)) for row in damaged]
+    damage = but_oldest(lost, ((one.node, one.number) for one in files))
     nodes = sorted({one.node for one in files})
     size = sum(one.size for one in files)
     covered = Coverage(nodes, len(files), size, iso_time(first), iso_time(last), damage, without_bodies(files))

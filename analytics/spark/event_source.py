@@ -19,8 +19,16 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from analytics.file_window import LookedPiece, entries_of, reader_of
-from analytics.inputs import LogFile, SnapshotFile, files_of_tasks, log_files, segment_group, snapshot_files
-from analytics.lost_records import lost_of
+from analytics.inputs import (
+    LogFile,
+    SnapshotFile,
+    files_of_tasks,
+    log_files,
+    segment_group,
+    snapshot_files,
+    unless_deleted,
+)
+from analytics.lost_records import deleted, lost_of
 from analytics.queue_events import STANDING_PLACE, STREAM, ActorName, FileEvents, QueueEvent, Said
 from analytics.read_snapshots import snapshot_said
 from analytics.spark.kept_modules import keep_modules
@@ -166,12 +174,16 @@ class EventRows:
 
 def batches_of(file: LogFile, *, tail: bool) -> Iterator[pa.RecordBatch]:
     """What one file says, piece by piece, and what of it could not be read."""
-    reader, durable = reader_of(file, tail=tail)
-    group = segment_group(file)
-    events = FileEvents(file.number, durable)
-    for piece in reader.pieces():
-        yield from batches_of_piece(file, events, piece) if group is None else batches_of_segment(file, piece, group)
-    if lost := lost_of(file, reader):
+    lost, group = deleted(file), segment_group(file)
+    with unless_deleted(file):
+        reader, durable = reader_of(file, tail=tail)
+        events = FileEvents(file.number, durable)
+        for piece in reader.pieces():
+            yield from (
+                batches_of_piece(file, events, piece) if group is None else batches_of_segment(file, piece, group)
+            )
+        lost = lost_of(file, reader)
+    if lost:
         yield damage_batch(file, lost)
 
 

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from analytics.file_window import reader_of
-from analytics.inputs import LogFile, files_of_tasks, log_files
+from analytics.inputs import LogFile, files_of_tasks, log_files, while_there
 from analytics.queue_events import QUORUM, FileEvents, QueueName, packed_groups
 from analytics.spark.event_source import TASK_BYTES, Files, arrow_batch
 from native import message_columns
@@ -58,8 +58,9 @@ class MessageReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Files), f"{partition!r} is of no reader of messages"
         for file in partition.files:
-            for rows in messages_of(file, tail=self._tail):
-                yield arrow_batch(ARROW, rows)
+            with while_there(file):
+                for rows in messages_of(file, tail=self._tail):
+                    yield arrow_batch(ARROW, rows)
 
 
 class MessageSource(DataSource):

@@ -23,7 +23,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from analytics.file_window import reader_of
-from analytics.inputs import LogFile, log_files, unless_deleted
+from analytics.inputs import LogFile, log_files, while_there
 from analytics.queue_events import QUORUM, FileEvents, QueueName, packed_groups
 from analytics.spark.event_source import (
     Files,
@@ -186,7 +186,7 @@ class TableReader(DataSourceReader):
         keep_modules()
         assert isinstance(partition, Files), f"{partition!r} is of no reader of tables"
         for file in partition.files:
-            with unless_deleted(file):
+            with while_there(file):
                 yield from table_batches(self._table, self._wanted, file, tail=self._tail)
 
 

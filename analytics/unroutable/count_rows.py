@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from analytics.coverage import iso_time
+from analytics.coverage import DELETED, iso_time
 from analytics.unroutable.count_look import CountedAs, CountedSum, FileCounts
 from broker.unlogged import Unlogged
 from native.log_tables import UNLOGGED
@@ -52,7 +52,9 @@ def counted_rows(seen: Sequence[FileCounts], *, all_of_them: bool = False) -> li
 
 
 def not_counted(seen: Sequence[FileCounts]) -> list[tuple[str, int, int]]:
-    """The nodes that did not count in each of their files: how many files, and in how many of them not."""
+    """The nodes that did not count in each of their files: how many files, and in how many of them not. A file that was deleted
+    before it was read does not say."""
+    seen = [one for one in seen if all(lost.reason != DELETED for lost in one.damage)]
     nodes = sorted({one.file.node for one in seen})
     told = [(node, [one.is_counted for one in seen if one.file.node == node]) for node in nodes]
     return [(node, len(files), files.count(False)) for node, files in told if not all(files)]

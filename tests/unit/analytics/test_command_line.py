@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from io import BytesIO, TextIOWrapper
@@ -16,6 +17,7 @@ from analytics.command_line import parser
 from analytics.inputs import log_files
 from analytics.jobs.answer import EXIT_HOLDS
 from storage.names import LOG_DIRECTORY, log_file
+from tests.unit.analytics.past_world import PastWorld
 from tests.unit.analytics.test_coverage import logged
 
 DATA = ["--data", "/var/lib/leveret"]
@@ -58,6 +60,17 @@ def test_a_file_that_cannot_be_opened_is_named_in_one_sentence(
         patched.setattr(analytics.__main__, "log_files", lambda _: files)
         assert main(["--data", str(tmp_path), "audit"]) == EXIT_USAGE
     assert capsys.readouterr().err.startswith("leveret-analytics: cannot open ")
+
+
+def test_two_copies_of_one_nodes_data_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As a backup beside it: `unroutable`, `hot` and SQL counted all that happened twice."""
+    world = PastWorld(tmp_path / "n1", 1)
+    world.live(1)
+    assert main(["--data", str(tmp_path), "unroutable"]) != EXIT_USAGE
+    shutil.copytree(tmp_path / "n1", tmp_path / "monday")
+    capsys.readouterr()
+    assert main(["--data", str(tmp_path), "unroutable"]) == EXIT_USAGE
+    assert "'monday' and 'n1' are copies of one log: name one of them" in capsys.readouterr().err
 
 
 PRINTING = (

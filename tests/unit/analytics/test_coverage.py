@@ -8,11 +8,19 @@ from pathlib import Path
 import pytest
 
 from analytics.__main__ import main
-from analytics.coverage import Coverage, DamagedBytes, MissingFiles, iso_time, missing_between
-from analytics.inputs import EXPORT_FORMAT, EXPORT_MANIFEST
+from analytics.coverage import (
+    DELETED,
+    Coverage,
+    DamagedBytes,
+    MissingFiles,
+    but_oldest,
+    iso_time,
+    missing_between,
+)
+from analytics.inputs import EXPORT_FORMAT, EXPORT_MANIFEST, LogFile, log_files
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_UNKNOWN
 from analytics.lost_records import BEHIND_GAP
-from storage.names import log_file
+from storage.names import ARCHIVE_DIRECTORY, archived, log_file
 from tests.unit.analytics.past_world import name_record
 from tests.unit.analytics.test_pursuit import QUEUE, acknowledged, log, message, publish
 from tests.unit.analytics.test_unroutable import counted
@@ -119,3 +127,47 @@ def test_what_is_looked_for_may_be_in_contents_that_an_export_withholds(
     for bodies, expected in (("withheld", withheld), ("included", code)):
         manifest.write_text(json.dumps({"format": EXPORT_FORMAT, "bodies": bodies}))
         assert main(asked) == expected
+
+
+@pytest.mark.parametrize("words", ASKED, ids=lambda words: words[0])
+def test_a_file_that_is_archived_between_listing_and_reading_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    """It was passed over without a word: what it said was missing in the answer."""
+    asked = ["--data", str(logged(tmp_path, 1, 2, 3)), "--tail", *words]
+    assert main(asked) == EXIT_HOLDS
+    whole = capsys.readouterr().out
+    (tmp_path / "n1" / ARCHIVE_DIRECTORY).mkdir()
+
+    def listed(paths: list[str]) -> list[LogFile]:
+        found = log_files(paths)
+        for number in (1, 2):
+            (tmp_path / "n1" / log_file(number)).rename(tmp_path / "n1" / archived(log_file(number)))
+        return found
+
+    monkeypatch.setattr("analytics.__main__.log_files", listed)
+    assert main(asked) == EXIT_HOLDS
+    assert capsys.readouterr().out == whole
+
+
+@pytest.mark.parametrize("words", ASKED, ids=lambda words: words[0])
+@pytest.mark.parametrize(("number", "code"), [(1, EXIT_HOLDS), (2, EXIT_UNKNOWN), (3, EXIT_UNKNOWN)])
+def test_a_file_that_is_deleted_between_listing_and_reading_is_damage_unless_it_is_the_oldest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], number: int, code: int
+) -> None:
+    def listed(paths: list[str]) -> list[LogFile]:
+        found = log_files(paths)
+        (tmp_path / "n1" / log_file(number)).unlink()
+        return found
+
+    monkeypatch.setattr("analytics.__main__.log_files", listed)
+    assert main(["--data", str(logged(tmp_path, 1, 2, 3)), "--tail", *words]) == code
+
+
+def test_what_was_deleted_before_anything_of_its_node_was_read_is_no_damage() -> None:
+    gone = [
+        DamagedBytes(node, file, 0, 9, False, DELETED) for node, file in (("n1", 1), ("n1", 2), ("n2", 5), ("n3", 7))
+    ]
+    other = DamagedBytes("n1", 3, 3, 1, False, "why")
+    there = [("n1", 1), ("n1", 2), ("n1", 3), ("n2", 4), ("n2", 5), ("n3", 7)]
+    assert but_oldest([*gone, other], there) == [gone[2], gone[3], other]
