@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from analytics.coverage import Coverage
+from analytics.coverage import Coverage, counted
 from analytics.jobs.answer import JobAnswer
 
 PIPE_WIDTH = 400  # a pipe has no width, and folded lines break what reads them
@@ -53,12 +53,13 @@ def show(covered: Coverage, answer: JobAnswer, *, as_json: bool) -> None:
 
 
 @while_read()
-def show_now(at: str, answer: JobAnswer, missed: int, *, as_json: bool) -> None:
+def show_now(at: str, answer: JobAnswer, missed: int = 0, damaged: int = 0, *, as_json: bool) -> None:
     """One of many, as one line of JSON or a table below its time. Raises ReaderGone."""
     if as_json:
-        _print_json({"at": at, "missed_files": missed, "rows": answer.rows})
+        _print_json({"at": at, "missed_files": missed, "damaged_places": damaged, "rows": answer.rows})
         return
     lost = f", {missed} files of the log were deleted before they were read" if missed else ""
+    lost += f", {counted(damaged, 'place', 'places')} of the log could not be read" if damaged else ""
     print(f"{at}{lost}" if answer.rows else f"{at}{lost}: nothing happened", flush=True)
     if answer.rows:
         _print_table(answer)

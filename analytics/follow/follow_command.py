@@ -52,5 +52,5 @@ def follow(options: argparse.Namespace, files: list[LogFile]) -> int:
             time.sleep(options.every)
             rows = [rate._asdict() for rate in rates.look(log_files(options.data))]
             at = datetime.now(UTC).isoformat(timespec="milliseconds")
-            show_now(at, JobAnswer(RATE_COLUMNS, rows), rates.missed, as_json=options.json)
-    return EXIT_UNKNOWN if rates.missed else EXIT_HOLDS
+            show_now(at, JobAnswer(RATE_COLUMNS, rows), rates.missed, rates.damaged, as_json=options.json)
+    return EXIT_UNKNOWN if rates.missed or rates.damaged else EXIT_HOLDS

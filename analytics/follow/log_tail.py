@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from analytics.inputs import LogFile
@@ -16,7 +17,7 @@ from native.columns import Field, Table, numbers
 from native.log_columns import FilePlace, publishes, settles
 from native.log_tables import OUTCOMES, PUBLISHES, SETTLES
 from storage.disk import File
-from storage.history.column_reader import ColumnPiece, ColumnReader
+from storage.history.column_reader import ColumnPiece, ColumnReader, log_of
 from storage.os_disk import OsDisk
 
 ACKED = frozenset({"acked", "got", "no_ack", "settled"})
@@ -46,7 +47,9 @@ class LogTail:
         self.names: dict[int, QueueName] = {}
         self.total: dict[int, Moves] = {}  # by queue, since the beginning
         self.missed = 0  # files that were deleted unread
+        self.damaged = 0  # places of files whose records could not be read
         self._number = 0  # of the file that is read; 0: none was yet
+        self._log = b""  # its id; empty: nothing says it
         self._place: FilePlace | None = None  # where; None: at its beginning
         self._is_whole = False  # whether there is no more of it
         self._quorum: set[int] = set()
@@ -56,7 +59,10 @@ class LogTail:
         if not self._number:
             self._read(files[-1], counts=False)
             self._number = files[-1].number
+            self._log = self._place.log_id if self._place is not None else b""
             return
+        if self._is_another(files):
+            self._begin_anew(files[0].number)
         for file in files:
             if file.number >= self._number:
                 self._go_to(file.number)
@@ -64,6 +70,22 @@ class LogTail:
                     self._read(file, counts=True)
                 except FileNotFoundError:  # it is being moved to the archive, or was deleted: the next look knows
                     return
+
+    def _is_another(self, files: Sequence[LogFile]) -> bool:
+        """Whether the node has another log now, as one whose data directory was made anew."""
+        log = b""
+        with suppress(FileNotFoundError):  # it is being moved: the next look knows
+            log = log_of(OsDisk(files[-1].directory, read_only=True), files[-1].name).log_id
+        is_another = files[-1].number < self._number or bool(self._log and log and log != self._log)
+        self._log = log or self._log
+        return is_another
+
+    def _begin_anew(self, number: int) -> None:
+        """All of it is new. What the one before had beyond what was read is gone."""
+        self.missed += not self._is_whole
+        self.names.clear()
+        self._quorum.clear()
+        self._number, self._place, self._is_whole = number, None, False
 
     def _go_to(self, number: int) -> None:
         if number != self._number:
@@ -82,6 +104,7 @@ class LogTail:
                         self._quorum.add(one.queue)
             if counts:
                 self._count(piece)
+        self.damaged += sum(not one.torn for one in reader.damage) if counts else 0
         self._place, self._is_whole = reader.place, not file.is_last
 
     def _count(self, piece: ColumnPiece) -> None:

@@ -40,6 +40,11 @@ class QueueRates:
         """Files of logs that were deleted unread."""
         return sum(tail.missed for tail in self._tails.values())
 
+    @property
+    def damaged(self) -> int:
+        """Places of logs that could not be read."""
+        return sum(tail.damaged for tail in self._tails.values())
+
     def look(self, files: Sequence[LogFile]) -> list[QueueRate]:
         """Those of queues in which something happened; where most was published comes first."""
         now, before = self._clock(), self._looked_at

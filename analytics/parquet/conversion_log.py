@@ -22,9 +22,11 @@ from types import TracebackType
 from typing import NamedTuple
 from uuid import uuid4
 
-from analytics.coverage import MissingFiles, missing_between
+from analytics.coverage import DamagedBytes, MissingFiles, missing_between
+from analytics.inputs import has_logs
 
 STEPS = "_steps.jsonl"
+TABLES = ("raw", "lives", "events")  # directories that only steps make
 MAKING = "_step-"
 
 
@@ -54,6 +56,22 @@ class ConversionStep(NamedTuple):
     batch: int | None = None  # of the stream of Spark that it is a batch of
 
 
+REST_DELETED = "the node deleted the rest of this file before it was converted"
+
+
+def rests_missing_in(converted: Iterable[ConvertedFile]) -> list[DamagedBytes]:
+    """Of files that were read while they were written, and not again when they were whole, though others behind them were."""
+    files = list(converted)
+    lasts: dict[tuple[str, str], int] = {}
+    for one in files:
+        lasts[one.node, one.log_id] = max(one.file, lasts.get((one.node, one.log_id), 0))
+    return [
+        DamagedBytes(one.node, one.file, one.base, 0, False, REST_DELETED)
+        for one in files
+        if not one.is_whole and one.file < lasts[one.node, one.log_id]
+    ]
+
+
 def missing_in(converted: Iterable[ConvertedFile]) -> tuple[MissingFiles, ...]:
     """Files that were gone before they were converted. A node that began anew has another log, with numbers of its own."""
     logs: dict[tuple[str, str], list[tuple[str, int]]] = {}
@@ -79,6 +97,8 @@ class ConversionLog:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        if has_logs(directory):
+            raise ValueError(f"{directory} is a node's data directory: give another one")
         directory.mkdir(parents=True, exist_ok=True)
         self._lines = (directory / STEPS).open("a+b")
         try:
@@ -89,6 +109,11 @@ class ConversionLog:
         self.steps = self._load()
         if self.steps:
             self._move(self.steps[-1])
+        elif any((directory / table).exists() for table in TABLES):
+            self._lines.close()
+            raise ValueError(
+                f"{directory} has tables and no {STEPS}, which says what they are of: give another directory"
+            )
         self._clear()
 
     def __enter__(self) -> ConversionLog:

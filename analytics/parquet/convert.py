@@ -13,7 +13,13 @@ from analytics.coverage import Coverage, DamagedBytes, MissingFiles, iso_time
 from analytics.inputs import LogFile, SnapshotFile, evened, files_of_tasks, without_bodies
 from analytics.jobs.answer import JobAnswer
 from analytics.parquet.bucket_tables import EVENTS_TABLE, LIVES_TABLE, WRITTEN, Write, table_place, writer_of
-from analytics.parquet.conversion_log import ConversionLog, ConversionStep, missing_in, place_of
+from analytics.parquet.conversion_log import (
+    ConversionLog,
+    ConversionStep,
+    missing_in,
+    place_of,
+    rests_missing_in,
+)
 from analytics.parquet.raw_files import BUCKETS, COMPRESSION, RAW, SAID, RawDone, RawTask, convert_files
 from analytics.spark.actors_table import actors
 from analytics.spark.event_source import SCHEMA, TASK_BYTES
@@ -104,7 +110,8 @@ class StepMaker:
         latest = self._log.converted() | {(one.node, one.log_id, one.file): one for each in done for one in each.files}
         firsts = [before.first, *(iso_time(one.first) for one in done)]
         lasts = [before.last, *(iso_time(one.last) for one in done)]
-        damage = dict.fromkeys([*before.damage, *(lost for one in done for lost in one.damage)])  # the last file's once
+        lost = [*(one for each in done for one in each.damage), *rests_missing_in(latest.values())]
+        damage = dict.fromkeys([*before.damage, *lost])  # the last file's once
         covered = Coverage(
             sorted({*before.nodes, *(one.node for one in files)}),
             len(latest),

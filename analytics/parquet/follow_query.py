@@ -77,4 +77,4 @@ def ended(query: StreamingQuery) -> None:
 def tell(rows: list[BatchTaken], *, as_json: bool) -> None:
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
     for row in rows:
-        show_now(at, JobAnswer(TAKEN_COLUMNS, [row._asdict()]), 0, as_json=as_json)
+        show_now(at, JobAnswer(TAKEN_COLUMNS, [row._asdict()]), as_json=as_json)

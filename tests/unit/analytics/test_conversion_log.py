@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 from analytics.coverage import MissingFiles
-from analytics.parquet.conversion_log import MAKING, STEPS, ConversionLog, ConversionStep, ConvertedFile, missing_in
+from analytics.parquet.conversion_log import (
+    MAKING,
+    STEPS,
+    ConversionLog,
+    ConversionStep,
+    ConvertedFile,
+    missing_in,
+    rests_missing_in,
+)
+from storage.names import log_file
 
 FILE = ConvertedFile("n1", "ab", 1, 100, 7, 9, is_whole=False, others=[1], streams=[2])
 MOVES = [("lives/bucket=01", "lives/bucket=01"), ("queues.parquet", "queues.parquet")]
@@ -142,3 +151,34 @@ def test_files_that_were_gone_before_they_were_converted_are_missing_log_by_log(
     numbered = [("n1", "ab", 7), ("n1", "ab", 9), ("n1", "cd", 1), ("n1", "cd", 2), ("n2", "ef", 3), ("n2", "ef", 6)]
     there = [FILE._replace(node=node, log_id=log_id, file=number) for node, log_id, number in numbered]
     assert missing_in(reversed(there)) == (MissingFiles("n1", 8, 8), MissingFiles("n2", 4, 5))
+
+
+@pytest.mark.parametrize("steps", [None, b""])
+def test_tables_that_no_step_tells_of_are_not_added_to(tmp_path: Path, steps: bytes | None) -> None:
+    """All of the log was converted again into the same `raw`, which had each row twice then."""
+    with ConversionLog(tmp_path) as log:
+        log.commit(made(log, "one"))
+    (tmp_path / STEPS).unlink()
+    if steps is not None:
+        (tmp_path / STEPS).write_bytes(steps)
+    with pytest.raises(ValueError, match=f"has tables and no {STEPS}"):
+        ConversionLog(tmp_path)
+    assert there(tmp_path) == ["lives/bucket=01/one.parquet", "queues.parquet"]
+
+
+def test_a_data_directory_of_a_node_is_not_converted_to(tmp_path: Path) -> None:
+    (tmp_path / log_file(1)).parent.mkdir()
+    (tmp_path / log_file(1)).write_bytes(b"x")
+    with pytest.raises(ValueError, match="is a node's data directory: give another one"):
+        ConversionLog(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]
+
+
+def test_the_rest_of_a_file_that_was_deleted_before_it_was_converted_is_damage() -> None:
+    """The file was read while its node wrote to it. Nothing said that more had come."""
+    part = FILE._replace(file=2, base=700)
+    assert rests_missing_in([FILE._replace(is_whole=True), part]) == [], "it may still come"
+    behind = FILE._replace(file=3)
+    (lost,) = rests_missing_in([FILE._replace(is_whole=True), part, behind, FILE._replace(node="n2", file=4)])
+    assert (lost.node, lost.file, lost.offset, lost.torn) == ("n1", 2, 700, False)
+    assert rests_missing_in([part, behind._replace(log_id="cd")]) == [], "a node that began anew has other files"

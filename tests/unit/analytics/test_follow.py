@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from classic.store.log_records import DoneReason, encode_reasoned
 from native.sequence_set import SequenceSet
 from storage.history.name_records import NameRow, encode_name
 from storage.names import LOG_DIRECTORY, LOG_SUFFIX, numbered
-from storage.record import Kind
+from storage.record import Kind, Roll, encode_roll
 from storage.record import encode as encode_record
 from tests.unit.analytics.test_pursuit import (
     CONSUMED,
@@ -161,3 +162,36 @@ def test_the_command_ends_with_75_when_files_went_unread(
     monkeypatch.setattr("analytics.follow.follow_command.time.sleep", meanwhile)
     assert main(["--data", str(node.parent), "follow", "--times", "1"]) == EXIT_UNKNOWN
     assert "2 files of the log were deleted before they were read" in capsys.readouterr().out
+
+
+def test_the_command_says_what_of_the_log_could_not_be_read_and_ends_with_75(
+    node: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came and went in damaged bytes was left out of the rates without a word."""
+
+    def meanwhile(_: float) -> None:
+        more(node, 1, [b"no record"], publish(2, ONE))
+        log(node, 2, CLASSIC, publish(3, ONE))
+
+    monkeypatch.setattr("analytics.follow.follow_command.time.sleep", meanwhile)
+    assert main(["--data", str(node.parent), "follow", "--times", "1"]) == EXIT_UNKNOWN
+    assert ", 1 place of the log could not be read" in capsys.readouterr().out
+
+
+def test_a_log_that_a_node_begins_anew_is_followed_from_its_beginning(tmp_path: Path) -> None:
+    """Its files have lower numbers, or the same: it was not looked at any more, as if nothing happened."""
+    now = [0.0]
+    rates = QueueRates(lambda: now[0])
+
+    def looked(*files: int, log_id: bytes) -> list[QueueRate]:
+        shutil.rmtree(tmp_path / "n1", ignore_errors=True)
+        for number in files:
+            head = [encode_roll(Roll(log_id, number, 0, 1))]
+            log(tmp_path / "n1", number, head, CLASSIC, publish(10 * number, ONE))
+        now[0] += 1
+        return rates.look(log_files([str(tmp_path)]))
+
+    assert looked(5, log_id=b"sixteen bytes id") == []
+    assert looked(1, 2, log_id=b"of sixteen bytes") == [QueueRate("//c", 2.0, 2.0 * SIZE, 0, 0, 0)]
+    assert looked(1, 2, log_id=b"another 16 bytes") == [QueueRate("//c", 2.0, 2.0 * SIZE, 0, 0, 0)]
+    assert rates.missed == 2, "what the logs before had beyond"

@@ -57,7 +57,12 @@ def test_one_of_many_answers_stands_below_its_time(capsys: pytest.CaptureFixture
     show_now("now", replace(ANSWER, rows=[]), missed, as_json=False)
     assert capsys.readouterr().out == f"now{lost}: nothing happened\n"
     show_now("now", ANSWER, missed, as_json=True)
-    assert json.loads(capsys.readouterr().out) == {"at": "now", "missed_files": missed, "rows": ANSWER.rows}
+    assert json.loads(capsys.readouterr().out) == {
+        "at": "now",
+        "missed_files": missed,
+        "damaged_places": 0,
+        "rows": ANSWER.rows,
+    }
 
 
 def test_json_has_schema_coverage_and_rows(capsys: pytest.CaptureFixture[str]) -> None:
