@@ -30,7 +30,8 @@ from analytics.life.life_story import story
 from analytics.life.pursuit import pursue
 from analytics.life.wanted import BodyText, HeaderValue, LookFor, TextProperty, at_place
 from analytics.past.queue_at import QueueAt
-from analytics.shell import lines_of_terminal, shell
+from analytics.queue_events import QUORUM, STREAM
+from analytics.shell import is_typed, lines_of_terminal, shell
 from analytics.show import ReaderGone, show
 from analytics.spark.cluster_workers import check_workers
 from analytics.spark.sent_wheel import sent
@@ -132,6 +133,16 @@ class JobQuestion:
     def answer_of(self, table: DataFrame) -> JobAnswer:
         return answer_of(table, self.options.limit)
 
+    def is_unknown(self) -> bool:
+        """Whether something is of the queue that was asked for, or of any. What a classic queue had is not asked where copies
+        of logs are: it has none. A number that no log names may be of any kind."""
+        from pyspark.sql import functions as f
+
+        lives = self.of_queues() if getattr(self.options, "queue", None) is not None else self.lives
+        if self.options.command in OF_COPIES:
+            lives = self.of_queues().where(f.coalesce("kind", f.lit(QUORUM)).isin(QUORUM, STREAM))
+        return not lives.where("unknown is not null").isEmpty()
+
     def _asked_for(self, named: DataFrame) -> DataFrame:
         from pyspark.sql import functions as f
 
@@ -150,19 +161,18 @@ def several(asked: JobQuestion) -> int:
     before = [*data, *(["--json"] if asked.options.json else []), *(["--tail"] if asked.options.tail else [])]
     before += ["--limit", str(asked.options.limit)]
 
-    def ask(words: list[str]) -> None:
+    def ask(words: list[str]) -> int:
         options = parser().parse_args([*before, *words])
         one = copy(asked)
         one.options = options
         if options.command in COMMANDS:
-            told(one)
-        elif not needs_spark(options):
-            WITHOUT_SPARK[options.command](options, log_files(options.data))
-        else:
-            print(f"leveret-analytics: `{options.command}` is a command of its own", file=sys.stderr)
+            return told(one)
+        if needs_spark(options):
+            raise ValueError(f"`{options.command}` is a command of its own")
+        return WITHOUT_SPARK[options.command](options, log_files(options.data))
 
-    shell(lines_of_terminal(), {*COMMANDS, *WITHOUT_SPARK, "convert", "shell"}, ask)
-    return EXIT_HOLDS
+    code = shell(lines_of_terminal(), {*COMMANDS, *WITHOUT_SPARK, "convert", "shell"}, ask)
+    return EXIT_HOLDS if is_typed() else code
 
 
 def told(asked: JobQuestion) -> int:
@@ -173,8 +183,7 @@ def told(asked: JobQuestion) -> int:
     said = said_to(asked)
     show(covered, said, as_json=options.json)
     gaps = covered.is_damaged if options.command in WITH_GAPS else covered.has_gaps
-    lost = gaps or bool(asked.lives.where("unknown is not null").limit(1).count())
-    return worst([said.code, EXIT_UNKNOWN if lost else EXIT_HOLDS])
+    return worst([said.code, EXIT_UNKNOWN if gaps or asked.is_unknown() else EXIT_HOLDS])
 
 
 def said_to(asked: JobQuestion) -> JobAnswer:
@@ -192,7 +201,7 @@ def say_unnamed(queue: str, kind: str = "queue") -> None:
 
 
 def sql(asked: JobQuestion) -> JobAnswer:
-    from pyspark.errors import AnalysisException, ParseException
+    from pyspark.errors import PySparkException
 
     from analytics.spark.sql_views import register_views
 
@@ -200,7 +209,7 @@ def sql(asked: JobQuestion) -> JobAnswer:
     register_views(asked.spark, asked.found, asked.lives, asked.names, options.data, tail=options.tail)
     try:
         return asked.answer_of(asked.spark.sql(asked.options.query))
-    except (AnalysisException, ParseException) as error:
+    except PySparkException as error:
         raise ValueError(str(error).strip().partition("\n")[0]) from error
 
 
@@ -373,6 +382,7 @@ WITHOUT_SPARK: dict[str, Callable[[argparse.Namespace, list[LogFile]], int]] = {
     "streams": streams,
     "unroutable": unroutable,
 }
+OF_COPIES = frozenset({"compare", "terms"})  # of replicated logs
 WITH_GAPS = frozenset({"proof", "report"})  # they find out themselves which queues files that are missing told of
 COMMANDS: dict[str, Callable[[JobQuestion], JobAnswer]] = {
     "sql": sql,

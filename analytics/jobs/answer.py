@@ -32,8 +32,11 @@ class JobAnswer:
 
 
 def answer_of(table: DataFrame, limit: int = ROWS_SHOWN) -> JobAnswer:
-    """The first rows of a table."""
+    """The first rows of a table. Raises ValueError where columns have one name: of these a row would have one value."""
     columns = [(field.name, field.dataType.simpleString()) for field in table.schema.fields]
+    names = [name for name, _ in columns]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ValueError(f"several columns are called {twice!r}: give each a name of its own with AS")
     rows = [row.asDict(recursive=True) for row in table.limit(limit + 1).collect()]
     return JobAnswer(columns, rows[:limit], is_cut=len(rows) > limit)
 

@@ -24,7 +24,7 @@ def page(covered: Coverage, found: ReportFigures, made_at: str) -> str:
     body = [
         "<h1>What became of the messages</h1>",
         _coverage(covered, made_at),
-        _accounts(found.proofs),
+        _accounts(covered, found.proofs),
         _over_time(found),
         _section(
             "How long messages waited, and how long they were held",
@@ -62,6 +62,7 @@ def _coverage(covered: Coverage, made_at: str) -> str:
         "To": covered.last or "unknown",
         "Files": f"{covered.files:,}, {covered.file_bytes:,} bytes",
         "Damage": damage,
+        "Missing": "; ".join(one.sentence() for one in covered.missing) or "none",
         "Made": made_at,
     }
     if covered.without_bodies:
@@ -70,21 +71,22 @@ def _coverage(covered: Coverage, made_at: str) -> str:
     return f'<section class="box"><h2 style="margin-top:0">What this stands on</h2><dl>{rows}</dl></section>'
 
 
-def _accounts(proofs: Sequence[ProofRow]) -> str:
+def _accounts(covered: Coverage, proofs: Sequence[ProofRow]) -> str:
     columns = [one for one in PROOF_COLUMNS if one[0] not in ("queue", "first_missing")]
     largest = sorted(proofs, key=lambda row: -row.promised)[:BARS_MAX]
     bars = [Bar(row.name, [getattr(row, name) for name in OUTCOMES]) for row in largest]
     return "\n".join(
         [
             "<h2>Whether every message is accounted for</h2>",
-            _verdict(proofs),
+            _verdict(covered, proofs),
             bar_chart("Messages of each queue by what they came to", OUTCOMES, bars),
             _table(columns, [row._asdict() for row in proofs]),
         ]
     )
 
 
-def _verdict(proofs: Sequence[ProofRow]) -> str:
+def _verdict(covered: Coverage, proofs: Sequence[ProofRow]) -> str:
+    """What the command ends with, in words."""
     missing = sum(row.missing for row in proofs)
     unknown = sum(1 for row in proofs if row.why or row.unknown)
     if missing:
@@ -93,6 +95,12 @@ def _verdict(proofs: Sequence[ProofRow]) -> str:
     if unknown:
         queues = counted(len(proofs), "queue", "queues")
         return f'<p class="verdict bad">Not known of {unknown} of {queues}: the table says why.</p>'
+    if covered.is_damaged:
+        return (
+            '<p class="verdict bad">Not known: something of the log could not be read, which may be of any queue.</p>'
+        )
+    if not proofs:
+        return '<p class="verdict bad">No file that was read tells of a message.</p>'
     queues = counted(len(proofs), "queue", "queues")
     return f'<p class="verdict good">Every message of {queues} is accounted for.</p>'
 

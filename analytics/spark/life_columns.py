@@ -117,6 +117,12 @@ def _as_times(ms: pa.Array) -> pa.Array:
     return pc.multiply(known, 1_000).cast(TIME)
 
 
+def _between(start: pa.Array, end: pa.Array) -> pa.Array:
+    """Null also where the clock was set back in between: how long that took nothing says."""
+    passed = pc.subtract(end, start)
+    return pc.if_else(pc.less(passed, 0), pa.scalar(None, pa.int64()), passed)
+
+
 def _each(made: Callable[[object], object], values: Iterable[object]) -> list[object]:
     """What is made of values, most of which come many times, and often the same one again."""
     known: dict[object, object] = {}
@@ -178,8 +184,8 @@ _ARRAYS: dict[str, Callable[[_LifeRows], pa.Array]] = {  # those that need not b
     "last_out_at": lambda rows: _as_times(rows.last_out),
     "returned": _returned,
     "ended_at": lambda rows: _as_times(rows.ended),
-    "wait_ms": lambda rows: pc.subtract(rows.first_out, rows.published),
-    "hold_ms": lambda rows: pc.subtract(rows.ended, rows.last_out),
+    "wait_ms": lambda rows: _between(rows.published, rows.first_out),
+    "hold_ms": lambda rows: _between(rows.last_out, rows.ended),
     "unknown": lambda rows: _same("unknown", rows.history.unknown, len(rows.lives)),
     "committed": _committed,
     "of_term": _terms,

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from functools import cache, partial
 from pathlib import Path
@@ -127,6 +128,7 @@ def spark_session(
     except ModuleNotFoundError as error:
         raise NoSpark(f"{error.name} is not installed: {EXTRA}") from error
     check_java()
+    say_times_in_utc()
     os.environ[WORKER_PYTHON] = worker_python(url)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(url).appName("leveret-analytics")
@@ -143,6 +145,13 @@ def spark_session(
     if not is_cluster(url):
         divide_by_cores(session)
     return session
+
+
+def say_times_in_utc() -> None:
+    """Spark gives its times to Python by the zone of the process, whatever that of the session is. The hour that autumn has
+    twice would look the same both times."""
+    os.environ["TZ"] = "UTC"
+    time.tzset()
 
 
 def divide_by_cores(session: SparkSession) -> None:

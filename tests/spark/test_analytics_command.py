@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -42,3 +43,15 @@ def test_every_message_is_accounted_for(logs: Path) -> None:
     assert counts["classic"] == {"acked": ACKED, "rejected": REJECTED, "got": GOT, "ready": left}
     # For a client that got without acknowledging the node acknowledges, as soon as it has sent the message.
     assert counts["quorum"] == {"acked": ACKED + GOT, "rejected": REJECTED, "ready": left}
+
+
+def test_times_are_utc_wherever_it_is_asked(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were those of the machine: of two nodes' questions each had its own, and an hour in autumn came twice."""
+    monkeypatch.setenv("TZ", "America/New_York")
+    query = (
+        "select min(published_at) as at, unix_millis(min(published_at)) as ms,"
+        " timestamp_millis(1793510400000) as first, timestamp_millis(1793514000000) as second from lives"
+    )
+    (row,) = ask(logs, "sql", query)["rows"]
+    assert datetime.fromisoformat(f"{row['at']}+00:00").timestamp() == row["ms"] / 1_000
+    assert (row["first"], row["second"]) == ("2026-11-01 05:20:00", "2026-11-01 06:20:00")

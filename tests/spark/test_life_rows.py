@@ -40,6 +40,18 @@ def time_of(ms: int | None) -> datetime | None:
     return None if ms is None else datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
 
 
+def test_how_long_it_took_is_not_known_where_the_clock_was_set_back_in_between() -> None:
+    """It was less than nothing, in percentiles too."""
+    from analytics.spark.life_columns import lives_batch
+
+    back = replace(LIFE, first_out_at=AT_MS - 1, last_out_at=AT_MS + 1_001)
+    (row,) = lives_batch(77, [back], HISTORY, ["wait_ms", "hold_ms"]).to_pylist()
+    assert row == {"wait_ms": None, "hold_ms": None}
+    same = replace(LIFE, first_out_at=AT_MS, last_out_at=AT_MS + 1_000)
+    (row,) = lives_batch(77, [same], HISTORY, ["wait_ms", "hold_ms"]).to_pylist()
+    assert row == {"wait_ms": 0, "hold_ms": 0}
+
+
 def test_each_column_of_lives_is_what_the_life_says() -> None:
     from analytics.spark.life_columns import lives_batch
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from analytics.coverage import Coverage, DamagedBytes
+from analytics.coverage import Coverage, DamagedBytes, MissingFiles
 from analytics.jobs.answer import JobAnswer
 from analytics.jobs.proof import ProofRow
 from analytics.report.charts import SPANS_S, Bar, Series, bar_chart, line_chart, nice_ceiling, number
@@ -46,6 +46,11 @@ def test_a_report_begins_with_what_it_stands_on() -> None:
     damage = [DamagedBytes("n1", 1, 0, 4_096, False, "x"), DamagedBytes("n1", 2, 0, 9, True, "x")]
     assert "4,096 bytes in 1 place could not be read" in report(HOLDS, covered=COVERED._replace(damage=damage))
     assert "withheld by n1" in report(HOLDS, covered=COVERED._replace(without_bodies=("n1",)))
+    lacking = COVERED._replace(missing=(MissingFiles("n1", 5, 6), MissingFiles("n2", 2, 2)))
+    assert "<dd>files 5 to 6 of the log of n1 are missing; file 2 of the log of n2 is missing</dd>" in report(
+        HOLDS, covered=lacking
+    )
+    assert "<dt>Missing</dt><dd>none</dd>" in report(HOLDS)
 
 
 @pytest.mark.parametrize(
@@ -56,10 +61,19 @@ def test_a_report_begins_with_what_it_stands_on() -> None:
         ([HOLDS, HOLDS], "Every message of 2 queues is accounted for"),
         ([HOLDS._replace(missing=2), HOLDS._replace(unknown=1)], "2 messages are missing: they were"),
         ([HOLDS._replace(missing=1)], "1 message is missing: it was"),
+        ([], "No file that was read tells of a message"),
     ],
 )
 def test_the_verdict_is_that_of_the_worst_queue(proofs: list[ProofRow], verdict: str) -> None:
     assert verdict in report(*proofs)
+
+
+def test_over_damage_nothing_is_called_accounted_for() -> None:
+    """The command ended with 75, and the page said that every message was."""
+    damaged = COVERED._replace(damage=[DamagedBytes("n1", 1, 0, 4_096, False, "x")])
+    said = report(HOLDS, covered=damaged)
+    assert "Every message of" not in said and "Not known: something of the log could not be read" in said
+    assert "is missing: it was" in report(HOLDS._replace(missing=1), covered=damaged)
 
 
 def test_tables_leave_out_columns_without_values_and_say_when_there_is_nothing() -> None:
