@@ -328,7 +328,7 @@ def audit(options: argparse.Namespace, files: list[LogFile]) -> int:
     )
 
     def is_wanted(row: AuditRow) -> bool:
-        is_theirs = options.user in (None, row.user)
+        is_theirs = options.user in (None, row.user) or row.unknown is not None
         is_late = since is None or row.at is None or row.at >= since
         return is_theirs and is_late and options.about in f"{row.command} {row.what}"
 
@@ -337,21 +337,25 @@ def audit(options: argparse.Namespace, files: list[LogFile]) -> int:
     found = trail(seen, is_wanted, catalog_starts(snapshot_files(options.data)))
     covered = coverage_of(files, seen)._replace(missing=missing_files(files))
     show(covered, JobAnswer(AUDIT_COLUMNS, [row._asdict() for row in found.rows]), as_json=options.json)
-    for first, last in found.missing:
+    missing = found.missing if found.begins_before(since) else [(1, found.before), *found.missing]
+    for first, last in missing:
         print(f"entries {first} to {last} of the metadata log are in no file that was read", file=sys.stderr)
-    return EXIT_UNKNOWN if found.missing or covered.has_gaps else EXIT_HOLDS
+    is_unknown = missing or covered.has_gaps or any(row.unknown for row in found.rows)
+    return EXIT_UNKNOWN if is_unknown else EXIT_HOLDS
 
 
 def streams(options: argparse.Namespace, files: list[LogFile]) -> int:
     with Workers(files) as workers:
         read = read_streams(files, workers.each, tail=options.tail)
-    covered, asked = coverage_of(read.files, read.seen), options.queue
-    rows = stream_rows(one for one in read.streams if asked in (None, one.name) or one.name.endswith(f"/{asked}"))
+    covered, asked = coverage_of(read.files, read.seen)._replace(missing=missing_files(files)), options.queue
+    rows = stream_rows(
+        (one for one in read.streams if asked in (None, one.name) or one.name.endswith(f"/{asked}")), covered.missing
+    )
     show(covered, JobAnswer(STREAM_COLUMNS, [row._asdict() for row in rows]), as_json=options.json)
     is_unnamed = asked is not None and not rows
     if is_unnamed:
         say_unnamed(asked, "stream")
-    return EXIT_UNKNOWN if is_unnamed or covered.is_damaged or any(row.unknown for row in rows) else EXIT_HOLDS
+    return EXIT_UNKNOWN if is_unnamed or covered.has_gaps or any(row.unknown for row in rows) else EXIT_HOLDS
 
 
 def unroutable(options: argparse.Namespace, files: list[LogFile]) -> int:

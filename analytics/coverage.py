@@ -31,6 +31,18 @@ class MissingFiles(NamedTuple):
         return f"{which} of the log of {self.node} {'is' if self.first == self.last else 'are'} missing"
 
 
+class CutOff(NamedTuple):
+    """Files that a node's log lacks, and the replicated logs of which it says more behind them: there, entries that are missing
+    are noticed by themselves. Any other log may have gone on in these files, and ended there."""
+
+    missing: MissingFiles
+    told_behind: frozenset[int]
+
+    def why(self, group: int) -> str | None:
+        """None: it is not concerned."""
+        return None if group in self.told_behind else f"{self.missing.sentence()}, and may have had the last entries"
+
+
 class Coverage(NamedTuple):
     nodes: list[str]
     files: int
@@ -87,6 +99,21 @@ def missing_between(there: Iterable[tuple[str, int]]) -> tuple[MissingFiles, ...
         for (node, one), (same, other) in pairwise(sorted(there))
         if node == same and other > one + 1
     )
+
+
+def cut_offs(missing: Iterable[MissingFiles], told: Iterable[tuple[str, int, Iterable[int]]]) -> list[CutOff]:
+    """`told`: of files of logs the node, the number, and of which replicated logs it has entries or says that some are
+    committed."""
+    files = list(told)
+    return [
+        CutOff(
+            gap,
+            frozenset(
+                group for node, number, groups in files if node == gap.node and number > gap.last for group in groups
+            ),
+        )
+        for gap in missing
+    ]
 
 
 def counted(number: int, one: str, several: str) -> str:

@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 from analytics.audit.command_look import FileCommands, LoggedCommand
 from analytics.audit.command_results import CatalogStart, CommandResult, results
-from analytics.file_window import owners
+from analytics.file_window import OWNERS_MAX, owners
+from analytics.named_actors import connection_of
+from broker.catalog.commands.metadata_entry import Origin
 from broker.operations.entry_words import EntryWords, object_of, words_of
 from storage.history.name_records import ActorRow
 
@@ -30,12 +32,13 @@ class AuditRow(NamedTuple):
     object: str | None = None
     result: str | None = None
     reason: str | None = None
+    unknown: str | None = None  # why it is not known who that was; None: it is, or it was nobody's client
 
 
 AUDIT_COLUMNS = [
     ("entry", "bigint"), ("at", "string"), ("node", "string"), ("user", "string"), ("address", "string"),
     ("connection", "string"), ("product", "string"), ("command", "string"), ("object", "string"), ("what", "string"),
-    ("committed", "boolean"), ("result", "string"), ("reason", "string"),
+    ("committed", "boolean"), ("result", "string"), ("reason", "string"), ("unknown", "string"),
 ]  # fmt: skip
 IsWanted = Callable[[AuditRow], bool]
 NO_STARTS: Mapping[int, CatalogStart] = {}
@@ -43,10 +46,17 @@ NOT_KNOWN = CommandResult()
 
 
 class AuditTrail(NamedTuple):
-    """The commands in their order, and which entries between the first and the last nobody has."""
+    """The commands in their order, and which entries behind the first that was read nobody has."""
 
     rows: list[AuditRow]
     missing: list[tuple[int, int]]  # first and last
+    before: int = 0  # so many entries are before the first that was read
+    since: str | None = None  # ISO, UTC: when the first was given that says so
+
+    def begins_before(self, time: str | None) -> bool:
+        """Whether all that was given since then was read; None: since ever."""
+        is_early = time is not None and self.since is not None and self.since < time
+        return not self.before or is_early
 
 
 def trail(
@@ -57,12 +67,15 @@ def trail(
     kept = _that_count(entry for one in seen for entry in one.entries)
     committed = max((one.committed for one in seen), default=0)
     who, known = _WhoIsWho(seen), results((one for one in kept if one.place <= committed), starts)
-    told = (
+    rows = [
         _row(one, words_of(one.command), who, committed)._replace(**known.get(one.place, NOT_KNOWN)._asdict())
         for one in kept
         if one.command is not None
-    )
-    return AuditTrail([row for row in told if is_wanted(row)], _gaps([one.place for one in kept]))
+    ]
+    places = [one.place for one in kept]
+    before = min(places, default=committed + 1) - 1
+    since = next((row.at for row in rows if row.at is not None), None)
+    return AuditTrail([row for row in rows if is_wanted(row)], _gaps(places, committed), before, since)
 
 
 def _that_count(entries: Iterable[LoggedCommand]) -> list[LoggedCommand]:
@@ -79,8 +92,10 @@ def _that_count(entries: Iterable[LoggedCommand]) -> list[LoggedCommand]:
     return sorted(kept)
 
 
-def _gaps(indexes: Sequence[int]) -> list[tuple[int, int]]:
-    return [(before + 1, after - 1) for before, after in pairwise(indexes) if after > before + 1]
+def _gaps(indexes: Sequence[int], committed: int) -> list[tuple[int, int]]:
+    """Also at the end, where a node says that there are more."""
+    end = [committed + 1] if indexes and committed > indexes[-1] else []
+    return [(before + 1, after - 1) for before, after in pairwise([*indexes, *end]) if after > before + 1]
 
 
 class _WhoIsWho:
@@ -96,10 +111,9 @@ class _WhoIsWho:
     def node(self, number: int) -> str:
         return self._names.get(number, f"node {number}")
 
-    def connection(self, node: int, incarnation: int, actor: int) -> ActorRow | None:
-        """The one that an actor is, or belongs to. None: the logs that were read do not name it."""
-        actors = self._actors.get((self._names.get(node, ""), incarnation), {})
-        return next((row for row in owners(actors, actor) if row.user), None)
+    def owners(self, node: int, incarnation: int, actor: int) -> list[ActorRow]:
+        """An actor, and to whom it belongs, as far as the logs that were read name them."""
+        return owners(self._actors.get((self._names.get(node, ""), incarnation), {}), actor)
 
 
 def _row(entry: LoggedCommand, words: EntryWords, who: _WhoIsWho, committed: int) -> AuditRow:
@@ -112,10 +126,20 @@ def _row(entry: LoggedCommand, words: EntryWords, who: _WhoIsWho, committed: int
     )
     if said is None:
         return row
-    at = datetime.fromtimestamp(said.time_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    client = who.connection(origin.node, origin.incarnation, said.actor)
+    row = row._replace(at=datetime.fromtimestamp(said.time_ms / 1000, UTC).isoformat(timespec="milliseconds"))
+    found = who.owners(origin.node, origin.incarnation, said.actor)
+    client = connection_of(found)
     if client is None:
-        return row._replace(at=at)
+        return row._replace(unknown=_unnamed(said.actor, origin, found))
     return row._replace(
-        at=at, user=client.user, address=client.address, connection=client.connection_name, product=client.product
+        user=client.user, address=client.address, connection=client.connection_name, product=client.product
     )
+
+
+def _unnamed(actor: int, origin: Origin, found: Sequence[ActorRow]) -> str | None:
+    """None: all are named, and none of them is a client."""
+    if found:
+        actor = found[-1].parent if len(found) < OWNERS_MAX else 0
+    if not actor:
+        return None
+    return f"no file that was read names actor {actor} of process {origin.incarnation}"

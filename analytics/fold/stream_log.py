@@ -104,8 +104,9 @@ class StreamLog:
         """None: nothing that was read says who the members are."""
         return self._log.copies.unread_voters()
 
-    def end(self) -> None:
-        self._log.end()
+    def end(self, *, is_whole: bool = False) -> None:
+        """`is_whole`: as of a MergedLog."""
+        self._log.end(is_whole=is_whole)
         if self._lost is not None:
             self._end_unjudged()
         elif self._ahead is not None:
@@ -286,5 +287,5 @@ def folded_stream(events: Iterable[QueueEvent]) -> StreamLog:
     log = StreamLog()
     for event in events:
         log.take(event)
-    log.end()
+    log.end(is_whole=True)
     return log

@@ -15,6 +15,7 @@ from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 
+from analytics.coverage import MissingFiles, cut_offs
 from analytics.file_window import reader_of
 from analytics.inputs import LogFile, export_of, segment_group, unless_deleted
 from analytics.jobs.kept_contents import (
@@ -43,9 +44,13 @@ from storage.disk import Disk
 from storage.errors import Corrupt
 from storage.history.column_reader import ColumnPiece, ColumnReader
 from storage.os_disk import OsDisk
+from storage.record import Kind
 
 FIRST_INDEX = 1
-KIND, INDEX = (next(at for at, one in enumerate(RECORDS) if one.name == name) for name in ("kind", "index"))
+KIND, INDEX, WRITER = (
+    next(at for at, one in enumerate(RECORDS) if one.name == name) for name in ("kind", "index", "writer")
+)
+GROUPS_GO_ON = (Kind.RAFT_ENTRIES, Kind.RAFT_COMMIT)
 
 
 @dataclass(slots=True)
@@ -63,18 +68,21 @@ class FileEvidence:
     )  # of quorum queues, where a start looks for them
     members: list[KnownVoters] = field(default_factory=list)  # that the node says it has
     contents: list[StoreId] = field(default_factory=list)  # of the shared store
+    groups: set[int] = field(
+        default_factory=set
+    )  # whose entries it has, or says to be committed; where files are missing
 
 
-def file_evidence(file: LogFile, *, tail: bool = False) -> FileEvidence:
+def file_evidence(file: LogFile, *, tail: bool = False, with_groups: bool = False) -> FileEvidence:
     """Read one file, as far as it is known to be durable, with `tail` all of it. A file that a node has deleted meanwhile tells
-    nothing."""
+    nothing. `with_groups`: say which groups it tells of."""
     found = FileEvidence(file.node, file.number)
     if file.name.startswith(names.STORE_PERSISTENT):
         _read_store(file, found)
     elif (group := segment_group(file)) is not None:
         _read_segment(file, group, found)
     else:
-        _read_log(file, found, tail=tail)
+        _read_log(file, found, tail=tail, with_groups=with_groups)
     return found
 
 
@@ -92,7 +100,7 @@ def _read_segment(file: LogFile, group: int, found: FileEvidence) -> None:
         found.entries = entries.ranges()
 
 
-def _read_log(file: LogFile, found: FileEvidence, *, tail: bool) -> None:
+def _read_log(file: LogFile, found: FileEvidence, *, tail: bool, with_groups: bool) -> None:
     stored: dict[int, SequenceSet] = {}
     entries, is_kept = KeptEntries(file, None), file.name.startswith(names.LOG_DIRECTORY)
     with unless_deleted(file):
@@ -102,6 +110,8 @@ def _read_log(file: LogFile, found: FileEvidence, *, tail: bool) -> None:
             entries.note(piece, is_kept=is_kept)
             if is_kept:
                 _note_stored(stored, piece)
+            if with_groups:
+                found.groups |= _groups_of(piece)
     found.stored = {queue: sequences.ranges() for queue, sequences in stored.items()}
     found.entries, found.members = entries.ranges(), entries.members
 
@@ -117,6 +127,12 @@ def _follow(found: FileEvidence, piece: ColumnPiece) -> None:
             found.last = index
 
 
+def _groups_of(piece: ColumnPiece) -> set[int]:
+    rows, columns = piece.records
+    kinds, writers = (values(RECORDS[at], rows, columns[at]) for at in (KIND, WRITER))
+    return {writer for kind, writer in zip(kinds, writers, strict=True) if kind in GROUPS_GO_ON}
+
+
 def _gap(node: str, last: int, index: int) -> str:
     if index <= last:
         return f"record {index} of the classic queues of {node} is in the log twice"
@@ -128,8 +144,14 @@ def _note_stored(stored: dict[int, SequenceSet], piece: ColumnPiece) -> None:
         stored.setdefault(row["queue"], SequenceSet()).add(row["pos"], row["pos"] + row["count"])
 
 
-def log_evidence(found: Iterable[FileEvidence], directories: Iterable[tuple[str, str]], changed: bool) -> LogEvidence:
-    """All files, and what the queues of these data directories, each with its node, have moved out of the log."""
+def log_evidence(
+    found: Iterable[FileEvidence],
+    directories: Iterable[tuple[str, str]],
+    changed: bool,
+    missing: Iterable[MissingFiles] = (),
+) -> LogEvidence:
+    """All files, and what the queues of these data directories, each with its node, have moved out of the log. `missing`: files
+    of these logs."""
     found, directories = list(found), list(directories)
     stored: dict[int, SequenceSet] = {}
     gaps: list[str] = []
@@ -163,8 +185,9 @@ def log_evidence(found: Iterable[FileEvidence], directories: Iterable[tuple[str,
     members = [one for file in found for one in file.members]
     members += [one for _, directory in directories for one in listed_members(directory)]
     return LogEvidence(
-        gaps, from_the_first, changed, stored, exported, unlisted, _entries(found), unread_voters(members)
-    )
+        gaps, from_the_first, changed, stored, exported, unlisted, _entries(found), unread_voters(members),
+        cut_offs(missing, ((one.node, one.number, one.groups) for one in found)),
+    )  # fmt: skip
 
 
 def _entries(found: Iterable[FileEvidence]) -> dict[GroupTerm, SequenceSet]:

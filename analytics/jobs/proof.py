@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from analytics.coverage import counted
+from analytics.coverage import CutOff, counted
 from analytics.fold.lives import LifeState
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_MISSING, EXIT_UNKNOWN
 from analytics.jobs.kept_contents import GroupTerm
@@ -104,6 +104,7 @@ class LogEvidence:
     unlisted: Sequence[str] = ()  # nodes that do not say which files of queues they have
     entries: Mapping[GroupTerm, SequenceSet] = field(default_factory=dict)  # of quorum queues, where a start finds them
     unread_voters: Mapping[int, int] = field(default_factory=dict)  # of quorum queues: on nodes that were not read
+    cut_off: Sequence[CutOff] = ()  # logs of nodes, of which quorum queues may have had their last entries
 
 
 def prove(queue: QueueLives, log: LogEvidence) -> ProofRow:
@@ -117,6 +118,7 @@ def prove(queue: QueueLives, log: LogEvidence) -> ProofRow:
         places = _missing(queue, log)
         missing = len(places)
     else:
+        why = why or next(filter(None, (one.why(queue.queue) for one in log.cut_off)), None)
         places, missing = _missing_entries(queue, log)
     if missing:
         why = why or _elsewhere(queue, log)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from analytics.file_window import missing_files
 from analytics.fold.lives import LifeState
 from analytics.inputs import LogFile
 from analytics.jobs.evidence import file_evidence, log_evidence, state_of_files
@@ -59,8 +60,10 @@ def _each_on_workers(
 def evidence(spark: SparkSession, files: list[LogFile], before: dict[str, tuple[int, int]], tail: bool) -> LogEvidence:
     directories = {(file.node, file.directory) for file in files}
     looked_at = [*files, *quorum_segments(directories), *store_files(directories)]
-    found = spark.sparkContext.parallelize(looked_at, len(looked_at)).map(partial(file_evidence, tail=tail)).collect()
-    return log_evidence(found, sorted(directories), before != state_of_files({one for _, one in directories}))
+    missing = missing_files(files)
+    look = partial(file_evidence, tail=tail, with_groups=bool(missing))
+    found = spark.sparkContext.parallelize(looked_at, len(looked_at)).map(look).collect()
+    return log_evidence(found, sorted(directories), before != state_of_files({one for _, one in directories}), missing)
 
 
 def queue_lives(lives: DataFrame) -> dict[int, QueueLives]:

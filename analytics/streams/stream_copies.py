@@ -92,9 +92,7 @@ def read_streams(
     the streams whose segments are read, too; None: of all."""
     directories = sorted({(file.node, file.directory) for file in files})
     members = [one for one in stream_members(directories) if only is None or one.identity.group in only]
-    segments = [file for member in members for file in member.segments()]
-    looked_at = [*files, *segments]
-    seen = each(partial(look_for_streams, tail=tail), looked_at)
+    looked_at, seen = _looked_at(files, members, each, tail=tail)
     found = {member.identity.group: StreamCopies(member.identity.group, member.identity.name) for member in members}
     for file in seen:
         for group, name in file.names.items():
@@ -107,6 +105,24 @@ def read_streams(
             if snapshot.group in found:
                 found[snapshot.group].snapshots.append(snapshot)
     return StreamsRead(sorted(found.values(), key=attrgetter("name", "group")), looked_at, seen)
+
+
+def _looked_at(
+    files: Sequence[LogFile], members: Sequence[StreamOnNode], each: Each, *, tail: bool
+) -> tuple[list[LogFile], list[FileStreams]]:
+    """All files, and what they have. A running node puts segments in the place of others: what is left of these is in new ones,
+    which are there before the old ones go."""
+    looked_at: list[LogFile] = []
+    seen: list[FileStreams] = []
+    known: set[tuple[str, str]] = set()
+    new = [*files, *(file for member in members for file in member.segments())]
+    while new:
+        looked_at += new
+        seen += each(partial(look_for_streams, tail=tail), new)
+        known |= {(file.directory, file.name) for file in new}
+        segments = (file for member in members for file in member.segments())
+        new = [file for file in segments if (file.directory, file.name) not in known]
+    return looked_at, seen
 
 
 def stream_members(directories: Iterable[tuple[str, str]]) -> list[StreamOnNode]:

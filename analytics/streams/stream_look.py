@@ -78,6 +78,11 @@ class FileStreams(FileWindow):
         """No start of the node reads it."""
         return self.file.name.startswith(ARCHIVE_DIRECTORY)
 
+    def groups(self) -> set[int]:
+        """Whose entries it has, or says to be committed; of a segment none, for that is no part of the log."""
+        said = {one.queue for one in self.standing if one.kind == Kind.RAFT_COMMIT}
+        return {*self.entries, *said} if segment_group(self.file) is None else set()
+
     def note(self, looked: LookedPiece) -> None:
         """What it says of streams and their members."""
         for one in looked.said:

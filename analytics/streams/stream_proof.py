@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from analytics.coverage import Coverage
-from analytics.file_window import coverage_of
+from analytics.coverage import Coverage, CutOff, cut_offs
+from analytics.file_window import coverage_of, missing_files
 from analytics.fold.lives import LifeState
 from analytics.fold.stream_log import StreamLog, ToldChunk
 from analytics.inputs import LogFile, export_of
@@ -26,6 +26,7 @@ class ReadDoubts(NamedTuple):
     damaged: Sequence[str] = ()  # files
     exported: Sequence[str] = ()  # nodes without their segments
     changed: bool = False  # files came or went while they were read
+    cut_off: Sequence[CutOff] = ()  # logs of nodes, which may have had the last entries
 
     def reason(self, unread: int | None) -> str | None:
         """`unread`: members; None: nothing says who they are."""
@@ -50,7 +51,8 @@ def stream_proofs(
     covered = coverage_of(read.files, read.seen)
     exported = [node for node, directory in directories if export_of(directory) is not None]
     changed = before != state_of_files(directory for _, directory in directories)
-    doubts = ReadDoubts(_damaged_files(covered), exported, changed)
+    told = ((one.file.node, one.file.number, one.groups()) for one in read.seen)
+    doubts = ReadDoubts(_damaged_files(covered), exported, changed, cut_offs(missing_files(files), told))
     return [prove_stream(one, doubts) for one in read.streams if asked_for is None or one.group in asked_for]
 
 
@@ -63,6 +65,7 @@ def prove_stream(copies: StreamCopies, doubts: ReadDoubts) -> ProofRow:
     missing = list(_missing(log, copies.entries))
     many = sum(chunk.messages for chunk in missing)
     why = next(_whys(copies.entries, log), None)
+    why = why or next(filter(None, (one.why(copies.group) for one in doubts.cut_off)), None)
     if missing:
         why = why or doubts.reason(log.unread_members)
     if why is not None:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from analytics.coverage import iso_time
+from analytics.coverage import MissingFiles, iso_time
 from analytics.fold.stream_log import StoredAt, StreamLog, ToldChunk
 from analytics.streams.stream_copies import StreamCopies
 from analytics.streams.stream_look import LoggedReader
@@ -50,12 +50,14 @@ STREAM_COLUMNS = [
 ]  # fmt: skip
 
 
-def stream_rows(streams: Iterable[StreamCopies]) -> list[StreamRow]:
-    """By name, and by reference; then consumers in the order in which they came."""
-    return [row for one in streams for row in _rows_of(one.name, one.folded(), one.readers)]
+def stream_rows(streams: Iterable[StreamCopies], missing: Sequence[MissingFiles] = ()) -> list[StreamRow]:
+    """By name, and by reference; then consumers in the order in which they came. `missing`: files of the logs, any of which may
+    have told of any stream and reader."""
+    why = next((f"{one.sentence()}, and may have told of it" for one in missing), None)
+    return [row for one in streams for row in _rows_of(one.name, one.folded(), one.readers, why)]
 
 
-def _rows_of(name: str, log: StreamLog, readers: Iterable[LoggedReader]) -> list[StreamRow]:
+def _rows_of(name: str, log: StreamLog, readers: Iterable[LoggedReader], why: str | None) -> list[StreamRow]:
     chunks = [chunk for chunk in log.chunks if chunk.time_ms is not None]
     kept = [chunk for chunk in log.chunks if not chunk.state.has_ended]
     peak: Counter[int] = Counter()
@@ -72,7 +74,7 @@ def _rows_of(name: str, log: StreamLog, readers: Iterable[LoggedReader]) -> list
         _at(chunks[-1].time_ms if chunks else None),
         max(peak.values(), default=0),
         log.cuts,
-        unknown=next(iter(log.wrong), log.unknown),
+        unknown=next(iter(log.wrong), log.unknown or why),
     )
     stored = [_stored(row, chunks, reference, log.stored[reference]) for reference in sorted(log.stored)]
     return [*stored, *(_read(row, chunks, reader) for reader in readers)] or [row]

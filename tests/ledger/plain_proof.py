@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
+from analytics.file_window import missing_files
 from analytics.fold.folded_history import QueueHistory
 from analytics.fold.lives import LifeState
 from analytics.inputs import LogFile, log_files
@@ -23,7 +25,9 @@ def proofs(data: Path) -> dict[str, ProofRow]:
     files = log_files([str(data)])
     directories = {(file.node, file.directory) for file in files}
     looked = [*files, *quorum_segments(directories), *store_files(directories)]
-    evidence = log_evidence(map(file_evidence, looked), directories, False)
+    evidence = log_evidence(
+        map(partial(file_evidence, with_groups=True), looked), directories, False, missing_files(files)
+    )
     rows = [prove(_lives(named, history), evidence) for named, history in histories([str(data)]).values()]
     rows += stream_proofs(files, looked_at, tail=False)
     return {row.name.rpartition("/")[2]: row for row in rows}

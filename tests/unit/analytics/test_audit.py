@@ -160,7 +160,8 @@ def test_copies_are_told_once_and_what_a_later_leader_has_replaced_is_not(tmp_pa
 
 
 def test_what_is_missing_in_between_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log(tmp_path / "n2", 1, member(), entries(3, 1, given(DECLARE)), entries(7, 1, given(DeleteQueue("/", "q"))))
+    declared, deleted = given(DECLARE), given(DeleteQueue("/", "q"))
+    log(tmp_path / "n2", 1, member(), ANN, ITS_CHANNEL, entries(1, 1, *[declared] * 3), entries(7, 1, deleted))
     assert told(tmp_path).missing == [(4, 6)]
     assert main(["--data", str(tmp_path), "--tail", "audit"]) == EXIT_UNKNOWN
     assert "entries 4 to 6 of the metadata log are in no file" in capsys.readouterr().err
@@ -227,3 +228,42 @@ def test_behind_an_entry_that_is_missing_or_cannot_be_read_nothing_is_known_of_r
     assert [one for _, one, _ in results(tmp_path)] == ["done", None]
     log(tmp_path / "n2", 1, member(), entries(1, 1, vhost, bytes(60), declared), committed(9))
     assert [one for _, one, _ in results(tmp_path)] == ["done", None, None]
+
+
+def test_a_client_whom_no_file_names_is_unknown_and_may_be_the_one_that_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file of its node that named it is gone. It looked as what the node wants itself, and --user left it out."""
+    own = given(NodeStarted("n2", 1, 1), actor=0)
+    log(tmp_path / "n2", 1, member(), ANN, ITS_CHANNEL, entries(1, 1, own, given(DECLARE)), committed(2))
+    log(tmp_path / "n1", 1, entries(1, 1, own, given(DECLARE)))
+    assert said(tmp_path, capsys)[0] == EXIT_HOLDS
+    log(tmp_path / "n2", 1, member(), ITS_CHANNEL, committed(2))
+    started, declared = told(tmp_path).rows
+    assert (started.unknown, declared.unknown) == (None, "no file that was read names actor 7 of process 9")
+    log(tmp_path / "n2", 1, member(), committed(2))
+    started, declared = told(tmp_path).rows
+    assert (started.unknown, declared.unknown) == (None, "no file that was read names actor 8 of process 9")
+    assert said(tmp_path, capsys, "--user", "ann") == (EXIT_UNKNOWN, [declared.what])
+    assert said(tmp_path, capsys, "--about", "has started") == (EXIT_HOLDS, [started.what])
+
+
+def test_what_is_missing_before_the_first_entry_is_said_unless_it_is_too_old_to_be_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log(tmp_path / "n2", 1, member(), ANN, ITS_CHANNEL, entries(30, 1, given(DECLARE), given(DECLARE, 60_000)))
+    assert main(["--data", str(tmp_path), "--tail", "audit"]) == EXIT_UNKNOWN
+    assert "entries 1 to 29 of the metadata log are in no file" in capsys.readouterr().err
+    assert said(tmp_path, capsys, "--since", "2023-11-14T22:13:20")[0] == EXIT_UNKNOWN
+    assert said(tmp_path, capsys, "--since", "2023-11-14T22:13:21")[0] == EXIT_HOLDS
+    log(tmp_path / "n2", 1, member(), committed(30))
+    assert main(["--data", str(tmp_path), "--tail", "audit"]) == EXIT_UNKNOWN
+    assert "entries 1 to 30 of the metadata log are in no file" in capsys.readouterr().err
+
+
+def test_an_end_that_was_committed_and_is_in_no_file_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log(tmp_path / "n2", 1, member(), ANN, ITS_CHANNEL, entries(1, 1, given(DECLARE)), committed(3))
+    assert main(["--data", str(tmp_path), "--tail", "audit"]) == EXIT_UNKNOWN
+    assert "entries 2 to 3 of the metadata log are in no file" in capsys.readouterr().err

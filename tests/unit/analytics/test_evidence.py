@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from analytics.coverage import CutOff, MissingFiles
+from analytics.file_window import missing_files
 from analytics.inputs import EXPORT_FORMAT, EXPORT_MANIFEST, log_files
 from analytics.jobs.evidence import FileEvidence, file_evidence, log_evidence, moved_out
 from classic.recovery import clean_stop
@@ -246,3 +248,22 @@ def test_entries_that_stand_one_behind_the_other_are_each_of_its_own_queue(tmp_p
         path.write_bytes(b"".join([quorum_name(group), quorum_name(other), *records]))
         (file,) = log_files([str(tmp_path / node)])
         assert file_evidence(file, tail=True).entries == looked_for, "no start reads the archive"
+
+
+def test_behind_a_missing_file_a_log_says_which_groups_go_on(tmp_path: Path) -> None:
+    """By their entries or by what is committed of them; not that they are there, nor what another node says."""
+    group = 1 << 32 | 9
+    commit, there = (encode(kind, group + at, 5, []) for at, kind in enumerate((Kind.RAFT_COMMIT, Kind.RAFT_FACTS), 1))
+    written = {
+        ("n1", 1): [entries_record(group + 3, 1, b"before")],
+        ("n1", 4): [entries_record(group, 5, b"behind"), commit, there],
+        ("n2", 4): [entries_record(group + 3, 5, b"elsewhere")],
+    }
+    for (node, number), records in written.items():
+        path = tmp_path / node / log_file(number)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"".join(part for one in records for part in one))
+    files = log_files([str(tmp_path)])
+    found = [file_evidence(file, tail=True, with_groups=True) for file in files]
+    said = log_evidence(found, directories(tmp_path, "n1", "n2"), False, missing_files(files))
+    assert said.cut_off == [CutOff(MissingFiles("n1", 2, 3), frozenset({group, group + 1}))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from analytics.coverage import CutOff, MissingFiles
 from analytics.fold.lives import LifeState
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_MISSING, EXIT_UNKNOWN, worst
 from analytics.jobs.kept_contents import KnownVoters, unread_voters
@@ -211,3 +212,20 @@ def test_what_is_missing_counts_more_than_what_is_unknown() -> None:
     assert worst([EXIT_UNKNOWN, EXIT_HOLDS, EXIT_MISSING]) == EXIT_MISSING
     assert worst([EXIT_HOLDS, EXIT_UNKNOWN]) == EXIT_UNKNOWN
     assert worst([]) == EXIT_HOLDS
+
+
+@pytest.mark.parametrize(
+    ("kind", "told_behind", "code"),
+    [
+        (QUORUM, frozenset({QUEUE}), EXIT_HOLDS),
+        (QUORUM, frozenset({QUEUE + 1}), EXIT_UNKNOWN),
+        (CLASSIC, frozenset(), EXIT_HOLDS),  # records of these are counted
+    ],
+)
+def test_a_quorum_queue_of_which_nothing_tells_behind_a_missing_file_may_have_ended_in_it(
+    kind: str, told_behind: frozenset[int], code: int
+) -> None:
+    queue = QueueLives(QUEUE, "/q", kind, {LifeState.ACKED: 3}, begins={0: 0}, ends={0: 3})
+    row = prove(queue, LogEvidence(cut_off=[CutOff(MissingFiles("n1", 5, 6), told_behind)]))
+    why = "files 5 to 6 of the log of n1 are missing, and may have had the last entries"
+    assert (code_of(row), row.why) == (code, why if code else None)

@@ -14,7 +14,7 @@ from analytics.streams.stream_proof import stream_proofs
 from raft.core.messages import EntryKind, Membership, SnapshotMeta
 from raft.store.group_records import GroupIdentity, encode_identity
 from raft.store.snapshots import write as write_snapshot
-from storage.names import ARCHIVE_DIRECTORY, LOG_DIRECTORY, RAFT_DIRECTORY
+from storage.names import ARCHIVE_DIRECTORY, LOG_DIRECTORY, RAFT_DIRECTORY, log_file
 from storage.os_disk import OsDisk
 from storage.record import Kind
 from storage.record import encode as encode_record
@@ -231,3 +231,16 @@ def test_a_log_that_was_tampered_with_proves_nothing(tmp_path: Path, mutate: Cal
         save_snapshot(tmp_path, "n1", WHOLE)
     row = proved(tmp_path)
     assert (why in (row.why or ""), code_of(row)) == (True, EXIT_UNKNOWN), row.why
+
+
+def test_a_file_that_is_missing_behind_the_last_that_tells_of_it_may_have_had_its_end(tmp_path: Path) -> None:
+    """What came last lay in it, and nothing behind it says so: all that was read before was called all there was."""
+    write(tmp_path, all_of(WHOLE))
+    log(tmp_path / "n2", 3, NAMED)
+    assert proved(tmp_path).why is None
+    (tmp_path / "n2" / log_file(2)).unlink()
+    row = proved(tmp_path)
+    why = "file 2 of the log of n2 is missing, and may have had the last entries"
+    assert (row.why, code_of(row)) == (why, EXIT_UNKNOWN)
+    log(tmp_path / "n2", 3, NAMED, record(Kind.RAFT_COMMIT, FIRST + len(WHOLE) - 1))
+    assert (proved(tmp_path).why, accounts(proved(tmp_path))) == (None, (12, 5, 7, 0, 0))

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from analytics.__main__ import main
-from analytics.inputs import log_files
+from analytics.inputs import LogFile, log_files
 from analytics.jobs.answer import EXIT_HOLDS, EXIT_UNKNOWN
-from analytics.streams.stream_copies import StreamsRead, read_streams
+from analytics.streams.stream_copies import StreamOnNode, StreamsRead, read_streams
+from analytics.streams.stream_look import FileStreams
 from analytics.streams.stream_rows import StreamRow, stream_rows
 from broker.actors import ActorKind
 from raft.core import packs
-from raft.core.messages import EntryKind
+from raft.core.messages import EntryKind, Membership
+from raft.store.group_records import GroupIdentity
 from storage.history.name_records import ActorRow
 from storage.history.reader_records import ReaderRow, encode_readers
+from storage.names import group_segment, log_file
 from storage.record import Kind
 from storage.record import encode as encode_record
 from stream.chunks.chunk import message_item, seal_chunk
@@ -173,3 +176,55 @@ def test_the_command_asks_about_all_or_one(tmp_path: Path, capsys: pytest.Captur
         told = capsys.readouterr()
         assert [row["name"] for row in json.loads(told.out)["rows"]] == names
         assert ("names a stream 'other'" in told.err) is (not names)
+
+
+def asked(data: Path, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, list[str | None]]:
+    code = main(["--data", str(data), "--json", "--tail", "streams", *words])
+    return code, [row["unknown"] for row in json.loads(capsys.readouterr().out)["rows"]]
+
+
+def test_over_a_missing_file_nothing_is_known_of_any_stream(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What came last and where its reader was is in the file that is gone: the stream ended earlier, and the reader was at
+    its end, with exit code 0."""
+    who = [*ANN, *ITS_CHANNEL, *consumer(20, "reader")]
+    log(tmp_path / "n1", 1, NAMED, entries(1, chunk(0, 1)), who, reading(at(20, 1)))
+    log(tmp_path / "n1", 2, NAMED, entries(2, chunk(1, 5)), who, reading(at(20, 0)))
+    log(tmp_path / "n1", 3, NAMED)
+    assert asked(tmp_path, capsys) == (EXIT_HOLDS, [None])
+    (tmp_path / "n1" / log_file(2)).unlink()
+    code, (why,) = asked(tmp_path, capsys, "s")
+    assert (code, why) == (EXIT_UNKNOWN, "file 2 of the log of n1 is missing, and may have told of it")
+
+
+def test_entries_that_were_committed_and_are_nowhere_are_missing_at_the_end_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def commit(index: int) -> list[bytes]:
+        return [bytes(part) for part in encode_record(Kind.RAFT_COMMIT, GROUP, index, [])]
+
+    log(tmp_path / "n1", 1, NAMED, entries(1, chunk(0, 1)), entries(2, chunk(1, 5)), commit(2))
+    assert asked(tmp_path, capsys) == (EXIT_HOLDS, [None])
+    log(tmp_path / "n1", 1, NAMED, entries(1, chunk(0, 1)), commit(2))
+    assert asked(tmp_path, capsys) == (EXIT_UNKNOWN, ["entries 2 to 2 are missing"])
+
+
+def test_a_segment_that_takes_the_place_of_another_meanwhile_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was left of the other one was missing in all figures."""
+    log(tmp_path / "n1", 9, NAMED)
+    identity = GroupIdentity(GROUP, 1, "//s", "stream", Membership((1,)))
+    member = StreamOnNode("n1", str(tmp_path / "n1"), identity, 1)
+    monkeypatch.setattr("analytics.streams.stream_copies.stream_members", lambda _: [member])
+    old, new = (tmp_path / "n1" / group_segment(GROUP, number) for number in (1, 2))
+    old.parent.mkdir()
+    old.write_bytes(b"".join(entries(1, chunk(0, 2), chunk(2, 3))))
+
+    def each(look: Callable[[LogFile], FileStreams], files: Sequence[LogFile]) -> list[FileStreams]:
+        if old.exists():
+            old.rename(new)
+        return looked_at(look, files)
+
+    found = read_streams(log_files([str(tmp_path)]), each, tail=True)
+    assert [row.messages for row in stream_rows(found.streams)] == [5]
+    assert [file.name for file in found.files] == [log_file(9), group_segment(GROUP, 1), group_segment(GROUP, 2)]
