@@ -105,6 +105,7 @@ class ActorName(NamedTuple):
 
     number: int
     row: ActorRow
+    place: int = 0  # where its record lies, as of an event of a classic queue
 
 
 Said = QueueEvent | QueueName | ActorName
@@ -174,14 +175,14 @@ class FileEvents:
         return self._durable is None or offset < self._durable
 
     def _said(self, record: dict[str, int], payload: memoryview) -> Iterator[Said]:
-        kind = record["kind"]
+        kind, place = record["kind"], self._number << FILE_BITS | record["offset"]
         if kind == Kind.NAME:
             yield queue_name(record["index"], decode_name(payload))
             return
         if kind == Kind.ACTOR:
-            yield ActorName(record["index"], decode_actor(payload))
+            yield ActorName(record["index"], decode_actor(payload), place)
             return
-        group, place = record["writer"], self._number << FILE_BITS | record["offset"]
+        group = record["writer"]
         if kind == Kind.RAFT_GROUP:
             identity = read_identity(group, ByteReader(payload))
             yield QueueName(identity.group, identity.machine, name_for_clients(identity.name))

@@ -6,6 +6,7 @@ queue_history.py  the events of a classic or quorum queue, folded; folded_histor
     telling_machine.py  this machine, which tells the lives what it does
     lone_entries.py   what most entries are, taken in one go
     classic_queue.py  a classic queue: what its records say of messages, by sequence
+    node_processes.py whose the numbers of actors in these records are
 stream_log.py     a stream: the machine that the nodes run, and what became of each chunk
     merged_log.py     one log of all copies of a replicated one, for both
     log_chains.py     which of these copies count, where nodes have different ones

@@ -44,7 +44,8 @@ Piece = tuple[int, int, int]  # first sequence of a run, first message in it, ho
 
 
 class ClassicQueueFold:
-    """See the module. Records are to be taken in the order of the log. Times are ms, None where the log has none."""
+    """See the module. Records are to be taken in the order of the log. Times are ms, None where the log has none. An actor is
+    its number, or what tells it from that of another process; 0: nobody."""
 
     def __init__(self, *, with_steps: bool = False) -> None:
         self.lives = Lives(with_steps=with_steps)
@@ -52,15 +53,16 @@ class ClassicQueueFold:
         self._counts: list[int] = []
         self._over = SequenceSet()  # what has ended; a start after a crash may say again that it is settled
 
-    def published(self, first: int, record: Published, at: int | None) -> None:
-        """A run whose first message has this sequence here. Raises ValueError when the queue has given it away before."""
+    def published(self, first: int, record: Published, at: int | None, process: tuple[str, int] | None = None) -> None:
+        """A run whose first message has this sequence here. `process`: node and incarnation whose numbers its publishers have.
+        Raises ValueError when the queue has given it away before."""
         index = bisect_right(self._firsts, first)  # those of lower priorities come before others, whenever they come
         before = self._firsts[index - 1] + self._counts[index - 1] if index else 0
         after = self._firsts[index] if index < len(self._firsts) else first + record.message_count
         if not before <= first <= first + record.message_count <= after:
             raise ValueError(f"sequence {first} was published twice")
         self._note_run(index, first, record.message_count)
-        self.lives.published(first, 0, *_parts(record, at))
+        self.lives.published(first, 0, *_parts(record, at, process))
 
     def begin_at(self, checkpoint: Checkpoint) -> None:
         """What was published before and is not in it is over. Raises ValueError and ArithmeticError."""
@@ -74,7 +76,7 @@ class ClassicQueueFold:
     def _find(self, out: bool, run: int, first: int, count: int) -> None:
         self.lives.found(run, 0, first, count, out=out)
 
-    def handed_out(self, actor: int, ranges: Ranges, at: int | None) -> None:
+    def handed_out(self, actor: object, ranges: Ranges, at: int | None) -> None:
         def hand_out(run: int, first: int, count: int) -> None:
             self.lives.no_more_out(run, 0, first, first + count, None)
             self.lives.handed_out(run, 0, first, count, at, actor)
@@ -89,7 +91,7 @@ class ClassicQueueFold:
                 start, stop = max(first, run), min(end, run + self._counts[index])
                 self.lives.no_more_out(run, 0, start - run, stop - run, at)
 
-    def came_back(self, actor: int, reason: int, ranges: Ranges, at: int | None) -> None:
+    def came_back(self, actor: object, reason: int, ranges: Ranges, at: int | None) -> None:
         why = RETURNS.get(BackReason(reason), "returned") if reason in _BACK_REASONS else "returned"
 
         def come_back(run: int, first: int, count: int) -> None:
@@ -98,7 +100,7 @@ class ClassicQueueFold:
 
         self._each(ranges, come_back)
 
-    def done(self, actor: int, reason: int, ranges: Ranges, at: int | None) -> None:
+    def done(self, actor: object, reason: int, ranges: Ranges, at: int | None) -> None:
         state = STATES[DoneReason(reason)] if reason in _DONE_REASONS else LifeState.UNKNOWN
 
         def end(run: int, first: int, count: int) -> None:
@@ -160,7 +162,7 @@ ENDED_KEPT = 256  # runs at the head that are over: cutting them off moves all t
 _BACK_REASONS, _DONE_REASONS = frozenset(BackReason), frozenset(DoneReason)
 
 
-def _parts(record: Published, at: int | None) -> list[PublishedRun]:
+def _parts(record: Published, at: int | None, process: tuple[str, int] | None) -> list[PublishedRun]:
     """One for each publisher, or for each message that died in a place of its own."""
     origin = record.origin
     died_in = None if origin.death is None else tuple(origin.death)
@@ -187,6 +189,7 @@ def _parts(record: Published, at: int | None) -> list[PublishedRun]:
             body_bytes=round(share * part.message_count),
             actor=part.actor or None,
             publish_no=part.number or None,
+            process=process if part.actor else None,  # type: ignore[arg-type]  # here a node has its name
         )
         for part in origin.parts
     ]

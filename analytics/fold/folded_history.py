@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from analytics.fold.lives import Life, LifeStep
+from analytics.fold.node_processes import ClassicActor
 from analytics.fold.quorum_queue import Second
 from analytics.fold.telling_machine import Refusal
 from quorum.fifo.commands import ConsumerKey
@@ -30,5 +31,7 @@ class QueueHistory:
         return True if life.told_at <= self.committed else None
 
     def actor_of(self, consumer: object) -> int | None:
-        """The number by which the log of its node names a consumer of a life; a life of a classic queue has no other."""
+        """The number by which the log of its node names a consumer of a life; a life of a classic queue may have no other."""
+        if isinstance(consumer, ClassicActor):
+            return consumer.number
         return self.actors.get(consumer) if isinstance(consumer, ConsumerKey) else consumer  # type: ignore[return-value]

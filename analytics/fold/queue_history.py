@@ -17,6 +17,7 @@ from analytics.fold.classic_queue import ClassicQueueFold
 from analytics.fold.folded_history import QueueHistory
 from analytics.fold.lives import Life, LifeState, LifeStep, Lives
 from analytics.fold.merged_log import MergedLog
+from analytics.fold.node_processes import ClassicActor, NodeProcesses
 from analytics.fold.quorum_queue import QueueFold
 from analytics.queue_events import CLASSIC_KINDS, QueueEvent
 from classic.store.log_records import (
@@ -33,9 +34,12 @@ from storage.record import Kind
 PUBLISHED_BEFORE = "some messages were published before the log that was read"
 
 
-def folded(events: Iterable[QueueEvent], *, with_steps: bool = False) -> QueueHistory:
-    """Events of one queue, in the order of their places; of the same place those of the highest term first."""
-    fold = HistoryFold(with_steps=with_steps)
+def folded(
+    events: Iterable[QueueEvent], *, with_steps: bool = False, processes: NodeProcesses | None = None
+) -> QueueHistory:
+    """Events of one queue, in the order of their places; of the same place those of the highest term first. `processes`: who of
+    several with one number somebody is; None: numbers will do."""
+    fold = HistoryFold(with_steps=with_steps, processes=processes)
     with uncollected():
         for event in events:
             fold.take(event)
@@ -58,21 +62,24 @@ def uncollected() -> Iterator[None]:
 class HistoryFold:
     """The same one by one. After `end` nothing more is taken."""
 
-    def __init__(self, *, with_steps: bool = False) -> None:
+    def __init__(self, *, with_steps: bool = False, processes: NodeProcesses | None = None) -> None:
         self.history = QueueHistory()
         self._with_steps = with_steps
+        self._processes = processes
         self._fold: _ClassicEvents | _QuorumEntries | None = None
         self.take: Callable[[QueueEvent], None] = self._begin
 
     def _begin(self, event: QueueEvent) -> None:
-        kind = _ClassicEvents if event.kind in CLASSIC_KINDS else _QuorumEntries
-        self._fold = kind(self.history, with_steps=self._with_steps)
+        if event.kind in CLASSIC_KINDS:
+            self._fold = _ClassicEvents(self.history, self._processes, with_steps=self._with_steps)
+        else:
+            self._fold = _QuorumEntries(self.history, with_steps=self._with_steps)
         self.take = self._fold.take
         self.take(event)
 
     def begin_at(self, checkpoint: Checkpoint) -> None:
         """A classic queue as it was there: nothing of before is to be taken. Raises ValueError and ArithmeticError."""
-        fold = _ClassicEvents(self.history, with_steps=self._with_steps)
+        fold = _ClassicEvents(self.history, self._processes, with_steps=self._with_steps)
         fold.begin_at(checkpoint)
         self._fold, self.take = fold, fold.take
 
@@ -100,8 +107,9 @@ class HistoryFold:
 
 
 class _ClassicEvents:
-    def __init__(self, history: QueueHistory, *, with_steps: bool) -> None:
+    def __init__(self, history: QueueHistory, processes: NodeProcesses | None, *, with_steps: bool) -> None:
         self._history = history
+        self._processes = processes
         self._fold = ClassicQueueFold(with_steps=with_steps)
         self._next: dict[int, int] = {}  # the sequence that comes next, of each priority
 
@@ -133,18 +141,26 @@ class _ClassicEvents:
             fold.done(0, DoneReason.PURGED, decode_settled(payload)[1], at)
         elif event.kind == Kind.CLASSIC_DONE:
             _, actor, reason, ranges = decode_reasoned(payload)
-            fold.done(actor, reason, ranges, at)
+            fold.done(self._who(event, actor), reason, ranges, at)
         elif event.kind == Kind.CLASSIC_OUT:
             _, actor, _, ranges = decode_reasoned(payload)
-            fold.handed_out(actor, ranges, at)
+            fold.handed_out(self._who(event, actor), ranges, at)
         elif event.kind == Kind.CLASSIC_BACK:
             _, actor, reason, ranges = decode_reasoned(payload)
-            fold.came_back(actor, reason, ranges, at)
+            fold.came_back(self._who(event, actor), reason, ranges, at)
         elif event.kind == Kind.CLASSIC_CHECKPOINT:
             fold.found_ready(decode_checkpoint(payload).ready_ranges, at)
         else:
             fold.deleted(at)
             self._next.clear()
+
+    def _who(self, event: QueueEvent, actor: int) -> object:
+        process = self._process(event) if actor else None
+        return actor if process is None else ClassicActor(*process, actor)
+
+    def _process(self, event: QueueEvent) -> tuple[str, int] | None:
+        incarnation = None if self._processes is None else self._processes.at(event.node, event.place)
+        return None if incarnation is None else (event.node, incarnation)
 
     def _publish(self, event: QueueEvent, at: int | None) -> None:
         published = decode_published(memoryview(event.data))
@@ -152,7 +168,7 @@ class _ClassicEvents:
         try:
             if event.first < self._next.get(level, 0):
                 raise ValueError(f"sequence {event.first} was published twice")
-            self._fold.published(event.first, published, at)
+            self._fold.published(event.first, published, at, self._process(event))
         except ValueError as error:
             self._history.unknown = str(error)
             return

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from analytics.fold.folded_history import QueueHistory
 from analytics.fold.lives import LifeStep
+from analytics.fold.node_processes import NodeProcesses
 from analytics.fold.queue_history import uncollected
 from analytics.parquet.conversion_log import begin_attempt
 from analytics.parquet.raw_files import COMPRESSION, bucket_of
@@ -40,23 +41,25 @@ _WRITTEN = pa.schema([("attempt", pa.string()), ("bucket", pa.string()), ("lives
 Write = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def writer_of(making: str, names: dict[int, str]) -> Write:
+def writer_of(making: str, names: dict[int, str], processes: NodeProcesses) -> Write:
     """What a task does with what is told of the queues of a bucket, in the order of folds; `names` of queues."""
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from written(batches, begin_attempt(making), names)
+        yield from written(batches, begin_attempt(making), names, processes)
 
     return write
 
 
-def written(batches: Iterator[pa.RecordBatch], attempt: Path, names: dict[int, str]) -> Iterator[pa.RecordBatch]:
+def written(
+    batches: Iterator[pa.RecordBatch], attempt: Path, names: dict[int, str], processes: NodeProcesses | None = None
+) -> Iterator[pa.RecordBatch]:
     """Write the tables, and say where, and how many rows they have."""
     keep_modules()
     told = events_in(batches)
     first = next(told)
     with uncollected(), _BucketTables(attempt, bucket_of(first.queue)) as tables:
         for queue, those in groupby(chain((first,), told), attrgetter("queue")):
-            for history in histories_of(those, with_steps=True):
+            for history in histories_of(those, processes, with_steps=True):
                 tables.write(queue, names.get(queue), history)
     yield arrow_batch(_WRITTEN, [(attempt.name, tables.bucket, tables.lives, tables.events)])
 

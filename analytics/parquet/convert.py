@@ -21,7 +21,7 @@ from analytics.parquet.conversion_log import (
     rests_missing_in,
 )
 from analytics.parquet.raw_files import BUCKETS, COMPRESSION, RAW, SAID, RawDone, RawTask, convert_files
-from analytics.spark.actors_table import actors
+from analytics.spark.actors_table import actors, processes_in
 from analytics.spark.event_source import SCHEMA, TASK_BYTES
 from analytics.spark.lives_table import order_of_folds, queue_names, told_of_queues
 
@@ -92,7 +92,8 @@ class StepMaker:
         pq.write_table(actors(said).toArrow(), self._making / ACTORS, compression=COMPRESSION)
         if not buckets:
             return []
-        write = writer_of(str(self._making), {row.queue: row["name"] for row in names.collect()})
+        named = {row.queue: row["name"] for row in names.collect()}
+        write = writer_of(str(self._making), named, processes_in(said))
         written: list[Row] = _by_bucket(found, [*map(int, buckets)], write).collect()
         return written
 

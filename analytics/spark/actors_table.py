@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from analytics.fold.node_processes import NodeProcesses, ProcessBegin
 from storage.record import Kind
 
 if TYPE_CHECKING:
@@ -15,6 +16,16 @@ SAID = (
     " product string, tag string, queue string, prefetch long, no_ack boolean"
 )
 OF_THE_CONNECTION = ("user", "vhost", "address", "connection_name", "product")
+
+
+def processes_in(found: DataFrame) -> NodeProcesses:
+    """Where each process of a node begins to name actors."""
+    from pyspark.sql import functions as f
+
+    incarnation = f.get_json_object(f.col("data").cast("string"), "$.incarnation").cast("long")
+    named = found.where(f.col("kind") == int(Kind.ACTOR)).select("node", incarnation.alias("incarnation"), "place")
+    begins = named.groupBy("node", "incarnation").agg(f.min("place").alias("place")).collect()
+    return NodeProcesses(ProcessBegin(row.node, row.incarnation, row.place) for row in begins)
 
 
 def actors(found: DataFrame) -> DataFrame:

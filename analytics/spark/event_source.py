@@ -275,7 +275,7 @@ def _said_row(file: LogFile, said: Said) -> Row:
         return file.number, *said[:-1], file.node
     if isinstance(said, ActorName):
         row = json.dumps(said.row._asdict()).encode()
-        return file.number, said.number, 0, 0, int(Kind.ACTOR), None, 0, row, 0, True, 0, file.node
+        return file.number, said.number, said.place, 0, int(Kind.ACTOR), None, 0, row, 0, True, 0, file.node
     return _name_row(file.number, file.node, *said)
 
 

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from analytics.fold.folded_history import QueueHistory
+from analytics.fold.lives import NOT_SEEN, Life, LifeState
+from analytics.fold.node_processes import NodeProcesses
 from analytics.fold.queue_history import HistoryFold, folded, uncollected
 from analytics.fold.stream_log import NO_ENTRY, StreamLog, ToldChunk, folded_stream
 from analytics.queue_events import CLASSIC_KINDS, QUEUE_KINDS, QUORUM, STANDING_KINDS, STREAM, QueueEvent
+from analytics.spark.actors_table import processes_in
 from analytics.spark.event_source import FORMAT, EventSource, arrow_batch, check_columns, read_options
 from analytics.spark.kept_modules import keep_modules
 from analytics.spark.life_columns import TIME, lives_batch, micros
@@ -36,6 +39,7 @@ COLUMNS = {  # of lives, as Spark has them; as Arrow has them: life_columns.py
     "last_actor": "long", "returned": "map<string,int>", "ended_at": "timestamp", "wait_ms": "long", "hold_ms": "long",
     "partial": "boolean", "unknown": "string", "committed": "boolean", "process": "string", "of_term": "long",
 }  # fmt: skip
+OF_ACTORS = frozenset({"process", "first_consumer", "last_consumer"})  # which tell those of one number apart
 CHUNKS_ARROW = pa.schema(
     [
         ("queue", pa.int64()), ("offset", pa.int64()), ("count", pa.int64()), ("bytes", pa.int64()), ("time", TIME),
@@ -63,8 +67,9 @@ def lives(found: DataFrame, columns: Iterable[str] = COLUMNS) -> DataFrame:
     looked at, for Spark prunes none of them here. Raises ValueError for one that there is not."""
     wanted = list(columns)
     check_columns("lives", wanted, COLUMNS)
+    processes = None if OF_ACTORS.isdisjoint(wanted) else processes_in(found)
     schema = ", ".join(f"{name} {COLUMNS[name]}" for name in wanted)
-    return _queue_by_queue(told_of_queues(found)).applyInArrow(_fold_of(wanted), schema)
+    return _queue_by_queue(told_of_queues(found)).applyInArrow(_fold_of(wanted, processes), schema)
 
 
 def chunks(found: DataFrame) -> DataFrame:
@@ -108,33 +113,44 @@ def queue_names(found: DataFrame) -> DataFrame:
     return named.where(f.col("kind").isin(*QUEUE_KINDS)).dropDuplicates(["queue"])
 
 
-def _fold_of(columns: Sequence[str]) -> Fold:
+def _fold_of(columns: Sequence[str], processes: NodeProcesses | None) -> Fold:
     def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from fold_queue(batches, columns)
+        yield from fold_queue(batches, columns, processes)
 
     return fold
 
 
-def fold_queue(batches: Iterator[pa.RecordBatch], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def fold_queue(
+    batches: Iterator[pa.RecordBatch], columns: Sequence[str], processes: NodeProcesses | None
+) -> Iterator[pa.RecordBatch]:
     """All that logs say of one queue, whatever its kind: its names, and its events in their order."""
     keep_modules()
     told = events_in(batches)
     first = next(told)
     with uncollected():
-        for history in histories_of(chain((first,), told)):
+        for history in histories_of(chain((first,), told), processes):
             for start in range(0, len(history.lives), ROWS_MAX):
                 yield lives_batch(first.queue, history.lives[start : start + ROWS_MAX], history, columns)
 
 
-def histories_of(told: Iterator[QueueEvent], *, with_steps: bool = False) -> Iterator[QueueHistory]:
+def histories_of(
+    told: Iterator[QueueEvent], processes: NodeProcesses | None = None, *, with_steps: bool = False
+) -> Iterator[QueueHistory]:
     """What is told of one number, its names first, comes to one history, but where damage or malice gave the number to several
     queues."""
     kinds, events = _named(told)
     if _STREAM in kinds:
-        yield from _several(kinds, events, with_steps=with_steps)
+        yield from _several(kinds, events, processes, with_steps=with_steps)
     else:
         chosen = events if _QUORUM in kinds else (event for event in events if event.kind in CLASSIC_KINDS)
-        yield folded(chosen, with_steps=with_steps)
+        yield _with_doubt(folded(chosen, with_steps=with_steps, processes=processes))
+
+
+def _with_doubt(history: QueueHistory) -> QueueHistory:
+    """Where not one life is known, no row would say why: one of no messages does."""
+    if history.unknown is not None and not history.lives:
+        history.lives.append(Life(0, 0, 0, 0, NOT_SEEN, partial=True, state=LifeState.UNKNOWN))
+    return history
 
 
 def _named(told: Iterator[QueueEvent]) -> tuple[set[bytes], Iterator[QueueEvent]]:
@@ -147,9 +163,11 @@ def _named(told: Iterator[QueueEvent]) -> tuple[set[bytes], Iterator[QueueEvent]
     return kinds, iter(())
 
 
-def _several(kinds: set[bytes], events: Iterator[QueueEvent], *, with_steps: bool) -> Iterator[QueueHistory]:
+def _several(
+    kinds: set[bytes], events: Iterator[QueueEvent], processes: NodeProcesses | None, *, with_steps: bool
+) -> Iterator[QueueHistory]:
     """A stream's, and what else has its number."""
-    queue, stream = HistoryFold(with_steps=with_steps), StreamLog()
+    queue, stream = HistoryFold(with_steps=with_steps, processes=processes), StreamLog()
     for event in events:
         is_classic = event.kind in CLASSIC_KINDS
         if not is_classic:
@@ -157,8 +175,8 @@ def _several(kinds: set[bytes], events: Iterator[QueueEvent], *, with_steps: boo
         if is_classic or _QUORUM in kinds:
             queue.take(event)
     for fold in (stream, queue):
-        fold.end()
-    yield from (stream.history(), queue.history)
+        fold.end(is_whole=True)
+    yield from map(_with_doubt, (stream.history(), queue.history))
 
 
 def fold_chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

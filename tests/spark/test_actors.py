@@ -10,7 +10,8 @@ import pika
 import pytest
 
 from analytics.jobs.answer import EXIT_HOLDS
-from tests.spark.conftest import Ask, data_of_a_node
+from tests.running_node import start_node
+from tests.spark.conftest import Ask, data_of_a_node, worked_on
 
 pytestmark = pytest.mark.spark
 
@@ -59,4 +60,29 @@ def test_lives_are_joined_with_who_published_the_messages(ask: Ask, consumed: Pa
     assert rows == [
         {"name": f"//{kind}", "user": "guest", "is_local": True, "confirm": True, "n": MESSAGES}
         for kind in ("classic", "quorum")
+    ]
+
+
+def test_clients_of_a_classic_queue_with_one_number_in_two_processes_of_its_node_are_two(
+    ask: Ask, tmp_path: Path
+) -> None:
+    """They were one, with what both had published and taken."""
+    for _ in range(2):
+        node = start_node(tmp_path / "n1")
+        worked_on(node.amqp_url, consume)
+        assert node.stop() == 0
+    _, rows = ask(tmp_path, "hot", "classic", "--by", "publisher")
+    assert len({row["actor"] for row in rows}) == 1, "else nothing is shown here"
+    assert [row["messages"] for row in rows] == [MESSAGES] * 2
+    _, taken = ask(tmp_path, "sql", "select distinct last_consumer from lives where state = 'acked'")
+    classic = [row["last_consumer"] for row in taken if row["last_consumer"].startswith("n1/")]
+    assert len(classic) == 2
+    query = (
+        "select l.last_consumer, a.tag from lives l join actors a on a.actor = l.last_actor"
+        " and a.node = split(l.last_consumer, '/')[0] and a.incarnation = cast(split(l.last_consumer, '/')[1] as long)"
+        " group by 1, 2"
+    )
+    _, named = ask(tmp_path, "sql", query)
+    assert sorted((row["last_consumer"], row["tag"]) for row in named) == [
+        (one, "of classic") for one in sorted(classic)
     ]

@@ -5,17 +5,26 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from analytics.__main__ import answer
+from analytics.command_line import parser
 from analytics.fold.folded_history import QueueHistory
 from analytics.fold.lives import NOT_SEEN, Life, PublishedRun
-from analytics.jobs.answer import EXIT_HOLDS, EXIT_UNKNOWN
+from analytics.inputs import log_files
+from analytics.jobs.answer import EXIT_HOLDS, EXIT_MISSING, EXIT_UNKNOWN, EXIT_USAGE
 from analytics.jobs.questions import GROUPS, HOT_GROUPS
+from replicated.local_members import QUEUE_GROUPS
 from storage.names import LOG_DIRECTORY
+from storage.record import Kind
+from tests.ledger.test_mutants_of_a_log import records
 from tests.spark.conftest import ACKED, GOT, PUBLISHED, REJECTED, Ask
+from tests.unit.analytics.past_world import GROUP, entries_record, name_record
+from tests.unit.analytics.test_pursuit import QUEUE, acknowledged, log, message, publish
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,9 +64,9 @@ def test_what_is_hot_is_told_with_its_share_and_busiest_second(ask: Ask, logs: P
 def test_publishers_are_told_with_the_process_that_numbered_them(ask: Ask, logs: Path) -> None:
     _, rows = ask(logs, "hot", "--by", "queue,publisher")
     told = {row["name"]: (row["process"], row["actor"], row["messages"]) for row in rows}
-    assert told["//classic"][0] is None, "it is the one that wrote the record"
-    node, incarnation = told["//quorum"][0].split("/")
-    assert int(node) == 1 <= int(incarnation)
+    name, incarnation = told["//classic"][0].split("/")
+    assert name == "n1", "of a classic queue it is the one that wrote the record, as its directory is called"
+    assert told["//quorum"][0] == f"1/{incarnation}"
     assert all(actor and messages == PUBLISHED for _, actor, messages in told.values())
 
 
@@ -185,3 +194,74 @@ def test_compiled_code_has_the_room_that_java_gives_it_without_options_of_ours(s
     pools = spark._jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans()
     room = sum(pool.getUsage().getMax() for pool in pools if pool.getName().startswith("Code"))
     assert room >= 240 << 20
+
+
+def test_copies_of_two_nodes_that_differ_are_named_whatever_else_is_unknown(
+    ask: Ask, logs: Path, tmp_path: Path
+) -> None:
+    """A classic queue that stands in the logs of two nodes is unknown, and has no copies."""
+    for node in ("n1", "n2"):
+        shutil.copytree(logs / "n1", tmp_path / node)
+    assert ask(tmp_path, "queues", "classic")[0] == EXIT_UNKNOWN
+    for words in ((), ("quorum",), ("classic",)):
+        assert ask(tmp_path, "compare", *words) == (EXIT_HOLDS, [])
+    assert ask(tmp_path, "terms")[0] == EXIT_HOLDS
+    entries = [one for one in records(tmp_path / "n2", Kind.RAFT_ENTRIES) if one.writer >= QUEUE_GROUPS]
+    place = [one for one in entries if b"quorum" in one.payload][-1]
+    place.replace(place.payload.replace(b"quorum", b"quorun", 1))  # a routing key
+    code, (row,) = ask(tmp_path, "compare")
+    assert (code, row["name"], row["versions"], row["nodes"]) == (EXIT_MISSING, "//quorum", 2, ["n1", "n2"])
+    assert ask(tmp_path, "compare", "classic") == (EXIT_HOLDS, [])
+
+
+QUEUE_QUESTIONS = (("lives",), ("queues",), ("dead",), ("latency",), ("hot",), ("duplicates",))
+
+
+@pytest.mark.parametrize("question", QUEUE_QUESTIONS, ids=lambda question: question[0])
+def test_what_is_unknown_of_another_queue_is_no_matter(ask: Ask, tmp_path: Path, question: tuple[str, ...]) -> None:
+    """Each ended with 75 whichever queue was asked for."""
+    published = publish(0, message("m", b"1")), acknowledged(0, 1)
+    log(tmp_path / "n1", 1, name_record(QUEUE), *published, name_record(GROUP), entries_record(GROUP, 5, b""))
+    command, *more = question
+    assert ask(tmp_path, "--tail", command, "c", *more)[0] == EXIT_HOLDS
+    assert ask(tmp_path, "--tail", command, "q", *more)[0] == EXIT_UNKNOWN
+
+
+def test_a_queue_of_which_not_one_message_is_known_says_why(ask: Ask, tmp_path: Path) -> None:
+    """The entries before have left the log, and no snapshot is there: nothing was said, with exit code 0, by `proof` too."""
+    log(tmp_path / "n1", 1, name_record(GROUP), entries_record(GROUP, 5, b""))
+    code, (row,) = ask(tmp_path, "--tail", "queues")
+    assert (code, row["name"], row["state"], row["messages"]) == (EXIT_UNKNOWN, "//q", "unknown", 0)
+    assert row["unknown"] == "entries 1 to 4 are missing"
+    code, (life,) = ask(tmp_path, "--tail", "lives", "q")
+    assert (code, life["count"], life["unknown"]) == (EXIT_UNKNOWN, 0, row["unknown"])
+    code, (proof,) = ask(tmp_path, "--tail", "proof")
+    assert (code, proof["promised"], proof["why"]) == (EXIT_UNKNOWN, 0, row["unknown"])
+
+
+def test_columns_of_one_name_are_refused(ask: Ask, logs: Path) -> None:
+    """Each row had the value of the last one in all of them."""
+    with pytest.raises(ValueError, match="several columns are called 'state': give each a name of its own with AS"):
+        ask(logs, "sql", "select a.state, b.state from lives a join lives b on a.queue != b.queue")
+
+
+def test_what_fails_when_it_is_worked_out_is_one_sentence(ask: Ask, logs: Path) -> None:
+    """It was a traceback: only what the statement itself has wrong was told apart."""
+    with pytest.raises(ValueError, match=r"(?i)^[^\n]*division by zero[^\n]*$"):
+        ask(logs, "sql", "select count / (count - count) from lives")
+
+
+def test_a_script_of_questions_ends_with_the_worst_of_them(
+    spark: SparkSession, logs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ended_with(*lines: str) -> int:
+        monkeypatch.setattr("sys.stdin", StringIO("\n".join(lines)))
+        options = parser().parse_args(["--data", str(logs), "--json", "shell"])
+        return answer(spark, options, log_files(options.data))
+
+    assert ended_with("queues", "select count(*) from lives;", "streams") == EXIT_HOLDS
+    assert capsys.readouterr().out.count('"coverage"') == 3
+    assert ended_with("select none from nothing", "queues") == EXIT_USAGE
+    assert ended_with("convert tables") == EXIT_USAGE
+    assert "`convert` is a command of its own" in capsys.readouterr().err
+    assert ended_with("dead nobody") == EXIT_UNKNOWN

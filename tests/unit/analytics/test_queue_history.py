@@ -517,4 +517,4 @@ def test_who_an_actor_is_is_found() -> None:
     row = ActorRow(3, 9, 2, tag="taker", queue="q", prefetch=5)
     named = encode_record(Kind.ACTOR, 0, 7, [encode_actor(row)])
     torn = encode_record(Kind.ACTOR, 0, 8, [b"half"])
-    assert found_in(piece(named, torn), 1) == [ActorName(7, row)]  # type: ignore[arg-type]
+    assert found_in(piece(named, torn), 3) == [ActorName(7, row, 3 << FILE_BITS)]  # type: ignore[arg-type]
