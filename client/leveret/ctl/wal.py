@@ -112,6 +112,8 @@ def export(
         bodies="withheld" if no_bodies else "included",
         unread=there.unread,
     )
+    if there.failed:
+        raise typer.Exit(exits.TEMPORARY)
 
 
 class _Export:

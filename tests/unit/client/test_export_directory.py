@@ -246,3 +246,16 @@ def test_two_exports_do_not_write_to_one_directory(tmp_path: Path) -> None:
         pass
     with held(tmp_path, "n1"):
         assert (tmp_path / "n1").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("without_bodies", [False, True])
+def test_what_the_node_could_not_read_has_failed_and_what_it_withholds_or_has_deleted_has_not(
+    tmp_path: Path, *, without_bodies: bool
+) -> None:
+    snapshot = f"raft/{0:020d}-{1:020d}.snap"
+    export = begun(tmp_path, LOG, NEXT, without_bodies=without_bodies)
+    export.take(LogUnread(LOG, "the disk failed", gone=False))
+    export.take(LogUnread(NEXT, "", gone=True))
+    export.take(LogUnread(snapshot, "it holds hashes", gone=False))
+    failed = {LOG: "the disk failed"}
+    assert export.failed == (failed if without_bodies else failed | {snapshot: "it holds hashes"})

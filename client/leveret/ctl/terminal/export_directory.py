@@ -100,6 +100,14 @@ class ExportDirectory:
         return self._gone | self._left_out
 
     @property
+    def failed(self) -> dict[str, str]:
+        """Files that the node has and could not read, and why: not those of which it may not give the contents."""
+        is_withheld = self._bodies == WITHHELD
+        return {
+            name: why for name, why in self._left_out.items() if not (is_withheld and SNAPSHOT_NAME.fullmatch(name))
+        }
+
+    @property
     def totals(self) -> tuple[int, int]:
         """Files and their bytes."""
         return len(self._files), sum(one["bytes"] for one in self._files.values())
