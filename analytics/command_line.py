@@ -156,7 +156,11 @@ def _add_wholes(commands: Commands, about: About) -> None:
     )
     about("terms", "who led a quorum queue or stream when, and what later leaders have replaced")
     about("compare", "copies of the log of a quorum queue or stream on several nodes; ends with 65 if they differ")
-    commands.add_parser("shell", help="several questions, line by line, in one session")
+    commands.add_parser(
+        "shell",
+        help="several questions, line by line, in one session; where nobody types them it ends with the worst of their codes, "
+        "64 if one could not be answered",
+    )
     report = about("report", "the answers of all these questions, and what came and went over time, as one HTML page")
     report.add_argument("--html", metavar="FILE", required=True, help="the file to write")
     sql = commands.add_parser(
