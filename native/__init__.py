@@ -16,6 +16,7 @@
     record_scan    log bytes -> whole records, up to the first that is not
     sequence_set   a set of numbers kept as ranges
     index_ranges   ascending columns of numbers -> their union as ranges
+    entry_scan     entries of quorum queues that publish a run or acknowledge a range -> what they say
     log_columns    a piece of a log -> its records, publishes and settlements as columns
                    pieces of a log -> what happened to queues, by buckets of them (event_buckets, in the same twin)
     log_tally      records -> what a file of the log holds, counted
@@ -33,7 +34,7 @@ from types import ModuleType
 
 KERNELS = (
     "frame_split", "stream_publish", "deliver", "offsets", "amqp10_items", "content", "crc32c", "crc32", "record_scan",
-    "sequence_set", "index_ranges", "log_columns", "log_tally", "message_columns", "write_thread",
+    "sequence_set", "index_ranges", "entry_scan", "log_columns", "log_tally", "message_columns", "write_thread",
 )  # fmt: skip
 
 _WANTED = os.environ.get("LEVERET_KERNELS", "auto") or "auto"

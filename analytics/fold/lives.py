@@ -138,6 +138,10 @@ class Lives:
         self._runs: dict[tuple[int, int], list[Life]] = {}  # those that go on, in the order of their places
         self._ended: list[Life] = []
 
+    @property
+    def notes_steps(self) -> bool:
+        return self._steps is not None
+
     def take_ended(self) -> list[Life]:
         ended, self._ended = self._ended, []
         return ended
@@ -175,6 +179,17 @@ class Lives:
         if self._steps is not None:
             self._note(life, PUBLISHED, at, run.actor)
             self._note(life, DELIVERED, at, consumer)
+
+    def came_and_went(
+        self, entry: int, offset: int, run: PublishedRun, consumer: object, state: LifeState, at: int
+    ) -> None:
+        """A run of which nothing was told before all of it ended: one consumer had it at once. Not where steps are noted."""
+        came, place = run.at, self.place
+        self._ended.append(
+            Life(
+                entry, offset, 0, run.messages, run, False, state, came, came, 1, consumer, consumer, _NEVER, at, place
+            )
+        )
 
     def has_run(self, entry: int, offset: int) -> bool:
         """Whether some of it goes on."""

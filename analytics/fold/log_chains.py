@@ -21,9 +21,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
+from analytics.fold.entry_batch import EntryBatch, Source
 from analytics.queue_events import QueueEvent
-
-Source = tuple[str, bool]  # a node, and whether its segments: what it moved out of its log it does not replace there
 
 
 @dataclass(slots=True, eq=False)
@@ -75,6 +74,19 @@ class LogChains:
                 return
             self._close_index(next_one=copy.place)
         self._here.append(copy)
+
+    def take_batch(self, batch: EntryBatch) -> bool:
+        """The same for each of its entries. True: all but the last of them count, and were not given: who asks does it."""
+        self.take(batch.event(0))
+        source, last, written = batch.source, len(batch.data) - 1, batch.written
+        is_alone = len(self._here) == 1 and not self._chains
+        if not last or not is_alone or written[0] < self._written.get(source, written[0]):
+            for event in batch.events(1):
+                self.take(event)
+            return False
+        self._written[source] = written[last - 1]
+        self._here = [batch.event(last)]
+        return True
 
     def decide(self, place: int, term: int) -> None:
         """All copies up to this index were taken; the entry that counts there has this term."""

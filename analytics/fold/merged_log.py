@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from struct import error as struct_error
 from typing import Protocol
 
+from analytics.fold.entry_batch import EntryBatch
 from analytics.fold.group_copies import GroupCopies, Removal
 from analytics.fold.log_chains import LogChains
 from analytics.queue_events import STANDING_KINDS, QueueEvent
@@ -20,6 +21,8 @@ from raft.core.messages import EntryKind
 from storage.record import Kind
 
 FIRST_INDEX = 1
+# From one entry of a batch on, up to another: which one comes next, and why the fold cannot go on behind the one before.
+ApplyBatch = Callable[[EntryBatch, int, int], tuple[int, str | None]]
 # As globals: a member of an enumeration is looked up at the price of a call, and this is done for each entry.
 _ENTRIES, _STATE, _COMMAND = Kind.RAFT_ENTRIES, Kind.RAFT_STATE, EntryKind.COMMAND
 
@@ -70,6 +73,29 @@ class MergedLog:
             self._take_snapshot(event)
         else:
             self.chains.take(event)
+
+    def take_batch(self, batch: EntryBatch, apply: ApplyBatch) -> None:
+        """The same for each of its entries. `apply` is what gives them to the fold."""
+        if not self.chains.take_batch(batch):
+            return
+        at, end = 0, len(batch.data) - 1
+        while at < end:
+            if batch.place + at == self._next and batch.term >= self._term and not self._is_lost:
+                at = self._apply_batch(batch, at, end, apply)
+            else:
+                self._take_copies((batch.event(at),))
+                at += 1
+
+    def _apply_batch(self, batch: EntryBatch, start: int, end: int, apply: ApplyBatch) -> int:
+        """Up to which. Of all that a single node has, the last one says how far it is committed."""
+        at, why = apply(batch, start, end)
+        self._next, self._term = batch.place + at, batch.term
+        if why is not None:
+            self._lose(why)
+        last = batch.event(at - 1)
+        if last.durable and last.place > self.copies.committed:
+            self.copies.copied(last)
+        return at
 
     def end(self, *, is_whole: bool = False) -> None:
         """Removing a member is no command of the log, so no entry says when the queue went. `is_whole`: all that nodes have was

@@ -14,6 +14,7 @@ from functools import partial
 from struct import error as struct_error
 
 from analytics.fold.classic_queue import ClassicQueueFold
+from analytics.fold.entry_batch import EntryBatch, Told
 from analytics.fold.folded_history import QueueHistory
 from analytics.fold.lives import Life, LifeState, LifeStep, Lives
 from analytics.fold.merged_log import MergedLog
@@ -34,15 +35,16 @@ from storage.record import Kind
 PUBLISHED_BEFORE = "some messages were published before the log that was read"
 
 
-def folded(
-    events: Iterable[QueueEvent], *, with_steps: bool = False, processes: NodeProcesses | None = None
-) -> QueueHistory:
+def folded(told: Iterable[Told], *, with_steps: bool = False, processes: NodeProcesses | None = None) -> QueueHistory:
     """Events of one queue, in the order of their places; of the same place those of the highest term first. `processes`: who of
     several with one number somebody is; None: numbers will do."""
     fold = HistoryFold(with_steps=with_steps, processes=processes)
     with uncollected():
-        for event in events:
-            fold.take(event)
+        for one in told:
+            if isinstance(one, EntryBatch):
+                fold.take_batch(one)
+            else:
+                fold.take(one)
         fold.end(is_whole=True)
     return fold.history
 
@@ -70,12 +72,21 @@ class HistoryFold:
         self.take: Callable[[QueueEvent], None] = self._begin
 
     def _begin(self, event: QueueEvent) -> None:
-        if event.kind in CLASSIC_KINDS:
-            self._fold = _ClassicEvents(self.history, self._processes, with_steps=self._with_steps)
-        else:
-            self._fold = _QuorumEntries(self.history, with_steps=self._with_steps)
+        self._fold = self._of_kind(event.kind)
         self.take = self._fold.take
         self.take(event)
+
+    def take_batch(self, batch: EntryBatch) -> None:
+        """The same for each of its entries."""
+        if self._fold is None:
+            self._fold = self._of_kind(batch.kind)
+            self.take = self._fold.take
+        self._fold.take_batch(batch)
+
+    def _of_kind(self, kind: int) -> _ClassicEvents | _QuorumEntries:
+        if kind in CLASSIC_KINDS:
+            return _ClassicEvents(self.history, self._processes, with_steps=self._with_steps)
+        return _QuorumEntries(self.history, with_steps=self._with_steps)
 
     def begin_at(self, checkpoint: Checkpoint) -> None:
         """A classic queue as it was there: nothing of before is to be taken. Raises ValueError and ArithmeticError."""
@@ -127,6 +138,11 @@ class _ClassicEvents:
             self._take(event)
         except (ValueError, IndexError, ArithmeticError, struct_error):
             return
+
+    def take_batch(self, batch: EntryBatch) -> None:
+        """Of another queue of the same number, in a damaged log."""
+        for event in batch.events():
+            self.take(event)
 
     def _take(self, event: QueueEvent) -> None:
         fold, payload = self._fold, memoryview(event.data)
@@ -194,6 +210,9 @@ class _QuorumEntries:
     @property
     def lives(self) -> Lives:
         return self._fold.lives
+
+    def take_batch(self, batch: EntryBatch) -> None:
+        self._log.take_batch(batch, self._fold.take_batch)
 
     def apply(self, event: QueueEvent) -> None:
         self._fold.take(event.place, event.data, event.size)

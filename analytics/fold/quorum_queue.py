@@ -8,14 +8,15 @@ from __future__ import annotations
 from copy import copy
 from typing import NamedTuple
 
+from analytics.fold.entry_batch import EntryBatch
 from analytics.fold.lives import Lives
-from analytics.fold.lone_entries import LoneEntries
+from analytics.fold.lone_entries import LoneEntries, LonePublishes
+from analytics.fold.lone_flow import LoneFlow
 from analytics.fold.telling_machine import Refusal, TellingMachine
 from native.entry_rows import whole_entry
+from native.entry_scan import LoneEntry, lone_entries, lone_entry
 from quorum.fifo.commands import ENTRY_HEAD
 from quorum.fifo.inspection import MemberCounters
-
-_HEAD_BYTES, _read_head = ENTRY_HEAD.size, ENTRY_HEAD.unpack_from  # looked up once: done for each entry
 
 
 class Second(NamedTuple):
@@ -44,7 +45,9 @@ class QueueFold:
         self.machine = TellingMachine(self.lives)
         if snapshot is not None:
             self.machine.restore(*snapshot)
-        self._lone = LoneEntries(self.machine, self.lives)
+        runs = LonePublishes()
+        self._lone = LoneEntries(self.machine, self.lives, runs)
+        self._flow = LoneFlow(self.machine, self.lives, runs)
         self._seconds: list[Second] = []
         self._second = 0  # that goes on
         self._second_ends = 1000  # ms
@@ -53,11 +56,29 @@ class QueueFold:
     def take(self, index: int, data: bytes, size: int = 0) -> None:
         """A command of the log, or its skeleton and the `size` that it had (native/log_columns.py). Raises ValueError when the
         machine cannot go on: the log is of a newer version."""
+        self._take(index, data, size, lone_entry(data, size))
+
+    def take_batch(self, batch: EntryBatch, start: int, end: int) -> tuple[int, str | None]:
+        """From the `start`th of it on, up to the `end`th: which one comes next, and why the machine cannot go on behind the one
+        before that."""
+        entries = lone_entries(batch.data[:end], batch.sizes[:end])
+        at = start
+        try:
+            while at < end:
+                at = self._flow.take(batch.place, entries, at, self._second_ends)
+                if at < end:
+                    at += 1  # whatever comes of it
+                    self._take(batch.place + at - 1, batch.data[at - 1], batch.sizes[at - 1], entries[at - 1])
+        except ValueError as error:
+            return at, str(error)
+        return at, None
+
+    def _take(self, index: int, data: bytes, size: int, lone: LoneEntry | None) -> None:
         self.lives.place = index
-        time_ms = _read_head(data)[1] if len(data) >= _HEAD_BYTES else 0
+        time_ms = ENTRY_HEAD.unpack_from(data)[1] if len(data) >= ENTRY_HEAD.size else 0
         if time_ms >= self._second_ends:
             self._begin_second(time_ms // 1000)
-        if not self._lone.take(index, data, size, time_ms):
+        if lone is None or not self._lone.take(index, lone):
             self.machine.take(index, whole_entry(data, size))
 
     def take_seconds(self) -> list[Second]:

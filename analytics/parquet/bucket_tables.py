@@ -24,7 +24,8 @@ from analytics.parquet.raw_files import COMPRESSION, bucket_of
 from analytics.spark.event_source import arrow_batch
 from analytics.spark.kept_modules import keep_modules
 from analytics.spark.life_columns import ARROW, TIME, lives_batch, micros, named_consumer
-from analytics.spark.lives_table import ROWS_MAX, events_in, histories_of
+from analytics.spark.lives_table import ROWS_MAX, histories_of
+from analytics.spark.told_events import told_in
 
 NAME = pa.field("name", pa.string())
 LIVES = ARROW.insert(1, NAME)
@@ -55,7 +56,7 @@ def written(
 ) -> Iterator[pa.RecordBatch]:
     """Write the tables, and say where, and how many rows they have."""
     keep_modules()
-    told = events_in(batches)
+    told = told_in(batches)
     first = next(told)
     with uncollected(), _BucketTables(attempt, bucket_of(first.queue)) as tables:
         for queue, those in groupby(chain((first,), told), attrgetter("queue")):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from analytics.fold.entry_batch import EntryBatch, Told, events_of
 from analytics.fold.folded_history import QueueHistory
 from analytics.fold.lives import NOT_SEEN, Life, LifeState
 from analytics.fold.node_processes import NodeProcesses
@@ -19,6 +19,7 @@ from analytics.spark.actors_table import processes_in
 from analytics.spark.event_source import FORMAT, EventSource, arrow_batch, check_columns, read_options
 from analytics.spark.kept_modules import keep_modules
 from analytics.spark.life_columns import TIME, lives_batch, micros
+from analytics.spark.told_events import events_in, told_in
 from storage.record import Kind
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def fold_queue(
 ) -> Iterator[pa.RecordBatch]:
     """All that logs say of one queue, whatever its kind: its names, and its events in their order."""
     keep_modules()
-    told = events_in(batches)
+    told = told_in(batches)
     first = next(told)
     with uncollected():
         for history in histories_of(chain((first,), told), processes):
@@ -134,13 +135,13 @@ def fold_queue(
 
 
 def histories_of(
-    told: Iterator[QueueEvent], processes: NodeProcesses | None = None, *, with_steps: bool = False
+    told: Iterator[Told], processes: NodeProcesses | None = None, *, with_steps: bool = False
 ) -> Iterator[QueueHistory]:
     """What is told of one number, its names first, comes to one history, but where damage or malice gave the number to several
     queues."""
     kinds, events = _named(told)
     if _STREAM in kinds:
-        yield from _several(kinds, events, processes, with_steps=with_steps)
+        yield from _several(kinds, events_of(events), processes, with_steps=with_steps)
     else:
         chosen = events if _QUORUM in kinds else (event for event in events if event.kind in CLASSIC_KINDS)
         yield _with_doubt(folded(chosen, with_steps=with_steps, processes=processes))
@@ -153,11 +154,11 @@ def _with_doubt(history: QueueHistory) -> QueueHistory:
     return history
 
 
-def _named(told: Iterator[QueueEvent]) -> tuple[set[bytes], Iterator[QueueEvent]]:
+def _named(told: Iterator[Told]) -> tuple[set[bytes], Iterator[Told]]:
     """As which kinds of queue a log has a name, and what stands behind the names."""
     kinds: set[bytes] = set()
     for event in told:
-        if event.kind != NAME:
+        if isinstance(event, EntryBatch) or event.kind != NAME:
             return kinds, chain((event,), told)
         kinds.add(event.data.partition(b"\n")[0])
     return kinds, iter(())
@@ -201,23 +202,3 @@ def _stream_of(batches: Iterator[pa.RecordBatch]) -> tuple[int, StreamLog]:
     events = events_in(batches)
     first = next(events)
     return first.queue, folded_stream(chain((first,), events))
-
-
-def events_in(batches: Iterable[pa.RecordBatch]) -> Iterator[QueueEvent]:
-    for batch in batches:
-        yield from map(_event, zip(*(_values(batch.column(name)) for name in QueueEvent._fields), strict=True))
-
-
-_event = partial(tuple.__new__, QueueEvent)  # without the call in Python that a NamedTuple makes itself
-
-
-def _values(column: pa.Array) -> list[Any]:
-    """The fastest way to them for each type; strings are few, each many times."""
-    if pa.types.is_integer(column.type) and not column.null_count:
-        numbers: list[Any] = column.to_numpy().tolist()
-        return numbers
-    if pa.types.is_string(column.type) and not column.null_count:
-        coded = column.dictionary_encode()
-        texts = coded.dictionary.to_pylist()
-        return [texts[at] for at in coded.indices.to_numpy().tolist()]
-    return list(column.to_pylist())

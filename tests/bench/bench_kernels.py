@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from broker.queues.queue_type import Outcome
 from classic.store import log_records
 from native import (
     alike,
@@ -19,6 +20,7 @@ from native import (
     crc32,
     crc32c,
     deliver,
+    entry_scan,
     frame_split,
     log_columns,
     log_tally,
@@ -28,6 +30,8 @@ from native import (
     sequence_set,
     stream_publish,
 )
+from quorum.fifo.commands import ConsumerKey, Origins, SessionKey, Settle, encode, encode_enqueue, entry_head
+from quorum.fifo.origins import OriginPart
 from wire.amqp.tables import encode_properties
 from wire.amqp10.stream_messages import from_sections, items_of, to_sections
 
@@ -76,6 +80,7 @@ PLAIN: dict[str, Any] = {
         crc32,
         record_scan,
         sequence_set,
+        entry_scan,
         log_columns,
         log_tally,
         message_columns,
@@ -108,6 +113,7 @@ def works() -> list[tuple[str, str, str, int, Work]]:
     at, place = struct.pack("<q", 0), log_columns.FilePlace(0)
     large = content.encode(b"\0\0", bytes(16_384)) * 20
     length, count = struct.pack("<q", len(messages)), struct.pack("<q", MESSAGES)
+    lone = lone_entries()
     names = (1, b"ctag1", 1, False, b"amq.direct", b"orders")
     return [
         ("frame_split", "split publishes of 100 B", "message", MESSAGES,
@@ -144,6 +150,8 @@ def works() -> list[tuple[str, str, str, int, Work]]:
          lambda k: [k.seal((payload,), 1, 0, 1, 1, index, 1) for index in range(100)]),
         ("sequence_set", "add one behind, take one in front", "member", MESSAGES, pass_through),
         ("sequence_set", "add 1 000 apart, ask for each, remove each", "member", MESSAGES, scattered),
+        ("entry_scan", "entries of a message, published or acknowledged", "entry", MESSAGES,
+         lambda k: k.lone_entries(*lone)),
         ("log_columns", "records and publishes, 20 of 100 B in a run", "message", MESSAGES,
          lambda k: k.publishes(runs, 0, k.records(runs, 0, len(runs), SIZE_MAX, place)[:2], b"")),
         ("log_columns", "records and events, 20 of 100 B in a run", "message", MESSAGES,
@@ -162,6 +170,18 @@ def usual_properties(number: int) -> bytes:
             "timestamp": 1_700_000_000 + number, "headers": {"tenant": "eu-1", "attempt": number},
         }
     )  # fmt: skip
+
+
+def lone_entries() -> tuple[list[bytes], list[int]]:
+    """Half of them publish a message, whose content was cut out, half acknowledge one; with the sizes that they had."""
+    session, entries = SessionKey(1, 2), []
+    for number in range(1, MESSAGES // 2 + 1):
+        publish = encode_enqueue(session, number, 1, 100, "amq.direct", "orders", bytes(100))
+        said = b"".join((entry_head(number), encode(Origins([OriginPart(1, number, 1, True)])), *publish))
+        settle = encode(Settle(ConsumerKey(*session, 1), Outcome.ACKNOWLEDGED, [(number, 1)]))
+        entries += [(said[:-100], len(said)), (entry_head(number) + settle, 0)]
+    data, sizes = zip(*entries, strict=True)
+    return list(data), list(sizes)
 
 
 def frame(kind: int, payload: bytes) -> bytes:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import cycle, islice
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analytics.fold.entry_batch import EntryBatch
 from analytics.fold.quorum_queue import QueueFold
+from analytics.queue_events import QueueEvent
 from broker.queues.queue_type import DeathReason, Outcome
 from native.entry_rows import whole_entry
+from native.entry_scan import LoneEntry
+from quorum.fifo.checked_out import HandedOut
 from quorum.fifo.commands import (
     Cancel,
     Consume,
@@ -32,6 +37,7 @@ from quorum.fifo.origins import DeathPlace, OriginPart
 from quorum.fifo.rules import Rules
 from quorum.fifo.snapshot import encode_snapshot
 from quorum.fifo.versions import VERSION_NEWEST, VERSION_OLDEST
+from storage.record import Kind
 from tests.unit.quorum.queue_world import START
 from tests.unit.quorum.test_random_queues import ENTRIES, RULES, SESSIONS, Entries, Speaker
 
@@ -93,8 +99,8 @@ class Both:
         self.fold._lone = self  # type: ignore[assignment]
         self.plain._lone = Nothing()  # type: ignore[assignment]
 
-    def take(self, index: int, data: bytes, size: int, time_ms: int) -> bool:
-        is_taken = self._take(index, data, size, time_ms)
+    def take(self, index: int, entry: LoneEntry) -> bool:
+        is_taken = self._take(index, entry)
         self.taken += is_taken
         return is_taken
 
@@ -108,8 +114,56 @@ class Both:
 class Nothing:
     """Takes no entry."""
 
-    def take(self, index: int, data: bytes, size: int, time_ms: int) -> bool:
+    def take(self, index: int, entry: LoneEntry) -> bool:
         return False
+
+
+class InBatches:
+    """A fold that is given entries in batches, and one that leaves every entry to the machine. Neither notes steps: where
+    they are noted, nothing is left to be told later."""
+
+    def __init__(self) -> None:
+        self.fold, self.plain = QueueFold(), QueueFold()
+        self.plain._lone = Nothing()  # type: ignore[assignment]
+        self.index = 0
+        self._batch: list[bytes] = []
+        self.flowed = 0  # entries that were taken as messages flow
+        self._take = self.fold._flow.take
+        self.fold._flow = self  # type: ignore[assignment]
+
+    def take(self, place: int, entries: Sequence[LoneEntry | None], start: int, before_ms: int) -> int:
+        end = self._take(place, entries, start, before_ms)
+        self.flowed += end - start
+        return end
+
+    def say(self, data: bytes) -> None:
+        self.index += 1
+        self.plain.take(self.index, data)
+        self._batch.append(data)
+
+    def end_batch(self) -> None:
+        if batch := self._batch:
+            first = QueueEvent(1, self.index + 1 - len(batch), 1, Kind.RAFT_ENTRIES, None, 0, batch[0])
+            none = [0] * len(batch)
+            assert self.fold.take_batch(EntryBatch(first, batch, none, none), 0, len(batch)) == (len(batch), None)
+            self._batch = []
+        assert told(self.fold) == told(self.plain)
+
+    def held(self, nth: int) -> HandedOut | None:
+        """By the consumer, from the one that it was given first."""
+        consumer = self.plain.machine.state.consumers.all.get(CONSUMER)
+        return None if consumer is None else next(islice(consumer.checked_out, nth, None), None)
+
+
+def in_batches(version: int, rules: Rules, entries: Entries, lengths: Sequence[int]) -> None:
+    """A batch ends behind an index that one of these divides, each in its turn."""
+    folds, speaker, now, length = InBatches(), LoneSpeaker(), START, cycle(lengths)
+    for ms, steps, _ in [(0, [("upgrade", version), ("policy", rules)], False), *entries]:
+        now += ms
+        folds.say(entry_head(now) + b"".join([speaker.encoded(step) for step in steps]))
+        if not folds.index % next(length):
+            folds.end_batch()
+    folds.end_batch()
 
 
 def told(fold: QueueFold) -> Sequence[object]:
@@ -139,6 +193,148 @@ def test_any_history_comes_to_the_same(version: int, rules: Rules, entries: Entr
 @given(VERSIONS, RULES | st.just(Rules()), st.lists(LONE, min_size=20, max_size=60))
 def test_lone_entries_come_to_the_same(version: int, rules: Rules, entries: Entries) -> None:
     both(version, rules, entries)
+
+
+LENGTHS = st.lists(st.sampled_from([1, 2, 5, 17, 60]), min_size=1, max_size=4)
+
+
+@settings(max_examples=100, deadline=None)
+@given(VERSIONS, RULES, st.lists(ENTRIES, max_size=40), LENGTHS)
+def test_any_history_comes_to_the_same_in_batches(
+    version: int, rules: Rules, entries: Entries, lengths: list[int]
+) -> None:
+    in_batches(version, rules, entries, lengths)
+
+
+@settings(max_examples=200, deadline=None)
+@given(VERSIONS, RULES | st.just(Rules()), st.lists(LONE, min_size=20, max_size=60), LENGTHS)
+def test_lone_entries_come_to_the_same_in_batches(
+    version: int, rules: Rules, entries: Entries, lengths: list[int]
+) -> None:
+    in_batches(version, rules, entries, lengths)
+
+
+def flowing_queue(prefetch: int = 9, rules: Rules | None = None) -> InBatches:
+    """One with a consumer that has room, and behind the begin of a batch."""
+    folds = InBatches()
+    folds.say(entry_head(START) + encode(Upgrade(VERSION_NEWEST)) + encode(Policy(rules or Rules())))
+    folds.say(entry_head(START) + encode(Consume(CONSUMER, "tag", prefetch=prefetch)))
+    folds.end_batch()
+    return folds
+
+
+# What is said while messages flow, and what ends that for a while. Numbers say which of those that are held, from the front.
+FLOWING = st.lists(
+    st.tuples(
+        st.sampled_from([0, 1, 1, 400]),
+        st.sampled_from(["publish"] * 4 + ["acknowledge"] * 3 + ["both", "a part", "unknown", "reject", "tick", "end"]),
+        st.sampled_from([0, 0, 0, 1, 3]),
+        st.sampled_from([1, 1, 1, 2, 4]),
+    ),
+    min_size=20,
+    max_size=80,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from([1, 3, 9, 0]), FLOWING, st.sampled_from([None, 300]))
+def test_messages_that_flow_come_to_the_same(
+    prefetch: int, steps: list[tuple[int, str, int, int]], timeout_ms: int | None
+) -> None:
+    folds, now, sequence = flowing_queue(prefetch, Rules(consumer_timeout_ms=timeout_ms)), START, 1
+    for ms, what, nth, count in steps:
+        now += ms
+        held = folds.held(nth)
+        first, length = (held.first_id, held.stored.length) if held is not None else (1 + nth, count)
+        last = folds.held(nth + count - 1)
+        end = last.end if last is not None else first + length
+        said = publish(sequence, count) if what in ("publish", "both") else b""
+        sequence += count if said else 0
+        if what == "both" or what == "acknowledge":
+            said += acknowledge(first, end - first)
+        elif what == "a part":
+            said = acknowledge(first + length // 2, count)
+        elif what == "unknown":
+            said = acknowledge(first + 50, count)
+        elif what == "reject":
+            said = encode(Settle(CONSUMER, Outcome.REJECTED, [(first, length)]))
+        folds.end_batch() if what == "end" else folds.say(entry_head(now) + (said or encode(Tick())))
+    folds.end_batch()
+
+
+def test_entries_flow_while_one_consumer_has_room() -> None:
+    folds = flowing_queue()
+    for number in range(1, 200):
+        folds.say(entry_head(START + number) + publish(2 * number - 1, 2))
+        folds.say(entry_head(START + number) + acknowledge(2 * number - 1, 2))
+    folds.end_batch()
+    assert folds.flowed == 2 * 199
+
+
+def test_they_flow_on_behind_what_is_acknowledged_in_any_order() -> None:
+    folds = flowing_queue()
+    for number in range(1, 5):
+        folds.say(entry_head(START) + publish(number))
+    folds.say(entry_head(START) + acknowledge(3))
+    folds.say(entry_head(START) + publish(5) + acknowledge(1, 2))
+    folds.say(entry_head(START) + acknowledge(4, 2))
+    folds.end_batch()
+    assert folds.flowed == 7
+
+
+def test_what_was_out_before_a_batch_is_acknowledged_within_it() -> None:
+    """It makes room for another one."""
+    folds = flowing_queue(prefetch=2)
+    folds.say(entry_head(START) + publish(1))
+    folds.end_batch()
+    folds.say(entry_head(START) + publish(2))
+    folds.say(entry_head(START) + acknowledge(1))
+    folds.say(entry_head(START) + publish(3))
+    folds.say(entry_head(START) + acknowledge(2, 2))
+    folds.end_batch()
+    assert folds.flowed == 5
+
+
+def test_they_flow_no_more_when_the_consumer_has_no_room() -> None:
+    folds = flowing_queue(prefetch=2)
+    for number in (1, 2, 3):
+        folds.say(entry_head(START) + publish(number))
+    folds.end_batch()
+    assert folds.flowed == 2
+    assert folds.fold.machine.figures().ready == 1
+
+
+def test_they_flow_to_nobody_in_particular_while_two_consumers_have_room() -> None:
+    folds = flowing_queue()
+    folds.say(entry_head(START) + encode(Consume(ConsumerKey(1, 1, 2), "tag", prefetch=9)))
+    folds.say(entry_head(START) + publish(1))
+    folds.end_batch()
+    assert folds.flowed == 0
+
+
+def test_a_second_ends_while_they_flow() -> None:
+    folds = flowing_queue(prefetch=50)
+    for number in range(1, 20):
+        folds.say(entry_head(START + 300 * number) + publish(number))
+    folds.end_batch()
+    assert folds.flowed >= 10
+
+
+def test_time_that_no_clock_says_is_left_to_the_machine() -> None:
+    folds = flowing_queue()
+    for number in range(1, 4):
+        folds.say(entry_head((1 << 63) + number) + publish(number))
+    folds.end_batch()
+    assert folds.flowed == 0
+
+
+def test_a_run_with_an_entry_of_a_newer_version_is_taken_up_to_that() -> None:
+    fold = QueueFold()
+    entries = [entry_head(START) + encode(Upgrade(VERSION_NEWEST + 1)), entry_head(START) + publish(1)]
+    batch = EntryBatch(QueueEvent(1, 1, 1, Kind.RAFT_ENTRIES, None, 0, entries[0]), entries, [0, 0], [0, 0])
+    at, why = fold.take_batch(batch, 0, 2)
+    assert (at, fold.machine.applied) == (1, 1)
+    assert "version" in (why or "")
 
 
 def lone_queue() -> Both:
@@ -255,6 +451,16 @@ def test_what_stands_behind_a_publish_in_its_entry_is_not_passed_over() -> None:
     folds.say(entry_head(START) + publish(1))
     folds.say(entry_head(START) + publish(2) + acknowledge(1))
     assert folds.fold.machine.figures().unacknowledged == 1
+
+
+def test_a_publish_that_is_too_short_takes_nothing_from_what_stands_behind_it() -> None:
+    """It was read on into the acknowledgement."""
+    folds = lone_queue()
+    folds.say(entry_head(START) + publish(1))
+    op = b"".join(encode_enqueue(SESSION, 2, 1, 10, "", "", b""))
+    short = op[:1] + (30).to_bytes(4, "little") + op[5:35]
+    folds.say(entry_head(START) + short + acknowledge(1))
+    assert folds.taken == 1
 
 
 def test_a_leader_whose_clock_is_behind_takes_the_queue_s_time_not_back() -> None:
