@@ -6,6 +6,7 @@ use, a directory that another node holds), 70 a fault of ours, 74 the disk faile
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from collections.abc import Sequence
@@ -46,6 +47,8 @@ CommandLineError: type[Any] = next(kind for kind in typer.BadParameter.__mro__ i
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["serve"]:
+        gc.disable()  # modules stay, and the collector would walk over them again and again: node.run enables it
     sys.exit(run(sys.argv[1:]))
 
 

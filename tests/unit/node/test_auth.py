@@ -5,6 +5,7 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
+import argon2
 import pytest
 
 from broker.errors import BrokerError, PreconditionFailed, ResourceExhausted
@@ -12,7 +13,7 @@ from broker.login.login_queue import LoginLimits
 from broker.pending import Pending
 from broker.records import UserRecord
 from node.background import Inline
-from node.logins.auth import PASSWORD_BYTES_MAX, HashCost, Verifier, VerifierLimits
+from node.logins.auth import PASSWORD_BYTES_MAX, HashCost, Verifier, VerifierLimits, unmatched_hash
 from node.logins.password_hashes import ARGON2, Hashes
 
 CHEAP = HashCost(memory_kib=8, passes=1)
@@ -347,3 +348,13 @@ def test_a_login_that_gave_way_can_be_tried_again() -> None:
     while held.waiting:
         held.release()
     assert answer(again) is True
+
+
+@pytest.mark.parametrize("cost", [CHEAP, HashCost()])
+def test_the_hash_of_unknown_users_costs_a_whole_verification_and_matches_nothing(cost: HashCost) -> None:
+    hashed = argon2.PasswordHasher(time_cost=cost.passes, memory_cost=cost.memory_kib, parallelism=cost.lanes).hash("x")
+    unmatched = unmatched_hash(cost)
+    assert argon2.extract_parameters(unmatched) == argon2.extract_parameters(hashed)
+    assert len(unmatched) == len(hashed) and unmatched != unmatched_hash(cost)
+    with pytest.raises(argon2.exceptions.VerifyMismatchError):  # rather than InvalidHashError, which costs nothing
+        argon2.PasswordHasher().verify(unmatched, "x")

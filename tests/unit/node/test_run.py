@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
+import sys
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ import pytest
 
 from broker.catalog.catalog_state import CatalogDamaged
 from front.grpc.server import CannotListenToGrpc
-from node import run
+from node import main, run
 from node.config import ClusterSection, Config, ConfigError, NodeSection
 from node.run import Ending, run_node
 from node.watching.loop_watch import LoopWatch
@@ -49,6 +51,30 @@ def test_what_keeps_a_node_from_starting_decides_the_exit_code(
     monkeypatch.setattr(run.logger, "propagate", True)
     assert run_node(Config()) == code
     assert str(error) in caplog.text
+
+
+def test_a_node_runs_with_the_collector_of_garbage_that_loading_went_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    enabled = []
+    set_modules_aside = run.set_modules_aside
+
+    def loaded() -> None:
+        enabled.append(gc.isenabled())
+        set_modules_aside()
+
+    def run_once(config: Config, ending: Ending) -> int:
+        enabled.append(gc.isenabled())
+        return 0
+
+    monkeypatch.setattr(run, "keep_freed_memory", lambda: None)
+    monkeypatch.setattr(run, "set_modules_aside", loaded)
+    monkeypatch.setattr(run, "run_once", run_once)
+    monkeypatch.setattr(sys, "argv", ["leveret", "serve", "--amqp", "127.0.0.1:0"])
+    try:
+        with pytest.raises(SystemExit, match=r"^0$"):
+            main.main()
+        assert enabled == [False, True] and gc.get_freeze_count() > 0
+    finally:
+        gc.enable()
 
 
 def test_the_first_reason_to_stop_decides() -> None:
