@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from links.link_claims import LEASE_S, TAKE_S, TURN_S, LinkKey, ranked
+from links.link_claims import TAKE_S, TURN_S, LinkKey, ranked
 from tests.e2e.test_cluster import address_of, joining, on, status_when
 from tests.e2e.test_shovels import until
 from tests.running_cluster import RunningCluster, running_cluster
@@ -19,7 +19,7 @@ from tests.running_node import RunningNode, running_node
 CLUSTER = "owners"
 NAMES = ("n1", "extra", "more")
 COUNT = 20_000  # messages that the link is to move
-MOVES_WITHIN_S = TAKE_S + len(NAMES) * TURN_S + 6  # on a busy machine
+MOVES_WITHIN_S = TAKE_S + len(NAMES) * TURN_S + 20  # on a busy machine
 
 
 @dataclass
@@ -35,9 +35,9 @@ class LinkOwners:
         """The nodes that say that they run the link, as `n1` hears them."""
         raise NotImplementedError
 
-    def moved_by_another(self, within_s: float) -> None:
+    def moved_by_another(self) -> None:
         """Waits until another node than `extra` runs it."""
-        until("another node runs it", lambda: set(self.running()) & {"n1", "more"}, within_s)
+        until("another node runs it", lambda: set(self.running()) & {"n1", "more"}, MOVES_WITHIN_S)
 
 
 Owners = TypeVar("Owners", bound=LinkOwners)
@@ -76,15 +76,16 @@ def stopped(owners: LinkOwners) -> None:
     assert owners.extra.stop() == 0
 
 
-# How `extra` leaves its link, and within which time another node runs it.
-LEAVINGS = [(killed, MOVES_WITHIN_S), (drained, LEASE_S), (stopped, MOVES_WITHIN_S)]
+# How `extra` leaves its link. That a drained node gives it away at once is shown in tests/unit/links/test_link_claims.py: there
+# no other work of the machine can be taken for a claim that has to run out.
+LEAVINGS = [killed, drained, stopped]
 
 
 def sleep_until_another_runs_it(owners: LinkOwners) -> None:
     """`extra` wakes up then, and leaves it there."""
     os.kill(owners.extra.process.pid, signal.SIGSTOP)
     try:
-        owners.moved_by_another(MOVES_WITHIN_S)
+        owners.moved_by_another()
     finally:
         os.kill(owners.extra.process.pid, signal.SIGCONT)
     (owner,) = until("one of them runs it", lambda: len(one := owners.running()) == 1 and one)

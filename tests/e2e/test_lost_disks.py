@@ -19,6 +19,7 @@ import pytest
 
 from leveret import errors
 from leveret.records import ClusterStatus
+from node.catalog.courier import TIMEOUT_S
 from node.commands.survival import survive
 from node.identity import NodeIdentity
 from storage.lmdb_store import LmdbStore
@@ -160,7 +161,7 @@ def test_without_a_majority_nothing_changes_quorum_queues_wait_and_classic_ones_
                     on(cluster.grpc(1), lambda node: node.admin.add_user("refused", "secret"))
                 with pytest.raises(errors.ResourceExhausted, match=r"'n[23]', 'n[23]' cannot be reached"):
                     on(cluster.grpc(1), lambda node: node.admin.forget_node("n2"))
-                assert time.monotonic() - began < 5, "it fails at once"
+                assert time.monotonic() - began < TIMEOUT_S, "none of them waits for nodes that are away"
                 channel.basic_publish("", "orders", b"500", PERSISTENT)  # waits, unconfirmed
                 channel.basic_publish("", "here", b"10", PERSISTENT)
                 assert [channel.basic_get("here", auto_ack=True)[2] for _ in range(11)] == [

@@ -60,13 +60,11 @@ def owners(folder: Path) -> Iterator[ShovelOwners]:
         yield found
 
 
-@pytest.mark.parametrize(("leaves", "within_s"), LEAVINGS)
-def test_another_node_goes_on_and_nothing_is_lost(
-    tmp_path: Path, leaves: Callable[[LinkOwners], Any], within_s: float
-) -> None:
+@pytest.mark.parametrize("leaves", LEAVINGS)
+def test_another_node_goes_on_and_nothing_is_lost(tmp_path: Path, leaves: Callable[[LinkOwners], Any]) -> None:
     with owners(tmp_path) as found:
         leaves(found)
-        found.moved_by_another(within_s)
+        found.moved_by_another()
         found.check_that_all_arrived()
         assert len(found.running()) == 1
 

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from tests.ledger.notes import Notes, compared
-from tests.ledger.script import SKEW_S, Script
+from tests.ledger.script import EARLY_S, Script
 from tests.ledger.stream_ledger import ledger_of_streams
 from tests.ledger.three_nodes import ledger_of_nodes
 from tests.ledger.told import told
@@ -35,7 +35,7 @@ def ledger(directory: Path, kind: str, seeds: range, steps: int = STEPS, *, kill
                 node = script.node
     finally:
         node.stop()
-    return compared(notes, told(directory / "n1"), SKEW_S)
+    return compared(notes, told(directory / "n1"), EARLY_S[kind])
 
 
 def main() -> int:

@@ -13,7 +13,7 @@ from collections import Counter
 from typing import NamedTuple, Protocol
 
 from analytics.fold.lives import LifeState
-from tests.ledger.notes import Told
+from tests.ledger.notes import SKEW_S, Told
 from tests.ledger.sightings import ENDING, Publication, Purging, Sighting, Sightings
 
 DEATHS = {
@@ -28,7 +28,6 @@ BY_CONSUMER = frozenset(
     }
 )  # fmt: skip
 NEVER_SEEN = frozenset({"never seen"})  # what was on its way to a consumer that left, or waited for it on its node
-SKEW_S = 0.15  # between the times of the log and those of clients
 LOST_WITHIN_S = 3.0  # after its death, in which a dead letter may be on its way
 
 Rows = dict[str, dict[str, list[Told]]]  # by queue and body

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 from analytics.fold.lives import LifeState
 
+SKEW_S = 0.15  # between the times of the log and those of clients
+
 
 @dataclass(slots=True)
 class Told:
@@ -88,7 +90,7 @@ class Notes:
         self.ended(queue, body, LifeState.ACKED)
 
 
-def differences(noted: Noted, told: Told, skew_s: float) -> list[str]:
+def differences(noted: Noted, told: Told, early_s: float) -> list[str]:
     """In what the log tells something else than the clients; empty: in nothing."""
     found = []
     if told.unknown is not None:
@@ -101,13 +103,14 @@ def differences(noted: Noted, told: Told, skew_s: float) -> list[str]:
         found.append(f"it came back {dict(noted.returned)}, the log says {dict(told.returned)}")
     if noted.published is not None:
         before, after = noted.published
-        if told.published_at is None or not before - skew_s <= told.published_at / 1_000 <= after + skew_s:
+        if told.published_at is None or not before - early_s <= told.published_at / 1_000 <= after + SKEW_S:
             found.append(f"it was published between {before} and {after}, the log says {told.published_at}")
     return found
 
 
-def compared(notes: Notes, told: dict[str, dict[str, list[Told]]], skew_s: float) -> list[str]:
-    """Row by row: a sentence for each difference."""
+def compared(notes: Notes, told: dict[str, dict[str, list[Told]]], early_s: float) -> list[str]:
+    """Row by row: a sentence for each difference. `early_s`: how long before a message was published the time may be that the
+    log gives it."""
     found = []
     for queue in sorted(notes.messages.keys() | told.keys()):
         noted_here, told_here = notes.messages.get(queue, {}), told.get(queue, {})
@@ -119,5 +122,5 @@ def compared(notes: Notes, told: dict[str, dict[str, list[Told]]], skew_s: float
             if len(rows) != 1:
                 found.append(f"{queue}: {body} is in the log {len(rows)} times")
                 continue
-            found += [f"{queue}: {body}: {one}" for one in differences(noted, rows[0], skew_s)]
+            found += [f"{queue}: {body}: {one}" for one in differences(noted, rows[0], early_s)]
     return found

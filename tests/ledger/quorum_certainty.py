@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from analytics.fold.lives import LifeState
-from tests.ledger.certainty import SKEW_S
+from tests.ledger.notes import SKEW_S
 from tests.ledger.sightings import Answer, ClientLife, Ended, Sighting, Sightings
 
 STATES = {

@@ -19,7 +19,7 @@ from analytics.streams.stream_rows import StreamRow, stream_rows
 from raft.core.messages import EntryKind
 from stream.chunks.chunk import CHUNK_HEADER_BYTES, items_in
 from stream.chunks.entries import ChunkEntry, decode
-from tests.ledger.certainty import SKEW_S
+from tests.ledger.notes import SKEW_S
 from tests.ledger.plain_proof import looked_at
 from tests.ledger.stream_clients import StreamNote, StreamNotes
 from wire.amqp10.from_amqp10 import from_amqp10

@@ -31,6 +31,11 @@ def test_what_the_log_tells_as_the_clients_do_is_no_difference() -> None:
     assert found(TOLD) == []
 
 
+def test_a_time_may_be_as_early_as_a_commit_may_have_begun() -> None:
+    early = {QUEUE: {BODY: [replace(TOLD, published_at=int(AT * 1_000) - 200)]}}
+    assert compared(notes(), early, 0.3) == []
+
+
 def test_each_difference_has_a_sentence() -> None:
     assert found() == ["orders: 1.7 is in the log 0 times"]
     assert found(TOLD, TOLD) == ["orders: 1.7 is in the log 2 times"]
@@ -38,6 +43,7 @@ def test_each_difference_has_a_sentence() -> None:
     assert found(replace(TOLD, times_out=3)) == ["orders: 1.7: it was out 2 times, the log says 3"]
     assert "it came back" in found(replace(TOLD, returned=Counter()))[0]
     assert "it was published between" in found(replace(TOLD, published_at=int(AT * 1_000) + 200))[0]
+    assert "it was published between" in found(replace(TOLD, published_at=int(AT * 1_000) - 200))[0]
     assert found(replace(TOLD, unknown="a gap")) == ["orders: 1.7: the log does not know: a gap"]
     strange = compared(notes(), {QUEUE: {BODY: [TOLD], "9.9": [TOLD]}}, 0.1)
     assert strange == ["orders: 9.9 is in the log, and nobody published it"]
