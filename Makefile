@@ -57,8 +57,9 @@ unit-times: setup
 	$(BIN)/python -m pytest tests/unit -q --numprocesses $(TEST_JOBS) --dist worksteal --junitxml build/unit-times.xml
 	$(BIN)/python -m tests.long_tests build/unit-times.xml
 
+# In the order of names: xdist would take the files with few tests last, which are those that wait for nodes, two at a time.
 test: setup
-	$(BIN)/python -m pytest tests -q --numprocesses $(TEST_JOBS) --dist loadfile
+	$(BIN)/python -m pytest tests -q --numprocesses $(TEST_JOBS) --dist loadfile --no-loadscope-reorder
 
 # The cluster of deploy/compose.yaml. Where no container engine runs, one is installed and started: that needs root.
 test-containers: setup

@@ -35,7 +35,7 @@ from tests.unit.front.amqp.fakes import SECRET, FakeBroker
 from wire.amqp import spec
 
 NOW = 1_700_000_000_000
-TURN_S_MAX = 0.5  # of one piece, which may hold hundreds of frames; a busy machine included
+TURN_S_MAX = 0.5  # processor time of one piece, which may hold hundreds of frames
 FRAME_MAX = 131_072
 TRACED_BYTES_MAX = 2 * FRAME_MAX + 65_536 + WAITING_BYTES_MAX
 LIMITS = Limits(message_bytes_max=1_048_576)
@@ -253,13 +253,13 @@ def conversation(seed: int) -> int:
 
 
 def give(core: Connection, broker: FakeBroker, data: bytes) -> None:
-    began = time.perf_counter()
+    began = time.process_time()  # of a turn that computes only: whatever else the machine does
     core.receive_data(data, NOW)
     broker.pump(NOW)
     core.proceed(NOW)
-    took = time.perf_counter() - began
+    took = time.process_time() - began
     if took > TURN_S_MAX:
-        raise Broken(f"{len(data)} bytes took {took:.3f} s")
+        raise Broken(f"{len(data)} bytes took {took:.3f} s of processor time")
     check_output(b"".join(core.data_to_send()))
     if core.kept_bytes > TRACED_BYTES_MAX:
         raise Broken(f"{core.kept_bytes} bytes are kept")

@@ -35,7 +35,7 @@ from wire.stream.command_frames import decode_frame, encode_frame, frame_end
 from wire.stream.command_keys import RESPONSE_BIT, CommandKey, OffsetKind, ResponseCode
 from wire.stream.stream_commands import ALL_LAYOUTS, CommandLayout, ConsumerUpdateRequest, ConsumerUpdateResponse
 
-TURN_S_MAX = 0.5  # of one piece, which may hold hundreds of frames; a busy machine included
+TURN_S_MAX = 0.5  # processor time of one piece, which may hold hundreds of frames
 FRAME_MAX = 131_072
 LIMITS = StreamLimits(frame_max=FRAME_MAX, outstanding_messages_max=200)
 
@@ -243,14 +243,14 @@ def happen(rng: random.Random, client: StreamClient) -> None:
 def give(client: StreamClient, data: bytes) -> None:
     """One turn."""
     core, broker = client.core, client.broker
-    began = time.perf_counter()
+    began = time.process_time()  # of a turn that computes only: whatever else the machine does
     core.receive_data(data, NOW)
     broker.pump(NOW)
     while core.proceed(NOW):
         broker.pump(NOW)
-    took = time.perf_counter() - began
+    took = time.process_time() - began
     if took > TURN_S_MAX:
-        raise Broken(f"{len(data)} bytes took {took:.3f} s")
+        raise Broken(f"{len(data)} bytes took {took:.3f} s of processor time")
     check_output(b"".join(core.data_to_send()))
     if core.pressure.kept_bytes > KEPT_BYTES_MAX + FRAME_MAX:
         raise Broken(f"{core.pressure.kept_bytes} bytes are kept")

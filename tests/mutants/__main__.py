@@ -43,9 +43,9 @@ def copied(source: Path, copy: Callable[[str, str], object] = shutil.copy2) -> I
         root = Path(name)
         for part in COPIED:
             if (source / part).is_dir():
-                shutil.copytree(
-                    source / part, root / part, copy_function=copy
-                )  # with compiled files: all keep their times
+                # With compiled files: all keep their times. What another process is just writing is about to be renamed.
+                being_written = shutil.ignore_patterns("*.pyc.*")
+                shutil.copytree(source / part, root / part, copy_function=copy, ignore=being_written)
             else:
                 copy(str(source / part), str(root / part))
         yield root

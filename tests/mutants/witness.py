@@ -8,6 +8,7 @@ one says how much of a processor the run has taken.
 from __future__ import annotations
 
 import json
+import resource
 import time
 from collections.abc import Generator
 from pathlib import Path
@@ -19,6 +20,7 @@ import raft
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--witness", metavar="FILE", help="where to write down what failed")
+    parser.addoption("--cpu-seconds", type=int, metavar="N", help="SIGXCPU ends a run that takes more of a processor")
     parser.addoption("--all-witnesses", action="store_true", help="do not end at the first assertion that fails")
 
 
@@ -26,6 +28,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """The tests are to see the mutant, and not the tree that is installed beside it."""
     seen = Path(str(raft.__file__)).resolve()
     assert seen.is_relative_to(Path.cwd().resolve()), f"{seen} was imported, which is not below {Path.cwd()}"
+    if (limit := session.config.getoption("--cpu-seconds")) is not None:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,8 +1,9 @@
-"""What .ci/sections promises .ci/run: only missing packages are installed, and as root what is missing fails the run."""
+"""What .ci/sections promises .ci/run: only missing packages are installed, and what fails anywhere fails the run."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 SECTIONS = Path(__file__).parents[2] / ".ci" / "sections"
-TOOLS = ("bash",)
+TOOLS = ("bash", "cat", "mktemp", "nice", "rm", "setsid")
 
 
 @pytest.fixture
@@ -93,3 +94,51 @@ def test_another_user_is_told_what_was_not_run(machine: Path) -> None:
     assert done.returncode == 0 and "came to the end" in done.stdout
     assert "not run: chromedriver npm must be there" in done.stdout and "tests run" not in done.stdout
     assert not (machine / "asked").exists()
+
+
+def steps(machine: Path, script: str) -> None:
+    command(machine, "steps", f"set -euo pipefail\ncomputed=$1\nsource {SECTIONS}\n{script}")
+
+
+def left_behind(machine: Path) -> list[Path]:
+    return list(machine.glob("tmp.*"))
+
+
+def test_what_is_computed_beside_the_sections_is_printed_whole_once(machine: Path) -> None:
+    steps(machine, "step 'the first' echo one\nstep 'the second' echo two")
+    done = run(machine, f"compute {machine}/steps\nsection tests\necho tested\nwait_for_computing")
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert lines.count("one") == lines.count("two") == 1
+    assert lines[lines.index("one") - 1] == "== beside the sections: the first"
+    assert lines[-1].endswith("in all") and sum("beside the sections: the second" in line for line in lines) == 3
+    assert not left_behind(machine)
+
+
+def test_processor_time_is_told_of_each_section_and_step(machine: Path) -> None:
+    command(machine, "busy", "(ulimit -t 1; while :; do :; done); (ulimit -t 1; while :; do :; done); exit 0")
+    steps(machine, "step 'the first' busy")
+    done = run(machine, f"compute {machine}/steps\nsection tests\nbusy\nwait_for_computing")
+    pattern = r" *\d+ min \d\d s, *\d+ min (\d\d) s of processor time  (.*)"
+    told = [re.fullmatch(pattern, line) for line in done.stdout.partition("== times\n")[2].splitlines()]
+    found = {one[2]: int(one[1]) for one in told if one is not None}
+    assert found["tests"] >= 1 and found["beside the sections: the first"] >= 1 and found["in all"] >= 2, done.stdout
+    assert len(found) == len(told) == 4
+
+
+def test_a_step_that_fails_fails_the_run_with_its_output_and_ends_the_steps(machine: Path) -> None:
+    command(machine, "broken", "echo why; exit 3")
+    steps(machine, "step 'the first' broken\nstep 'the second' echo two")
+    done = run(machine, f"compute {machine}/steps\nsection tests\nwait_for_computing")
+    assert done.returncode == 3
+    assert "why" in done.stdout and "the first: FAILED with status 3" in done.stdout
+    assert "two" not in done.stdout and "came to the end" not in done.stdout
+    assert not left_behind(machine)
+
+
+def test_a_section_that_fails_ends_what_computes_beside_it(machine: Path) -> None:
+    steps(machine, f'echo $$ >{machine}/pid\nstep endless bash -c "while :; do :; done"')
+    done = run(machine, f"compute {machine}/steps\nuntil [ -s {machine}/pid ]; do :; done\nsection tests\n(exit 4)")
+    assert done.returncode == 4 and "tests: FAILED with status 4" in done.stdout
+    assert not Path("/proc", (machine / "pid").read_text().strip()).exists()
+    assert not left_behind(machine)

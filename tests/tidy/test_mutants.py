@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.mutants import killers
 from tests.mutants.__main__ import chosen, in_turn, mutate
 from tests.mutants.killers import KILLERS, Kill
 from tests.mutants.patches import Patch, PatchError, parse, paths, read
@@ -66,6 +67,17 @@ def test_what_killed_it_last_is_asked_first_alone_then_its_killer_and_the_others
         assert (group[0].name, group[1]) == (killer, ())
         assert others == [one for one in plain if one != group]
     assert in_turn(KILLERS, patch, {patch.name: "tests/that/is/gone.py::test_it_is_so"}) == plain
+
+
+def test_a_killer_hangs_by_the_processor_time_that_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mutants that are run beside other work get little of a processor, and have noticed nothing by that."""
+    (tmp_path / "tests/mutants").mkdir(parents=True)
+    (tmp_path / "raft.py").touch()
+    shutil.copy(ROOT / "tests/mutants/witness.py", tmp_path / "tests/mutants")
+    (tmp_path / "test_busy.py").write_text("def test_busy() -> None:\n    while True:\n        pass\n")
+    monkeypatch.setattr(killers, "CPU_SECONDS_MAX", 2)
+    verdict = killers.ask(tmp_path, killers.Killer("busy", ("test_busy.py",)))
+    assert verdict == (None, ("busy: not at its end after 2 seconds of processor time",), 2)
 
 
 def test_all_recorded_tests_are_known_to_a_killer_that_sees_the_mutant() -> None:
