@@ -146,7 +146,7 @@ class TestLoneEntries:
         assert form.lone_entries(data, [0] * len(data)) == [form.lone_entry(one, 0) for one in data]
 
     def test_each_is_to_have_its_bytes_and_its_size(self, form: Any) -> None:
-        with pytest.raises(ValueError, match="argument 2|2 entries have 1 sizes"):
+        with pytest.raises(ValueError, match=r"argument 2|2 entries have 1 sizes"):
             form.lone_entries([HEAD, HEAD], [0])
         with pytest.raises(TypeError):
             form.lone_entries([HEAD, None], [0, 0])
