@@ -93,7 +93,7 @@ test-page: setup
 		xargs -d '\n' $(BIN)/python $(PIP_INSTALL)
 	mkdir -p build
 	[ -e build/$(AXE).tgz ] || (cd build && npm pack --silent $(subst core-,core@,$(AXE)))
-	$(BIN)/python -m pytest tests/page -q -m page
+	$(BIN)/python -m pytest tests/page -q -m page --numprocesses $(TEST_JOBS) --dist loadfile
 
 # Every command of rabbitmqadmin 2.29, said to a node of its own and to a genuine RabbitMQ: make test-rabbitmqadmin RABBITMQ=127.0.0.1:15672
 ADMIN ?= rabbitmqadmin
