@@ -35,7 +35,7 @@ from analytics.shell import is_typed, lines_of_terminal, shell
 from analytics.show import ReaderGone, show
 from analytics.spark.cluster_workers import check_workers
 from analytics.spark.sent_wheel import sent
-from analytics.spark.session import NoSpark, is_cluster, spark_session
+from analytics.spark.session import NoSpark, is_cluster, said_by, spark_session
 from analytics.streams.stream_copies import read_streams
 from analytics.streams.stream_rows import STREAM_COLUMNS, stream_rows
 from analytics.unroutable.count_look import look_for_counts
@@ -91,6 +91,8 @@ def on_spark(options: argparse.Namespace, files: list[LogFile], scratch: Path) -
         raise ValueError("--wheel is for workers of a cluster, and --master names none")
     more = {} if options.wheel is None else sent(options.wheel, scratch)
     spark = spark_session(options.master, more=more, log_bytes=sum(file.size for file in files))
+    from pyspark.errors import PySparkException  # it is there, or there was no session
+
     try:
         if is_cluster(options.master):
             check_workers(spark, files)
@@ -99,6 +101,8 @@ def on_spark(options: argparse.Namespace, files: list[LogFile], scratch: Path) -
 
             return follow_into(spark, options)
         return convert(spark, options, files) if options.command == "convert" else answer(spark, options, files)
+    except PySparkException as error:
+        raise NoSpark(said_by(error)) from error
     finally:
         spark.stop()
 
@@ -210,7 +214,7 @@ def sql(asked: JobQuestion) -> JobAnswer:
     try:
         return asked.answer_of(asked.spark.sql(asked.options.query))
     except PySparkException as error:
-        raise ValueError(str(error).strip().partition("\n")[0]) from error
+        raise ValueError(said_by(error)) from error
 
 
 def queues(asked: JobQuestion) -> JobAnswer:

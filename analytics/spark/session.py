@@ -147,6 +147,12 @@ def spark_session(
     return session
 
 
+def said_by(error: Exception) -> str:
+    """What an error of Spark comes to. One of Python on a worker has a traceback before that, others say it first."""
+    lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    return lines[-1 if any(line.startswith("Traceback ") for line in lines) else 0].strip()
+
+
 def say_times_in_utc() -> None:
     """Spark gives its times to Python by the zone of the process, whatever that of the session is. The hour that autumn has
     twice would look the same both times."""

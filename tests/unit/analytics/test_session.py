@@ -18,6 +18,7 @@ from analytics.spark.session import (
     check_java,
     divide_by_cores,
     java_version,
+    said_by,
     socket_directory,
     socket_settings,
     spark_session,
@@ -99,3 +100,20 @@ def test_workers_are_spoken_to_over_tcp_where_the_path_of_a_socket_would_be_too_
     taken = [directory for directory in directories if socket_settings(directory)]
     assert max(len(bytes(directory / f".{uuid4()}.sock")) for directory in taken) == SOCKET_PATH_BYTES_MAX
     assert socket_settings(taken[0]) == {f"{SOCKETS}.enabled": "true", f"{SOCKETS}.dir": str(taken[0])}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[DIVIDE_BY_ZERO] Division by zero.\n== SQL ==\nselect 1 / 0", "[DIVIDE_BY_ZERO] Division by zero."),
+        (
+            "\n  An exception was thrown from the Python worker.\nTraceback (most recent call last):\n  File ...\n"
+            "OSError: [Errno 28] No space left on device\n\n",
+            "OSError: [Errno 28] No space left on device",
+        ),
+        ("", "RuntimeError"),
+    ],
+)
+def test_what_fails_on_workers_is_one_sentence(text: str, said: str) -> None:
+    """As a conversion to a disk that is full: it was a page of tracebacks."""
+    assert said_by(RuntimeError(text)) == said
