@@ -51,7 +51,7 @@ class EntriesFold(Protocol):
 
 class MergedLog:
     """See the module. `take` what nodes say of themselves first, then entries and snapshots by place, of one place those of the
-    highest term first."""
+    highest term first. A record of a classic queue that has the number of a group says nothing of it."""
 
     def __init__(self, fold: EntriesFold) -> None:
         self.copies = GroupCopies()
@@ -71,8 +71,6 @@ class MergedLog:
                 self._removed_at = max(self._removed_at or 0, event.at // 1000)
         elif event.kind == _STATE:
             self._take_snapshot(event)
-        else:
-            self.chains.take(event)
 
     def take_batch(self, batch: EntryBatch, apply: ApplyBatch) -> None:
         """The same for each of its entries. `apply` is what gives them to the fold."""

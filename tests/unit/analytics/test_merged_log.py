@@ -195,6 +195,13 @@ def test_a_group_was_there_until_its_last_member_was_removed_whatever_nodes_said
     assert found.removed_at == [5_000]
 
 
+def test_a_record_of_a_classic_queue_that_has_the_number_of_a_group_says_nothing_of_it() -> None:
+    """Its place in a file was taken for that of an entry, before which all others are missing."""
+    stranger = QueueEvent(GROUP, 1 << 40, 0, Kind.CLASSIC_DONE, None, 0, b"", written=9, node="n1")
+    _, found = merged([entry(1), entry(2), stranger])
+    assert ([index for index, _ in found.entries], found.lost) == ([1, 2], [])
+
+
 def test_behind_an_entry_of_a_newer_version_nothing_is_applied() -> None:
     class OfBefore(Collected):
         def apply(self, event: QueueEvent) -> None:

@@ -118,6 +118,8 @@ def test_behind_a_gap_a_snapshot_says_which_chunks_count_and_which_messages_nobo
         assert {entry: span for entry, span in kept.items() if entry != NO_ENTRY} == there
         assert all(one.next_offset <= state.first_offset for one in log.chunks if one.state is LifeState.CUT)
         assert {one.state for one in log.chunks} <= {LifeState.KEPT, LifeState.CUT}
+        tellers = {said[1].place for said in snapshots} | set(lived.cut_by.values())
+        assert {one.told_at for one in log.chunks if one.state is LifeState.CUT} <= tellers
         happened["some that are kept nobody has"] += NO_ENTRY in kept
         happened["some that are kept somebody has"] += bool(there)
         happened["some are cut that somebody has"] += any(

@@ -441,6 +441,19 @@ def agree(data: bytes, place: FilePlace = WHOLE) -> Any:
     return answers[0]
 
 
+@pytest.mark.parametrize("kind", [kind for kind in Kind if Kind.RAFT_ENTRIES < kind <= Kind.RAFT_COMMIT])
+def test_what_else_a_queues_group_writes_has_no_entries_whatever_it_looks_like(kind: Kind) -> None:
+    data = a_record(kind, GROUP, 5, packs.encode([op(ENQUEUED, SETTLED, SAID)]))
+    agree(data)
+    for form in FORMS:
+        read, (found, *_) = form.values[0], tables(form.values[0], data, WHOLE)
+        said = (
+            read.publishes(data, 0, found, GROUPS), read.origins(data, 0, found, GROUPS), read.settles(data, 0, found, GROUPS),
+            read.events(data, 0, found, FILE, b""),
+        )  # fmt: skip
+        assert [rows for rows, _ in said] == [0] * 4
+
+
 class TestDamage:
     @pytest.mark.parametrize("deaths", [0, 1, 3])
     @pytest.mark.parametrize("flags", range(8, 16))

@@ -128,6 +128,16 @@ class TestTally:
         tally.take([record(Kind.CLASSIC_PUBLISH, 0, 1, published([7, 8])[:size])])
         assert tally.queues == set() and tally.writers() == [(0, 1, 32 + size, 1, 1)]
 
+    def test_a_publish_that_ends_behind_its_queues_tells_of_them(self, form: Any) -> None:
+        tally = form()
+        tally.take([record(Kind.CLASSIC_PUBLISH, 0, 1, published([7, 8])[:58])])
+        assert tally.queues == {7, 8}
+
+    def test_a_mark_of_an_earlier_build_within_a_commit_begins_none(self, form: Any) -> None:
+        tally = form()
+        tally.take([record(Kind.MARK, 0, 0, bytes(56) + struct.pack("<Q", 2))])
+        assert tally.commits == 0
+
     def test_a_name_is_of_whom_its_index_says(self, form: Any) -> None:
         tally = form()
         tally.take([record(Kind.NAME, 0, 7, text) for text in (b"orders", b"orders", b"others", b"")])
