@@ -86,6 +86,7 @@ KILLERS = (
                 "group_commit",
                 "wal_replay",
                 "archive",
+                "file_tallies",
             )
         ),
         blind_to=("raft/", *BROKERS),
@@ -250,6 +251,11 @@ KILLERS = (
     Killer(
         "audit, follow and streams",
         tuple(f"tests/unit/analytics/test_{name}.py" for name in ("audit", "follow", "streams")),
+        blind_to=(*ENGINE, *BROKERS),
+    ),
+    Killer(
+        "copies of logs and replays",
+        tuple(f"tests/unit/analytics/test_{name}.py" for name in ("log_chains", "merged_log", "replay_choice")),
         blind_to=(*ENGINE, *BROKERS),
     ),
     Killer(
