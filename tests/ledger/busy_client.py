@@ -60,6 +60,7 @@ class BusyClient:
         self._sightings = sightings
         self._random = random
         self._bodies = self._lives = 0
+        self._open: dict[int, Publication] = {}  # by the number of its confirm
         self._said: list[Sighting] = []  # that were answered, and the queue may not have heard it
         self._subscriptions = 0
         self._cancelled: set[str] = set()  # tags of consumers that their queue has ended
@@ -67,6 +68,9 @@ class BusyClient:
             self._publish, self._publish, self._publish, self._fan_out, self._get, self._get, self._consume, self._consume,
             self._get_without_ack, self._consume_without_ack, self._purge,
         ]  # fmt: skip
+
+    def waits_for_a_confirm_of(self, node: str) -> bool:
+        return bool(self._open) and self._life.node == node and self._life.ended is Ended.NOT
 
     async def run(self) -> None:
         nodes = self._nodes()
@@ -89,7 +93,7 @@ class BusyClient:
 
     async def _work(self, life: ClientLife) -> None:
         self._life = life
-        self._open: dict[int, Publication] = {}
+        self._open = {}
         self._said = []
         self._news = asyncio.Event()  # something came, or nothing will
         self._client.ended.add_done_callback(lambda _: self._news.set())

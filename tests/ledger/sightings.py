@@ -144,6 +144,10 @@ class Sightings:
     def answer(self, seen: Sighting, answer: Answer) -> None:
         seen.answer, seen.answered_at = answer, self.now()
 
+    def in_doubt(self) -> int:
+        """How many messages were published, and never confirmed."""
+        return sum(one.confirmed_at is None for one in self.published.values())
+
     def not_seen(self) -> list[str]:
         """What each run has to have: without it nothing was compared, whatever the log tells."""
         every = [one for messages in self.seen.values() for those in messages.values() for one in those]
