@@ -133,6 +133,9 @@ class Backend(Protocol):
     def bits_flipped(self) -> int:
         """On all links, since the cluster began."""
 
+    def links_bent(self) -> int:
+        """How often bytes were late, slow or changed, or a connection was reset, since the cluster began."""
+
     # Only with Can.POWER
 
     def cut_power(self, nodes: Iterable[str]) -> None:
@@ -213,6 +216,9 @@ class BaseBackend:
         raise self._cannot(Can.SHAPE)
 
     def bits_flipped(self) -> int:
+        raise self._cannot(Can.SHAPE)
+
+    def links_bent(self) -> int:
         raise self._cannot(Can.SHAPE)
 
     def cut_power(self, nodes: Iterable[str]) -> None:

@@ -419,6 +419,7 @@ def on_links(shape: LinkShape) -> Callable[[World, Nodes], AbstractAsyncContextM
 
     @asynccontextmanager
     async def shaped(world: World, nodes: Nodes) -> AsyncIterator[None]:
+        before = world.backend.links_bent()
         for node in nodes:
             for other in world.cluster.names:
                 if other != node:
@@ -428,6 +429,10 @@ def on_links(shape: LinkShape) -> Callable[[World, Nodes], AbstractAsyncContextM
             yield
         finally:
             await asyncio.to_thread(world.backend.mend)
+        felt = world.backend.links_bent() - before
+        world.recorder.tell(f"{felt} times bytes were late, slow or changed, or a connection was reset")
+        if not felt:
+            world.wrong.append(f"no link was ever {shape}: this run has tested nothing")
 
     return shaped
 

@@ -36,6 +36,7 @@ class Links:
         self._thread = threading.Thread(target=self._loop.run_forever, name="links", daemon=True)
         self._random = random.Random()
         self.flipped = 0  # bits, over all links
+        self.bent = 0  # how often a shape was felt: bytes were late, slow or changed, or a connection was reset
 
     def open(self) -> None:
         self._thread.start()
@@ -115,6 +116,7 @@ class Links:
                     data = self._corrupted(data, shape)
                     late = shape.delay_s + self._random.uniform(0, shape.jitter_s)
                     due = max(due, self._loop.time() + late)
+                    self.bent += late > 0
                     await on_the_way.put((due, data))
         finally:
             arriving.cancel()
@@ -124,6 +126,7 @@ class Links:
         if self._random.random() >= len(data) * shape.flips_per_mib / MIB:
             return data
         self.flipped += 1
+        self.bent += 1
         changed = bytearray(data)
         changed[self._random.randrange(len(data))] ^= 1 << self._random.randrange(8)
         return bytes(changed)
@@ -143,6 +146,7 @@ class Links:
         while at < len(data):
             per_second = self._shapes.get((sender, receiver), PLAIN).bytes_per_s
             piece = max(1, int(per_second / 100)) if per_second else len(data)
+            self.bent += per_second > 0
             writer.write(data[at : at + piece])
             await writer.drain()
             at += piece
@@ -155,4 +159,5 @@ class Links:
             await asyncio.sleep(RESET_LOOK_S)
             both = (self._shapes.get(pair, PLAIN) for pair in ((caller, callee), (callee, caller)))
             if any(self._random.random() < shape.resets_per_s * RESET_LOOK_S for shape in both):
+                self.bent += 1
                 return

@@ -74,6 +74,9 @@ class Namespaces(Processes):
     def bits_flipped(self) -> int:
         return self._links.flipped if self._links is not None else 0
 
+    def links_bent(self) -> int:
+        return self._links.bent if self._links is not None else 0
+
     def _numbers(self) -> Iterable[tuple[str, int]]:
         return ((name, number) for number, name in enumerate(self.shape.names, 1))
 

@@ -50,14 +50,16 @@ def echoed(client: socket.socket, data: bytes) -> float:
 
 
 def test_what_passes_is_the_same_and_in_order() -> None:
-    with echo_behind_links() as (_, client):
+    with echo_behind_links() as (links, client):
         echoed(client, bytes(range(256)) * 2_000)
+        assert links.bent == 0
 
 
 def test_a_delayed_link_is_late_both_ways() -> None:
     with echo_behind_links() as (links, client):
         links.shape("n1", "n1", LinkShape(delay_s=0.1, jitter_s=0.05))
         assert echoed(client, b"late") >= 0.2
+        assert links.bent == 2, "there and back"
 
 
 def test_a_dripping_link_takes_its_time_until_it_is_mended() -> None:
@@ -65,7 +67,10 @@ def test_a_dripping_link_takes_its_time_until_it_is_mended() -> None:
         links.shape("n1", "n1", LinkShape(bytes_per_s=10_000))
         assert echoed(client, b"x" * 2_000) >= 0.19  # 20 pieces, and a pause of 10 ms behind each but the last
         links.mend()
+        before = links.bent
+        assert before >= 20
         echoed(client, b"x" * 1_000_000)
+        assert links.bent == before
 
 
 def test_a_corrupting_link_changes_bits_and_counts_them() -> None:
@@ -91,3 +96,4 @@ def test_a_link_that_resets_ends_the_connection() -> None:
             while client.send(b"x"):
                 if not client.recv(16):
                     raise ConnectionResetError
+        assert links.bent == 1
