@@ -133,6 +133,20 @@ def test_chains_that_part_while_a_third_one_is_open_are_each_of_its_own() -> Non
     assert chosen(copies) == ([(1, 2), (2, 2), (3, 4)], {})
 
 
+def test_a_log_that_begins_while_chains_are_open_leads_none_of_them_on() -> None:
+    """Nothing says which of them its node had before."""
+    copies = [copy("n1", 1, 1, 1), copy("n1", 2, 2, 1), copy("n2", 1, 1, 2), copy("n2", 2, 2, 2), copy("n3", 9, 2, 5)]
+    assert chosen(copies) == ([(2, 5)], {})
+
+
+def test_nodes_that_go_on_together_had_before_what_most_of_them_have() -> None:
+    """Of n2 the record is damaged that replaced what it had first."""
+    for names in (("n1", "n2", "n3"), ("n3", "n1", "n2"), ("n2", "n3", "n1")):
+        copies = [copy(name, at, 1, 1 if name == "n2" else 2) for at, name in enumerate(names, 1)]
+        copies += [copy(name, 10 + at, 2, 4) for at, name in enumerate(names, 1)]
+        assert chosen(copies) == ([(1, 2), (2, 4)], {}), names
+
+
 @dataclass
 class Node:
     """A member's log, and every record that it ever wrote."""
