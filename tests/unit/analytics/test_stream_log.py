@@ -14,7 +14,7 @@ from analytics.fold.stream_log import NO_ENTRY, StreamLog, ToldChunk, folded_str
 from analytics.queue_events import QueueEvent, fold_order, snapshot_events
 from raft.core.messages import EntryKind, Membership, SnapshotMeta
 from storage.record import Kind
-from stream.chunks.entries import ChunkEntry, LogEntry, RetentionCut, StoredOffsets, encode
+from stream.chunks.entries import ChunkEntry, LogEntry, RetentionCut, StoredOffsets, WriterPosition, encode
 from stream.group.machine import StreamMachine, Written
 from tests.unit.analytics.test_streams import GROUP, START, chunk
 
@@ -173,3 +173,23 @@ def test_a_snapshot_that_ends_elsewhere_than_the_log_is_wrong() -> None:
     lived.snapshot()
     log = folded([*(event(index, encode(one)) for index, one in enumerate(entries, 1)), *lived.snapshots[0]])
     assert log.wrong == ["the snapshot of entry 2 has messages up to offset 6, the log up to 5"]
+
+
+def test_a_publisher_whose_first_number_is_0_goes_back_nowhere() -> None:
+    """As clients of streams count that choose their numbers themselves."""
+    entries = [chunk(0, 1, publishers=[("x", 0)]), chunk(1, 1, publishers=[("x", 1), ("y", 0)])]
+    assert folded(event(index, encode(one)) for index, one in enumerate(entries, 1)).wrong == []
+    again = [*entries, chunk(2, 1, publishers=[("y", 0)])]
+    log = folded(event(index, encode(one)) for index, one in enumerate(again, 1))
+    assert log.wrong == ["publisher 'y' goes back from number 0 to 0 at entry 3"]
+
+
+def test_a_chunk_at_its_place_whose_writer_lost_what_was_before_it_gives_no_offset_again() -> None:
+    """It is passed over, and said again behind that."""
+    first, lost, missing = (WriterPosition(1, 1, number) for number in (2, 6, 4))
+    entries = [
+        chunk(0, 2, writers=[first]), chunk(2, 2, writers=[lost]), chunk(2, 2, writers=[missing]),
+        chunk(4, 2, writers=[lost]),
+    ]  # fmt: skip
+    log = folded(event(index, encode(one)) for index, one in enumerate(entries, 1))
+    assert (log.unknown, log.wrong, [one.entry for one in log.chunks]) == (None, [], [1, 3, 4])
