@@ -167,7 +167,7 @@ class Kernel:
         self.place = identity.place
         self._classic_share = foundation.join("classic")
         foundation.use_log()
-        self._names = FileNames(self.log, self.place.incarnation, catalog.queue_of_id)
+        self._names = FileNames(self.log, self.place.incarnation)
         says_who = self._settings.history >= HistoryLevel.BASIC
         self._actor_number = self._names.number_of if says_who else nobody
         if self._settings.history >= HistoryLevel.FULL:

@@ -14,12 +14,14 @@ from analytics.fold.lives import NOT_SEEN, Life, LifeState
 from analytics.fold.node_processes import NodeProcesses
 from analytics.fold.queue_history import HistoryFold, folded, uncollected
 from analytics.fold.stream_log import NO_ENTRY, StreamLog, ToldChunk, folded_stream
+from analytics.queue_events import CLASSIC as CLASSIC_NAME
 from analytics.queue_events import CLASSIC_KINDS, QUEUE_KINDS, QUORUM, STANDING_KINDS, STREAM, QueueEvent
 from analytics.spark.actors_table import processes_in
 from analytics.spark.event_source import FORMAT, EventSource, arrow_batch, check_columns, read_options
 from analytics.spark.kept_modules import keep_modules
 from analytics.spark.life_columns import TIME, lives_batch, micros
 from analytics.spark.told_events import events_in, told_in
+from broker.catalog.commands.metadata_entry import METADATA_GROUP
 from storage.record import Kind
 
 if TYPE_CHECKING:
@@ -111,7 +113,8 @@ def queue_names(found: DataFrame) -> DataFrame:
 
     said = f.split(f.col("data").cast("string"), "\n", 2)
     named = found.where(f.col("kind") == NAME).select("queue", said[0].alias("kind"), said[1].alias("name"))
-    return named.where(f.col("kind").isin(*QUEUE_KINDS)).dropDuplicates(["queue"])
+    is_of_queue = (f.col("queue") != METADATA_GROUP) | (f.col("kind") == CLASSIC_NAME)
+    return named.where(f.col("kind").isin(*QUEUE_KINDS) & is_of_queue).dropDuplicates(["queue"])
 
 
 def _fold_of(columns: Sequence[str], processes: NodeProcesses | None) -> Fold:
@@ -155,12 +158,15 @@ def _with_doubt(history: QueueHistory) -> QueueHistory:
 
 
 def _named(told: Iterator[Told]) -> tuple[set[bytes], Iterator[Told]]:
-    """As which kinds of queue a log has a name, and what stands behind the names."""
+    """As which kinds of queue a log has a name, and what stands behind the names. That of the catalog was given the name of the
+    first queue by earlier builds, in files that a restart had begun."""
     kinds: set[bytes] = set()
     for event in told:
         if isinstance(event, EntryBatch) or event.kind != NAME:
             return kinds, chain((event,), told)
-        kinds.add(event.data.partition(b"\n")[0])
+        kind = event.data.partition(b"\n")[0]
+        if event.queue != METADATA_GROUP or kind not in (_QUORUM, _STREAM):
+            kinds.add(kind)
     return kinds, iter(())
 
 

@@ -6,7 +6,7 @@ records hold no file of the log back: once nobody needs a file for what it was w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from storage.disk import Buffer
@@ -15,7 +15,6 @@ from storage.record import Kind
 from storage.wal.log_core import Location
 
 NO_WRITER = 0
-WITHOUT_LOG = "classic"  # the kind of queue that has no replicated log
 
 
 class NamingLog(Protocol):
@@ -74,13 +73,9 @@ class NamedQueue(Protocol):
 class FileNames:
     """See the module. Of one process."""
 
-    def __init__(
-        self, log: NamingLog, incarnation: int, queue_of: Callable[[int], NamedQueue | None] = lambda number: None
-    ) -> None:
-        """`queue_of`: the queue of that id, which is that of its replicated log too."""
+    def __init__(self, log: NamingLog, incarnation: int) -> None:
         self._log = log
         self._incarnation = incarnation
-        self._queue_of = queue_of
         self._next_number = 1
         self._file = 0  # that `_named` is about
         # A number may be that of a classic queue and of another log: the catalog's is that of the first queue.
@@ -103,15 +98,12 @@ class FileNames:
             self._say_name(False, queue.id, NameRow(queue.kind, queue.vhost, queue.name))
 
     def group(self, group: int, kind: str, name: str) -> None:
-        """A replicated log, of a queue or of what is declared."""
+        """A replicated log, of a queue or of what is declared. No queue of the catalog is looked up by its number: that of the
+        catalog's own log is the id of the first queue."""
         if (True, group) in self._named and self._log.gathering_file == self._file:
             return
         if self._is_new(True, group):
-            queue = self._queue_of(group)
-            if queue is None or queue.kind == WITHOUT_LOG:
-                self._say_name(True, group, NameRow(kind, "", name))
-            else:
-                self._say_name(True, group, NameRow(queue.kind, queue.vhost, queue.name))
+            self._say_name(True, group, NameRow(kind, "", name))
 
     def _introduce(self, actor: NamedActor) -> None:
         parent = 0 if actor.parent is None else self.number_of(actor.parent)

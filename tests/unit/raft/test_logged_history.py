@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from broker.records import QueueRecord
 from raft.core.core import Core
 from raft.core.leadership import TermBegun
 from raft.core.messages import Entry, EntryKind, Membership
@@ -128,8 +127,7 @@ def test_each_file_says_what_its_groups_are_called() -> None:
     world = World(file_bytes_max=600).open()
     world.create(5)
     world.create(6)
-    queue = QueueRecord("/", "orders", "quorum", True, False, False, {}, 6)
-    world.store.names = FileNames(world.log, 3, {6: queue}.get)
+    world.store.names = FileNames(world.log, 3)
     rows: dict[tuple[int, int], Row] = {}
     for index in range(1, 9):
         for group in (5, 6):
@@ -144,12 +142,7 @@ def test_each_file_says_what_its_groups_are_called() -> None:
     for (number, _), row in sorted(rows.items()):
         if row["kind"] == Kind.NAME.name:
             named.setdefault(number, []).append(row["index"])
-            says = (
-                {"kind": "quorum", "vhost": "/", "name": "orders"}
-                if row["index"] == 6
-                else {"kind": "map", "vhost": "", "name": "g5"}
-            )
-            assert row["says"] == says
+            assert row["says"] == {"kind": "map", "vhost": "", "name": f"g{row['index']}"}
         elif row["kind"] == Kind.RAFT_ENTRIES.name:
             assert row["writer"] in named[number], "a name stands before what it names"
     assert len(named) > 2

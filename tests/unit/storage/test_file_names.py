@@ -45,20 +45,20 @@ class Log:
 
 
 FIRST = Queue(1, "classic", "/", "first")
-ORDERS = Queue(1 << 32, "quorum", "/", "orders")
+ORDERS_GROUP = 1 << 32 | 2
 
 
 def test_the_catalog_and_the_first_queue_have_one_number_and_each_its_name() -> None:
     """The first queue of a cluster had no name: the catalog's log had been named before, and has the same number."""
     log = Log()
-    names = FileNames(log, 1, {1: FIRST, ORDERS.id: ORDERS}.get)
+    names = FileNames(log, 1)
     names.group(1, "catalog", "metadata")
     names.queue(FIRST)
-    names.group(ORDERS.id, "quorum", "//orders")
+    names.group(ORDERS_GROUP, "quorum", "//orders")
     assert log.names == [
         (1, NameRow("catalog", "", "metadata")),
         (1, NameRow("classic", "/", "first")),
-        (ORDERS.id, NameRow("quorum", "/", "orders")),
+        (ORDERS_GROUP, NameRow("quorum", "", "//orders")),
     ]
 
 
@@ -70,17 +70,6 @@ def test_a_name_is_said_once_in_each_file() -> None:
         names.queue(FIRST)
         names.group(9, "stream", "s")
     assert [number for number, _ in log.names] == [1, 9, 1, 9]
-
-
-def test_a_group_of_no_queue_that_is_declared_has_the_name_it_gives_itself() -> None:
-    """As has one whose number a classic queue has: that has no log."""
-    log = Log()
-    names = FileNames(log, 1, {1: FIRST, ORDERS.id: ORDERS}.get)
-    for group in (5, 1, ORDERS.id):
-        names.group(group, "machine", "itself")
-    assert [row for _, row in log.names] == [
-        NameRow("machine", "", "itself"), NameRow("machine", "", "itself"), NameRow("quorum", "/", "orders"),
-    ]  # fmt: skip
 
 
 def test_an_actor_is_named_in_each_file_that_speaks_of_it_behind_those_it_belongs_to() -> None:
