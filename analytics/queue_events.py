@@ -28,6 +28,7 @@ from storage.record import HEADER_BYTES, Kind
 
 CLASSIC, QUORUM, STREAM = "classic", "quorum", "stream"  # the last two as groups of these queues call their machine
 QUEUE_KINDS = (CLASSIC, QUORUM, STREAM)  # the catalog is a group, too, and has the number of a queue
+CATALOG_GROUP = 1  # METADATA_GROUP of the broker, whose module needs what workers of Spark have not
 SEGMENTS_BELOW = 1 << 62
 STANDING_PLACE = 0  # of what nodes say of their members: before all entries
 

@@ -88,11 +88,13 @@ class BusyQueues(Generic[Q]):
             self._check_some(now)
 
     def _check_some(self, now: int) -> None:
-        """What comes in is served before the next of them."""
-        for _ in range(min(CHECKED_AT_ONCE, len(self._to_check))):
-            self._check(self._to_check.popleft(), now)
+        """What comes in is served before the next of them. They are asked for first: whatever one raises, the others have their
+        turn."""
+        some = [self._to_check.popleft() for _ in range(min(CHECKED_AT_ONCE, len(self._to_check)))]
         if self._to_check:
             self._loop.call_soon(self._check_some, now)
+        for queue in some:
+            self._check(queue, now)
 
     def _check(self, queue: Q, now: int) -> None:
         if queue in self._led and queue.leading is not None:

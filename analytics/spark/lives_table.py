@@ -14,14 +14,13 @@ from analytics.fold.lives import NOT_SEEN, Life, LifeState
 from analytics.fold.node_processes import NodeProcesses
 from analytics.fold.queue_history import HistoryFold, folded, uncollected
 from analytics.fold.stream_log import NO_ENTRY, StreamLog, ToldChunk, folded_stream
+from analytics.queue_events import CATALOG_GROUP, CLASSIC_KINDS, QUEUE_KINDS, QUORUM, STANDING_KINDS, STREAM, QueueEvent
 from analytics.queue_events import CLASSIC as CLASSIC_NAME
-from analytics.queue_events import CLASSIC_KINDS, QUEUE_KINDS, QUORUM, STANDING_KINDS, STREAM, QueueEvent
 from analytics.spark.actors_table import processes_in
 from analytics.spark.event_source import FORMAT, EventSource, arrow_batch, check_columns, read_options
 from analytics.spark.kept_modules import keep_modules
 from analytics.spark.life_columns import TIME, lives_batch, micros
 from analytics.spark.told_events import events_in, told_in
-from broker.catalog.commands.metadata_entry import METADATA_GROUP
 from storage.record import Kind
 
 if TYPE_CHECKING:
@@ -113,7 +112,7 @@ def queue_names(found: DataFrame) -> DataFrame:
 
     said = f.split(f.col("data").cast("string"), "\n", 2)
     named = found.where(f.col("kind") == NAME).select("queue", said[0].alias("kind"), said[1].alias("name"))
-    is_of_queue = (f.col("queue") != METADATA_GROUP) | (f.col("kind") == CLASSIC_NAME)
+    is_of_queue = (f.col("queue") != CATALOG_GROUP) | (f.col("kind") == CLASSIC_NAME)
     return named.where(f.col("kind").isin(*QUEUE_KINDS) & is_of_queue).dropDuplicates(["queue"])
 
 
@@ -165,7 +164,7 @@ def _named(told: Iterator[Told]) -> tuple[set[bytes], Iterator[Told]]:
         if isinstance(event, EntryBatch) or event.kind != NAME:
             return kinds, chain((event,), told)
         kind = event.data.partition(b"\n")[0]
-        if event.queue != METADATA_GROUP or kind not in (_QUORUM, _STREAM):
+        if event.queue != CATALOG_GROUP or kind not in (_QUORUM, _STREAM):
             kinds.add(kind)
     return kinds, iter(())
 

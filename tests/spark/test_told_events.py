@@ -10,8 +10,7 @@ import pytest
 
 from analytics.fold.entry_batch import EntryBatch, events_of
 from analytics.fold.queue_history import folded
-from analytics.queue_events import QUORUM, SEGMENTS_BELOW, QueueEvent
-from broker.catalog.commands.metadata_entry import METADATA_GROUP
+from analytics.queue_events import CATALOG_GROUP, QUORUM, SEGMENTS_BELOW, QueueEvent
 from broker.queues.queue_type import Outcome
 from quorum.fifo.commands import Consume, ConsumerKey, SessionKey, Settle, encode, encode_enqueue, entry_head
 from raft.core.messages import EntryKind
@@ -144,6 +143,6 @@ def test_the_log_of_the_catalog_is_no_queue_whatever_name_an_earlier_build_gave_
     """A file that a restart had begun named it as the first queue. Its entries are not told, and none of them is missing."""
     from analytics.spark.lives_table import fold_queue
 
-    name = entries(1, 2)[0]._replace(queue=METADATA_GROUP, place=0, term=0, kind=int(Kind.NAME), data=text)
-    events = [name, *(one._replace(queue=METADATA_GROUP) for one in entries(5, 8))]
+    name = entries(1, 2)[0]._replace(queue=CATALOG_GROUP, place=0, term=0, kind=int(Kind.NAME), data=text)
+    events = [name, *(one._replace(queue=CATALOG_GROUP) for one in entries(5, 8))]
     assert list(fold_queue(iter([rows_of(events)]), COLUMNS, None)) == []

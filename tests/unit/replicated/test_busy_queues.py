@@ -106,6 +106,21 @@ def test_of_many_that_are_due_some_wait_for_what_comes_in_meanwhile(world: Simpl
     assert seen == [2 * CHECKED_AT_ONCE] and checked() == len(queues)
 
 
+def test_a_check_that_raises_keeps_no_other_queue_from_its_own(world: SimpleNamespace) -> None:
+    busy, loop, queues = world.busy, world.loop, [OneQueue() for _ in range(2 * CHECKED_AT_ONCE)]
+    for queue in queues:
+        busy.leading_changed(queue)
+    queues[0].leading = SimpleNamespace(attendants=(), check=lambda now: 1 / 0)  # type: ignore[assignment]
+    with pytest.raises(ZeroDivisionError):
+        busy.tick(5)
+    loop.run_soon()
+    assert all(("check", 5) in queue.told for queue in queues[CHECKED_AT_ONCE:])
+    queues[0].leading = None
+    busy.tick(1_005)
+    loop.run_soon()
+    assert all(("check", 1_005) in queue.told for queue in queues[1:])
+
+
 def test_a_queue_that_serves_no_other_node_has_nobody_to_tell_news(world: SimpleNamespace) -> None:
     busy, queue = world.busy, world.queue
     queue.leading.attendants = ()
