@@ -384,7 +384,7 @@ class Node:
             clear_alarm=alarms.clear_alarm,
             set_pressure=kernel.classic.set_pressure,
             free_bytes=disk.free_bytes,
-            short_of_room=lambda: kernel.log.short_of_room,
+            shortage=lambda: kernel.log.shortage,
             make_room=None if archive is None else lambda wanted: answered(archive.make_room(wanted)),
             free_dead_entries=kernel.groups.give_room,
         )

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from broker.login.log_throttle import LogThrottle
 from node.config import Config, DiskSection, MemorySection
-from storage.errors import StorageError
+from storage.errors import DiskFull, Exhausted, StorageError
 
 logger = logging.getLogger("leveret.alarms")
 
@@ -90,7 +90,7 @@ class AlarmPorts:
     clear_alarm: Callable[[str], None]
     set_pressure: Callable[[float], None]
     free_bytes: Callable[[], int]
-    short_of_room: Callable[[], bool] = lambda: False  # the log could not reserve its next file
+    shortage: Callable[[], Exhausted | None] = lambda: None  # for which the log could not reserve its next file
     make_room: Callable[[int], Awaitable[object]] | None = (
         None  # until so much is free, from what the node can do without
     )
@@ -128,7 +128,13 @@ class Watcher:
         while True:
             with self._measuring("the disk"):
                 await self.look_at_disk()
-            await asyncio.sleep(disk_check_delay_ms(self.disk_free, self.disk_limit, self._disk) / 1000)
+            await asyncio.sleep(self.until_next_look_ms() / 1000)
+
+    def until_next_look_ms(self) -> int:
+        """At the disk. While an alarm lasts often: with much room but no descriptors publishers were held for ten seconds."""
+        if "disk" in self._raised:
+            return self._disk.check_interval_min_ms
+        return disk_check_delay_ms(self.disk_free, self.disk_limit, self._disk)
 
     @contextmanager
     def _measuring(self, what: str) -> Iterator[None]:
@@ -150,10 +156,11 @@ class Watcher:
         self._note("memory", used > self.memory_limit, f"low on memory: {used} of {self.memory_limit} bytes used")
 
     async def look_at_disk(self) -> None:
-        """An alarm is for what nothing else helps against: what the node can do without goes first."""
+        """An alarm is for what nothing else helps against: what the node can do without goes first, where the room that this
+        gives is what is lacking."""
         ports = self._ports
         free = ports.free_bytes()
-        if free < self.disk_limit or ports.short_of_room():
+        if free < self.disk_limit or isinstance(ports.shortage(), DiskFull):
             ports.free_dead_entries()
             if ports.make_room is not None:
                 await ports.make_room(self.disk_limit)
@@ -162,10 +169,10 @@ class Watcher:
 
     def check_disk(self, free: int) -> None:
         self.disk_free = free
-        state = f"low on disk: {free} bytes free, limit {self.disk_limit}"
-        if self._ports.short_of_room():
-            state += ", and the log cannot reserve its next file"
-        self._note("disk", free < self.disk_limit or self._ports.short_of_room(), state)
+        shortage = self._ports.shortage()
+        reasons = [f"low on disk: {free} bytes free, limit {self.disk_limit}"] if free < self.disk_limit else []
+        reasons += [f"the log cannot reserve its next file: {shortage}"] if shortage else []
+        self._note("disk", bool(reasons), ", and ".join(reasons))
 
     def _note(self, kind: str, is_low: bool, state: str) -> None:
         if not is_low:

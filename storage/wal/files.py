@@ -49,7 +49,7 @@ class WalFiles:
         self._left_behind: int | None = None  # the number of one that was given up, and may be there
         self._undeleted: set[int] = set()
         self.ready = 0  # the highest file that can be written to
-        self.short_of_room = False  # the next file could not be reserved
+        self.shortage: Exhausted | None = None  # for which the next file could not be reserved
         self.delete_again = False  # some of the released files could not be deleted for now
         self.broken = False  # never reset
 
@@ -107,14 +107,14 @@ class WalFiles:
             more = zeros and new.fill()
             if not more:
                 self._finish_new_file(number)
-        except Exhausted:
+        except Exhausted as error:
             self.abandon_new_file()
-            self.short_of_room = True
+            self.shortage = error
             return False
         except StorageError:
             self.abandon_new_file()
             raise
-        self.short_of_room = False
+        self.shortage = None
         return more
 
     def _finish_new_file(self, number: int) -> None:
@@ -132,11 +132,11 @@ class WalFiles:
         if self._new_file is None:
             try:
                 self._new_file = self._begin(number, self._file_bytes_max)
-            except DiskFull:
+            except DiskFull as error:
                 if reserve:
                     raise
                 self._new_file = self._begin(number, 0)
-                self.short_of_room = True
+                self.shortage = error
         assert self._new_file.number == number, f"file {number} is needed, but {self._new_file.number} is being made"
         return self._new_file
 

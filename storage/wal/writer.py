@@ -29,7 +29,7 @@ need it.
 
     owner               fields
     loop                the core, and all fields of LogWriter
-    log's thread        of WalFiles: the new file, the files to be deleted; `ready` and `short_of_room`, which the loop reads;
+    log's thread        of WalFiles: the new file, the files to be deleted; `ready` and `shortage`, which the loop reads;
                         `delete_again`, which the loop resets when it submits another attempt
     who writes it       the sealed commits. They do not change any more, so the loop may read their payloads meanwhile. The loop
                         and the commit thread write one only if its file is ready, so the log's thread is done with that
@@ -48,9 +48,8 @@ in flight is never reported durable, also if another thread's failure came while
 Stop: `close` commits what is left and ends the threads behind what they have; the loop owns all fields then.
 
 A shortage ends nothing. A commit that finds no file descriptor is postponed; released files that could not be deleted are tried
-again on a later tick. Where there is no room to reserve the next file, publishers are to be held (`short_of_room`): half a file
-is left for what consumers do. If there still is none when the file is needed, it is begun without a reserve, and grows with
-each commit.
+again on a later tick. Where the next file cannot be reserved, publishers are to be held (`shortage`): half a file is left for
+what consumers do. If there is no room when the file is needed, it is begun without a reserve, and grows with each commit.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ from contextlib import suppress
 from typing import Any
 
 from storage.disk import Buffer, Disk, File
-from storage.errors import DiskFailed, DiskFull, NoDescriptors, StorageError
+from storage.errors import DiskFailed, DiskFull, Exhausted, NoDescriptors, StorageError
 from storage.names import log_file
 from storage.record import HEADER_BYTES
 from storage.record_reader import must_be_of, whole_record
@@ -181,9 +180,9 @@ class LogWriter:
         return self._core.waiting_bytes
 
     @property
-    def short_of_room(self) -> bool:
-        """The next file could not be reserved; publishers are to be held until it can be."""
-        return self._files.short_of_room
+    def shortage(self) -> Exhausted | None:
+        """For which the next file could not be reserved; publishers are to be held until it can be."""
+        return self._files.shortage
 
     def when_durable(self, subscriber: Subscriber) -> None:
         """Call with the durable ticket after each commit."""
@@ -260,7 +259,7 @@ class LogWriter:
         if self._files.delete_again:
             self._files.delete_again = False
             self._submit_delete(range(0))
-        if self.short_of_room:
+        if self.shortage:
             number = self._preparing = max(self._preparing, self._files.ready + 1)
             self._submit(lambda: self._prepare(number))
         if self._core.has_records or self._core.unmarked:
@@ -324,7 +323,7 @@ class LogWriter:
         return {
             "commits": self._commit_count, "bytes": self._written_bytes, "waiting_bytes": self._core.waiting_bytes,
             "files": len(self.files()), "durable": self.durable, "failed": self.failed,
-            "short_of_room": self.short_of_room,
+            "short_of_room": isinstance(self.shortage, DiskFull),
         }  # fmt: skip
 
     # one commit's life

@@ -18,6 +18,7 @@ from node.watching.alarms import (
     memory_pressure,
     resident_bytes,
 )
+from storage.errors import DiskFull, Exhausted, NoDescriptors
 from storage.os_disk import OsDisk
 
 
@@ -27,7 +28,7 @@ class Ports:
         self.pressure = 0.0
         self.used = 0
         self.freed_but_kept = 0
-        self.short = False
+        self.shortage: Exhausted | None = None
 
     def as_ports(self) -> AlarmPorts:
         return AlarmPorts(
@@ -35,7 +36,7 @@ class Ports:
             clear_alarm=lambda kind: self.alarms.pop(kind, None),
             set_pressure=lambda pressure: setattr(self, "pressure", pressure),
             free_bytes=lambda: 0,
-            short_of_room=lambda: self.short,
+            shortage=lambda: self.shortage,
             used_bytes=lambda: self.used + self.freed_but_kept,
             give_back_memory=lambda: setattr(self, "freed_but_kept", 0),
         )
@@ -103,9 +104,45 @@ def test_dead_entries_are_freed_while_the_disk_is_low() -> None:
     asyncio.run(watch.look_at_disk())
     assert freed == [499]
     assert "disk" in ports.alarms
-    free, ports.short = 500, True
+    free, ports.shortage = 500, DiskFull("cannot create the file")
     asyncio.run(watch.look_at_disk())
     assert freed == [499, 500]
+
+
+def test_without_descriptors_publishers_are_held_and_nothing_gives_way() -> None:
+    """Each look at the disk deleted a file of the archive, with 75 GB free, and the alarm said that the disk was low."""
+    ports, given = Ports(), list[str]()
+    ports.shortage = NoDescriptors("cannot create the file: Too many open files")
+
+    async def make_room(_: int) -> None:
+        given.append("archived files")
+
+    as_ports = replace(
+        ports.as_ports(),
+        free_bytes=lambda: 500,
+        free_dead_entries=lambda: given.append("dead entries"),
+        make_room=make_room,
+    )
+    watch = Watcher(MemorySection(high_watermark_bytes=1000), DiskSection(), 500, as_ports)
+    asyncio.run(watch.look_at_disk())
+    assert given == []
+    assert ports.alarms["disk"] == ("the log cannot reserve its next file: cannot create the file: Too many open files")
+    ports.shortage = DiskFull("No space left")
+    asyncio.run(watch.look_at_disk())
+    assert given == ["dead entries", "archived files"]
+
+
+def test_an_alarm_for_want_of_descriptors_is_over_soon_after_they_are_there() -> None:
+    """With much room on the disk the next look came ten seconds later."""
+    ports, section = Ports(), DiskSection(check_interval_min_ms=100, check_interval_max_ms=10_000)
+    watch = Watcher(MemorySection(high_watermark_bytes=1000), section, 500, ports.as_ports())
+    ports.shortage = NoDescriptors("cannot create the file: Too many open files")
+    watch.check_disk(10**13)
+    assert watch.until_next_look_ms() == 100
+    ports.shortage = None
+    watch.check_disk(10**13)
+    assert ports.alarms == {}
+    assert watch.until_next_look_ms() == 10_000
 
 
 def test_pressure_rises_from_the_paging_point_to_the_watermark() -> None:
@@ -143,10 +180,10 @@ def test_the_limit_leaves_room_for_what_the_node_needs_however_low_it_is_configu
 def test_publishers_are_held_while_the_log_cannot_reserve_its_next_file() -> None:
     ports = Ports()
     watch = watcher(ports)
-    ports.short = True
+    ports.shortage = DiskFull("no room for the file")
     watch.check_disk(10**12)
     assert "cannot reserve its next file" in ports.alarms["disk"]
-    ports.short = False
+    ports.shortage = None
     watch.check_disk(10**12)
     assert ports.alarms == {}
 
@@ -261,11 +298,11 @@ def test_nothing_has_to_go_while_there_is_room() -> None:
 
 def test_a_log_without_room_for_its_next_file_asks_for_some_too() -> None:
     ports, asked = Ports(), []
-    ports.short = True
+    ports.shortage = DiskFull("no room for the file")
 
     async def make_room(bytes_free: int) -> None:
         asked.append(bytes_free)
-        ports.short = False
+        ports.shortage = None
 
     given = replace(ports.as_ports(), free_bytes=lambda: 1000, make_room=make_room)
     asyncio.run(Watcher(MemorySection(), DiskSection(), 500, given).look_at_disk())

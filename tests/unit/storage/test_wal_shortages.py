@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.errors import DiskFull
+from storage.errors import DiskFull, NoDescriptors
 from storage.names import LOG_FACTS, log_file
 from storage.os_disk import OsDisk
 from storage.wal.facts import load_or_create
@@ -163,10 +163,10 @@ def test_where_no_file_can_be_reserved_the_log_goes_on_without_and_says_so() -> 
     log.loop.run_soon()
     assert log.failures == [] and len(disk.content(log_file(1))) < 1_000
     tick(log)
-    assert log.writer.short_of_room
+    assert isinstance(log.writer.shortage, DiskFull)
     ballast.truncate(0)
     tick(log)
-    assert not log.writer.short_of_room
+    assert log.writer.shortage is None
     assert len(disk.content(log_file(2))) == 4_000
     disk.kill()
     assert recover(disk).entries == [entry]
@@ -177,12 +177,24 @@ def test_the_next_file_that_found_no_room_is_reserved_later() -> None:
     log.disk.faults = lambda call: Fault.ENOSPC if call.operation == "create" and call.name == log_file(2) else None
     log.append(1, bytes(600))
     log.loop.run_soon()
-    assert log.writer.short_of_room and log.failures == []
+    assert isinstance(log.writer.shortage, DiskFull) and log.failures == []
     tick(log)
     assert log_files(log.disk) == [log_file(1)]
     log.disk.faults = no_faults
     tick(log)
-    assert not log.writer.short_of_room and log_files(log.disk) == [log_file(1), log_file(2)]
+    assert log.writer.shortage is None and log_files(log.disk) == [log_file(1), log_file(2)]
+
+
+def test_the_next_file_that_found_no_descriptor_says_so_and_is_made_later() -> None:
+    log = open_log(file_bytes_max=1000)
+    log.disk.faults = lambda call: Fault.EMFILE if call.operation == "create" and call.name == log_file(2) else None
+    log.append(1, bytes(600))
+    log.loop.run_soon()
+    assert isinstance(log.writer.shortage, NoDescriptors) and log.failures == []
+    assert not log.writer.statistics()["short_of_room"]
+    log.disk.faults = no_faults
+    tick(log)
+    assert log.writer.shortage is None and log_files(log.disk) == [log_file(1), log_file(2)]
 
 
 def real_log(disk: OsDisk, failures: list[str]) -> LogWriter:
