@@ -29,7 +29,7 @@ from analytics.jobs.answer import EXIT_HOLDS
 from tests.bench.history_logs import (
     ASKED,
     MARKED,
-    linked_nodes,
+    copied_nodes,
     logs_of_a_day,
     logs_of_lone_messages,
     logs_of_one_message,
@@ -83,7 +83,7 @@ class HistoryBench:
         large = self._logs / "large"
         if not large.exists():
             one = _kept(self._logs / "one", logs_of_one_message)
-            linked_nodes(self.runs, large, LARGE_BYTES)
+            copied_nodes(self.runs, large, LARGE_BYTES)
             (large / "marked").symlink_to(one)
         return large
 
@@ -167,7 +167,7 @@ class HistoryBench:
 
     def _lone_large(self) -> Path:
         large = self._logs / "lone-large"
-        return large if large.exists() else linked_nodes(self.lone, large, LARGE_BYTES // 2)
+        return large if large.exists() else copied_nodes(self.lone, large, LARGE_BYTES // 2)
 
     def life_found(self) -> HistoryRow:
         words = ["--data", str(self.large), "--json", "life", "--message-id", MARKED]

@@ -1,14 +1,15 @@
-"""Logs for tests/bench/history.py: what a real node writes while clients work, and links to it where much is to be read."""
+"""Logs for tests/bench/history.py: what a real node writes while clients work, and copies of it where much is to be read."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pika
 
 from storage.names import LOG_DIRECTORY
+from storage.record import HEADER_BYTES, MARK_BYTES, ROLL_BYTES, decode_mark, decode_roll, encode_mark, encode_roll
+from storage.wal.log_core import LOG_ID_BYTES
 from tests.bench.workloads import Address, consumer, declare, publisher, timed
 from tests.running_node import running_node
 
@@ -53,17 +54,36 @@ def logs_of_a_day(directory: Path, others: int, messages: int) -> Path:
     return _logs_of(directory, work)
 
 
-def linked_nodes(data: Path, directory: Path, size: int) -> Path:
-    """As many nodes as it takes to have so many bytes, each with links to all files of this one's log that were begun."""
-    files = sorted((data / LOG_DIRECTORY).iterdir())
-    used = [file for file in files if any(file.read_bytes()[:16])]
-    nodes = max(1, size // sum(file.stat().st_size for file in used))
-    for number in range(nodes):
+def copied_nodes(data: Path, directory: Path, size: int) -> Path:
+    """As many nodes as it takes to have so many bytes, each with copies of all files of this one's log that were begun. Its log
+    has an id of its own: copies of one log are refused, as what they tell would count twice."""
+    contents = {file.name: file.read_bytes() for file in sorted((data / LOG_DIRECTORY).iterdir())}
+    used = {name: content for name, content in contents.items() if any(content[:HEADER_BYTES])}
+    for number in range(max(1, size // sum(map(len, used.values())))):
         log = directory / f"n{number:04d}" / LOG_DIRECTORY
         log.mkdir(parents=True)
-        for file in used:
-            os.link(file, log / file.name)
+        log_id = number.to_bytes(LOG_ID_BYTES, "big")
+        for name, content in used.items():
+            (log / name).write_bytes(copied_file(content, log_id=log_id))
     return directory
+
+
+def copied_file(content: bytes, *, log_id: bytes | None = None, number: int | None = None) -> bytes:
+    """A file of the log as if its log had this id, and it this number in it: its head and all its marks say so."""
+    head = decode_roll(content[HEADER_BYTES:ROLL_BYTES])
+    assert head is not None, "a file of the log begins with its head"
+    log_id, later = log_id or head.log_id, 0 if number is None else number - head.file
+    changed = bytearray(content)
+    changed[:ROLL_BYTES] = encode_roll(head._replace(log_id=log_id, file=head.file + later))
+    at = content.find(head.log_id, ROLL_BYTES)
+    while at >= 0:
+        begin, end = at - HEADER_BYTES, at - HEADER_BYTES + MARK_BYTES
+        mark = decode_mark(content[at:end])
+        if mark is not None and content[begin:end] == encode_mark(mark):
+            durable = mark.durable_file + later if mark.durable_file else 0
+            changed[begin:end] = encode_mark(mark._replace(log_id=log_id, file=mark.file + later, durable_file=durable))
+        at = content.find(head.log_id, at + 1)
+    return bytes(changed)
 
 
 def _logs_of(directory: Path, work: Callable[[Address], object]) -> Path:

@@ -1,6 +1,6 @@
 """The archive of a day, as tests/bench/history.py asks it for one of its seconds: files of a node that tell of two queues,
-and links to others of it before and behind them, with summaries that say the hours of the day. So a log of 50 GB takes no more
-room than its few different files.
+and others of it before and behind them, with summaries that say the hours of the day. The others are links to a few, so a log
+of 50 GB takes no more room than its different files; who reads one finds that it is not the file that its name says.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from storage import snapshot_file
 from storage.archive.summary import Summary, summarise
 from storage.names import ARCHIVE_DIRECTORY, RAFT_DIRECTORY, archived, archived_summary, log_file
 from storage.os_disk import OsDisk
+from tests.bench.history_logs import copied_file
 
 HALF_A_DAY_US = 43_200 * 1_000_000
 
@@ -38,7 +39,7 @@ def archived_day(data: Path, asked: Container[str], directory: Path, size: int) 
     begin, end = middle[0].summary.first_us, middle[-1].summary.last_us
     before = _spread(islice(cycle(fillers), count), begin - HALF_A_DAY_US, HALF_A_DAY_US // count)
     behind = _spread(islice(cycle(fillers), count), end + 1, HALF_A_DAY_US // count)
-    _link(node, chain(before, middle, behind))
+    _place(node, chain(before, middle, behind), frozenset(one.file.name for one in middle))
     copytree(data / RAFT_DIRECTORY, node / RAFT_DIRECTORY)
     return directory
 
@@ -60,11 +61,15 @@ def _spread(files: Iterable[SummedFile], begin: int, each: int) -> Iterator[Summ
         yield one._replace(summary=replace(one.summary, first_us=first, last_us=first + each - 1))
 
 
-def _link(node: Path, files: Iterable[SummedFile]) -> None:
+def _place(node: Path, files: Iterable[SummedFile], read: Container[str]) -> None:
+    """`read`: names of those that must be what they are called; the others are links."""
     disk = OsDisk(str(node))
     for number, one in enumerate(files, 1):
-        name = log_file(number)
-        os.link(Path(one.file.directory) / one.file.name, node / archived(name))
+        name, source = log_file(number), Path(one.file.directory) / one.file.name
+        if one.file.name in read:
+            (node / archived(name)).write_bytes(copied_file(source.read_bytes(), number=number))
+        else:
+            os.link(source, node / archived(name))
         snapshot_file.save(disk, archived_summary(name), [one.summary.encode()])
 
 
