@@ -110,8 +110,7 @@ class BusyClient:
                 self.steps += 1
                 await asyncio.sleep(self._random.uniform(0, THINK_S_MAX))
             if self._random.random() < 0.5:
-                await self._client.close()
-                self._sightings.end(life, Ended.LEFT)
+                await self._close()
         except Refused:
             self._sightings.end(life, Ended.REFUSED)
             await asyncio.sleep(AGAIN_S)
@@ -120,6 +119,11 @@ class BusyClient:
         finally:
             self._sightings.end(life, Ended.BROKEN)
             self._client.abort()
+
+    async def _close(self) -> None:
+        self._life.is_leaving = True
+        await self._client.close()
+        self._sightings.end(self._life, Ended.LEFT)
 
     # publishing
 

@@ -72,7 +72,8 @@ class ClassicRules:
         if self._is_at_home(queue, life):
             return LEFT.get(life.ended, LEFT[Ended.LEFT] | LEFT[Ended.BROKEN])
         is_killed = self._sightings.lost_its_node(life, since)
-        return (frozenset() if life.ended is Ended.KILLED else FAR_LEFT) | (LINK_LOST if is_killed else frozenset())
+        left = FAR_LEFT if life.may_have_left or life.ended is Ended.NOT else frozenset()
+        return left | (LINK_LOST if is_killed else frozenset())
 
     def _is_at_home(self, queue: str, life: ClientLife) -> bool:
         return life.node == self._homes[queue]

@@ -126,8 +126,7 @@ class CrewMember(LatePart):
     async def _leave(self, tag: str, turn: Turn) -> None:
         self._settle(turn.taken[1:])
         turn.ended = "the client closed its connection"
-        await self._client.close()
-        self._sightings.end(self._life, Ended.LEFT)
+        await self._close()
         raise Gone("this client left while it consumed")
 
     async def _vanish(self, tag: str, turn: Turn) -> None:

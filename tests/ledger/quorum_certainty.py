@@ -68,4 +68,4 @@ class QuorumRules:
         if life.ended is Ended.NOT:
             return frozenset()
         is_killed = self._sightings.lost_its_node(life, since)
-        return (frozenset() if life.ended is Ended.KILLED else LEFT) | (NODE_LOST if is_killed else frozenset())
+        return (LEFT if life.may_have_left else frozenset()) | (NODE_LOST if is_killed else frozenset())

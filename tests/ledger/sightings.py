@@ -44,7 +44,15 @@ class ClientLife:
     name: str = ""
     ended: Ended = Ended.NOT
     ended_at: float = 0.0
+    is_leaving: bool = (
+        False  # it has asked for its end, and was not answered: who is killed then may have taken note of it
+    )
     taking: set[str] = field(default_factory=set)
+
+    @property
+    def may_have_left(self) -> bool:
+        """Whether its node may have seen its end before it was killed."""
+        return self.is_leaving or self.ended not in (Ended.NOT, Ended.KILLED)
 
     def heard(self) -> None:
         """The queues have answered what was said last. When its node was killed before that, the answer was on its way."""

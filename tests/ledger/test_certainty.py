@@ -178,6 +178,19 @@ def test_only_a_queue_with_a_consumer_timeout_takes_back_what_a_client_holds() -
     assert world.found(told(LifeState.ACKED, "consumer left")) == []
 
 
+@pytest.mark.parametrize(("kind", "left"), [("classic", "returned"), ("quorum", "consumer left")])
+def test_who_was_leaving_when_its_node_was_killed_may_have_left_before(kind: str, left: str) -> None:
+    """One of 38,000 messages came back in that moment, and its log was said to be wrong."""
+    for is_leaving in (False, True):
+        world = World(kind)
+        held = world.sees(world.sightings.connected(AWAY), Answer.NONE, heard=False)
+        held.life.is_leaving = is_leaving
+        world.kills(AWAY)
+        world.sees(world.sightings.connected(AWAY), Answer.ACK, heard=True)
+        assert (world.found(told(LifeState.ACKED, left)) == []) is is_leaving
+        assert world.found(told(LifeState.ACKED, "connection lost" if kind == "classic" else "node gone")) == []
+
+
 def test_what_a_queue_said_was_late_came_back_for_that_reason_whatever_became_of_the_client() -> None:
     world = World("quorum")
     world.timing_out = {MAIN}

@@ -246,6 +246,7 @@ async def taken_from(
                 client.say(commands.Basic.Ack(got.tag))
                 taken += 1
         life.heard()
+        life.is_leaving = True
         await client.close()
         sightings.end(life, Ended.LEFT)
     except (Gone, Refused):
