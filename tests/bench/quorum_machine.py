@@ -1,7 +1,7 @@
 """What a quorum queue's machine costs, without Raft and disks: `python -m tests.bench.quorum_machine [--profile]`.
 
 Each row is one shape of load, as entries that hold what one session says in a turn. Every member of a group does this work, so
-its figures bound what one core can carry: see docs/performance.md.
+its figures bound what one core can carry: see docs/measurements/quorum-queues.md.
 """
 
 from __future__ import annotations
