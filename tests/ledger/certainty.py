@@ -101,6 +101,8 @@ class _Compared:
         self._told = told
         self._rules = rules
         self._died = _deaths_in(sightings, plan.name)
+        self._takers = {life.name for life in sightings.lives if plan.name in life.taking}
+        self._unseen = rules.unseen(plan.name)
 
     def differences(self) -> list[str]:
         name = self._plan.name
@@ -195,7 +197,7 @@ class _Compared:
         ways = [came_back[:-1]] if stayed else [came_back]
         if row.state is LifeState.DELIVERY_LIMIT:
             ways.append(came_back[:-1])
-        if not any(_matched(way, Counter(row.returned), NEVER_SEEN | rules.unseen(name)) for way in ways):
+        if not any(_matched(way, Counter(row.returned), NEVER_SEEN | self._unseen) for way in ways):
             return [f"it came back {dict(row.returned)}, which is not what clients saw: {_shown(seen)}"]
         return []
 
@@ -204,7 +206,7 @@ class _Compared:
         name, last = self._plan.name, seen[-1] if seen else None
         if last is None or row.state not in self._rules.ends(name, last):
             return []
-        may_have = {life.name for life in self._sightings.lives if name in life.taking} | {last.life.name}
+        may_have = self._takers | {last.life.name}
         if row.consumer is None:
             # A get may be the first of which a node says who it is, and is killed before it has written that down.
             is_named = last.is_consumed or not self._sightings.lost_its_node(last.life, last.at)
