@@ -274,4 +274,4 @@ class BusyClient:
 
 def saw(sightings: Sightings, life: ClientLife, queue: str, message: Arrived) -> Sighting:
     deaths = tuple((str(one["queue"]), str(one["reason"])) for one in message.headers.get("x-death", ()))
-    return sightings.deliver(life, queue, message.payload.decode(), deaths)
+    return sightings.deliver(life, queue, message.payload.decode(), deaths, is_redelivered=message.redelivered)

@@ -270,6 +270,8 @@ def _matched(sighted: list[tuple[frozenset[str], bool]], left: Counter[str], uns
 
 def _shown(seen: list[Sighting]) -> str:
     said = [
-        f"{one.answer.value}{'!' if one.is_heard else '?'} on {one.life.node}, {one.life.ended.value}" for one in seen
+        f"{one.at - seen[0].at:.3f} s: {one.answer.value}{'!' if one.is_heard else '?'} on {one.life.node}, "
+        f"{one.life.ended.value}{', redelivered' if one.is_redelivered else ''}"
+        for one in seen
     ]
     return "; ".join(said) or "nobody saw it"

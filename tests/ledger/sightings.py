@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
+READ_WITHIN_S = 1.0  # what has come to a client, on a machine that is busy
+
 
 class Answer(Enum):
     """What a client said of a delivery."""
@@ -67,6 +69,7 @@ class Sighting:
     life: ClientLife
     at: float
     deaths: tuple[tuple[str, str], ...] = ()  # queue and reason
+    is_redelivered: bool = True
     is_consumed: bool = False  # by a consumer; else by a get
     answer: Answer = Answer.NONE
     answered_at: float = 0.0
@@ -135,10 +138,31 @@ class Sightings:
         made = self.published[body] = Publication(life, queues, self.now())
         return made
 
-    def deliver(self, life: ClientLife, queue: str, body: str, deaths: tuple[tuple[str, str], ...]) -> Sighting:
-        seen = Sighting(life, self.now(), deaths)
-        self.seen[queue][body].append(seen)
+    def deliver(
+        self,
+        life: ClientLife,
+        queue: str,
+        body: str,
+        deaths: tuple[tuple[str, str], ...],
+        *,
+        is_redelivered: bool = True,
+    ) -> Sighting:
+        seen, others = Sighting(life, self.now(), deaths, is_redelivered), self.seen[queue][body]
+        others.insert(len(others) - self._were_later(seen, others), seen)
         return seen
+
+    def _were_later(self, seen: Sighting, others: list[Sighting]) -> int:
+        """How many of the others came to their clients after this one, though they were read before: what is no redelivery was
+        handed out before what is one. A process that was not run for a while reads its sockets in any order; behind a kill a
+        queue may have forgotten who had a message."""
+        later = 0
+        for other in reversed(others):
+            if seen.is_redelivered or not other.is_redelivered or seen.at - other.at > READ_WITHIN_S:
+                break
+            if any(kill.at >= other.at - READ_WITHIN_S for kill in self.kills):
+                break
+            later += 1
+        return later
 
     def lost_its_node(self, life: ClientLife, since: float) -> bool:
         """Whether its node was killed while the connection lasted, or after that time."""

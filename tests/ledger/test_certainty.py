@@ -191,6 +191,19 @@ def test_who_was_leaving_when_its_node_was_killed_may_have_left_before(kind: str
         assert world.found(told(LifeState.ACKED, "connection lost" if kind == "classic" else "node gone")) == []
 
 
+def test_what_was_read_late_was_handed_out_before_what_is_a_redelivery() -> None:
+    """On a busy machine a message was said to have been acknowledged by nobody: who had it first read of it last."""
+    for is_killed, span_s, is_first in ((False, 0.1, True), (False, 2.0, False), (True, 0.1, False)):
+        world = World("classic")
+        again = world.sightings.connected(AWAY)
+        world.sightings.answer(world.sightings.deliver(again, MAIN, BODY, ()), Answer.ACK)
+        if is_killed:
+            world.kills(HOME, after_s=0.0)
+        world.at += span_s
+        first = world.sightings.deliver(world.sightings.connected(AWAY), MAIN, BODY, (), is_redelivered=False)
+        assert (world.sightings.seen[MAIN][BODY][0] is first) is is_first
+
+
 def test_what_a_queue_said_was_late_came_back_for_that_reason_whatever_became_of_the_client() -> None:
     world = World("quorum")
     world.timing_out = {MAIN}
