@@ -111,6 +111,10 @@ class Disk(Protocol):
     def exists(self, name: str) -> bool:
         """Whether there is a file or directory of this name."""
 
+    def lacks_descriptors(self) -> bool:
+        """Whether files could be opened only with the descriptors that are held in reserve. Whoever keeps files open between
+        two uses closes them then, but for the one in use: others have no more than the reserve, either."""
+
     def free_bytes(self) -> int:
         """Bytes that can still be written."""
 

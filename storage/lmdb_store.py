@@ -9,6 +9,7 @@ A commit is atomic and durable when it returns. Each value is stored behind a ch
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ Change = tuple[bytes, bytes | None]  # None: the key goes
 
 KEY_BYTES_MAX = 511  # LMDB's own limit; who has longer names hashes them
 CHECKSUM_BYTES = 4
+NO_ROOM = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))  # in the text of an error: LMDB's have no number
 DATA_FILE = "data.mdb"  # in the store's directory, as LMDB names it
 MAP_BYTES = 16 << 30  # address space, not disk: the file grows as it is needed
 
@@ -151,12 +153,9 @@ class LmdbStore:
     def _as_disk_errors(self, what: str) -> Iterator[None]:
         try:
             yield
-        except (lmdb.MapFullError, lmdb.DiskError) as error:
-            if isinstance(error, lmdb.MapFullError) or "No space" in str(error):
-                raise DiskFull(f"cannot {what} {self._path}: {error}") from error
-            self._failed = str(error)
-            raise DiskFailed(f"cannot {what} {self._path}: {error}") from error
         except lmdb.Error as error:
+            if isinstance(error, lmdb.MapFullError) or any(text in str(error) for text in NO_ROOM):
+                raise DiskFull(f"cannot {what} {self._path}: {error}") from error
             self._failed = str(error)
             raise DiskFailed(f"cannot {what} {self._path}: {error}") from error
 

@@ -282,6 +282,9 @@ class OsDisk:
     def exists(self, name: str) -> bool:
         return os.path.exists(self.path(name))
 
+    def lacks_descriptors(self) -> bool:
+        return self._spare.lacking
+
     def free_bytes(self) -> int:
         with _as_disk_errors("ask the free space of", self.root):
             state = os.statvfs(self.root)

@@ -2,7 +2,8 @@
 
 Sockets of strangers may take every descriptor of a process. The log then could not begin its next file, and no file could be
 read or replaced. So a few are held from the start on; when opening a file finds none left, one of them is given up for it, and
-held again as soon as files are closed. Most files are open for a moment, so a few spare ones serve any number of them.
+held again as soon as files are closed. Most files are open for a moment, so a few spare ones serve any number of them. Whoever
+keeps files open to read in them again keeps only the last one while some are lacking: a spare one is nobody's for long.
 """
 
 from __future__ import annotations
@@ -42,6 +43,13 @@ class SpareDescriptors:
             except OSError as error:
                 if error.errno not in NONE_LEFT or not self._give_one_up():
                     raise
+
+    @property
+    def lacking(self) -> bool:
+        """Whether some were given up, and the system has none to replace them."""
+        if len(self._held) < self._count:
+            self.refill()
+        return len(self._held) < self._count
 
     def _give_one_up(self) -> bool:
         with suppress(IndexError):

@@ -54,7 +54,7 @@ class OpenFiles:
 
     def _keep(self, name: str, file: File) -> File:
         self._files[name] = file
-        if len(self._files) > OPEN_MAX:
+        while len(self._files) > OPEN_MAX or (len(self._files) > 1 and self.disk.lacks_descriptors()):
             self._files.popitem(last=False)[1].close()
         return file
 

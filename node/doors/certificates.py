@@ -29,13 +29,14 @@ class Certificates:
         self._section = section
         self._logger = logger
         self._context: ssl.SSLContext | None = None
-        self._seen: list[tuple[int, int]] = []
+        self._taken: list[tuple[int, int]] = []  # stamps of the files that are in use
+        self._refused = ""  # why those that are there now are not
 
     @property
     def context(self) -> ssl.SSLContext:
         """Raises ConfigError when the files cannot be used."""
         if self._context is None:
-            self._seen = self._stamps()
+            self._taken = self._stamps()
             self._context = self._loaded(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
         return self._context
 
@@ -45,19 +46,22 @@ class Certificates:
             self.look()
 
     def look(self) -> None:
-        """Load what has changed."""
+        """Load what has changed, also what could not be loaded before: for want of descriptors, perhaps. Then the context may
+        have one of two files."""
         if self._context is None:
             return
         stamps = self._stamps()
-        if stamps == self._seen:
+        if stamps == self._taken:
             return
-        self._seen = stamps
         try:
             self._loaded(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
             self._loaded(self._context)
         except ConfigError as error:
-            self._logger.error("the certificate has changed and is not taken: %s", error)
+            if (refused := f"{stamps} {error}") != self._refused:
+                self._refused = refused
+                self._logger.error("the certificate has changed and is not taken: %s", error)
         else:
+            self._taken, self._refused = stamps, ""
             self._logger.info("the certificate %s has changed: new connections get it", self._section.certificate)
 
     def not_after(self) -> datetime | None:

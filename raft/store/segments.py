@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from raft.core import packs
 from raft.core.errors import Damaged
@@ -25,7 +25,7 @@ from raft.store.group_records import KEPT_LOG, SegmentRow
 from raft.store.kept_logs import PLACE_BYTES, KeptPack, decode_place, encode_place, entries_in, is_place, open_kept
 from raft.store.store_limits import SegmentBounds
 from storage.disk import Disk, File
-from storage.errors import Corrupt, StorageError, TornTail
+from storage.errors import Corrupt, NoDescriptors, StorageError, TornTail
 from storage.names import group_kept_log, group_segment, log_file, temporary
 from storage.record import HEADER_BYTES, Kind
 from storage.record_reader import must_be_of
@@ -38,6 +38,9 @@ WRITE_BYTES = 1 << 20
 # two such pieces, 0.13 and 0.6. Where the end of a long pack was not fetched, the loop waited for it, and the system read a MiB
 # at a time, for which all syncs on that disk waited: a publisher's p99 was 10 ms, not 5.
 READ_AHEAD_BYTES = 1 << 19
+
+
+T = TypeVar("T")
 
 
 class Wanted(NamedTuple):
@@ -88,7 +91,7 @@ class OpenSegments:
             return segment
         name = group_segment(group, number)
         try:
-            segment = Segment(self._disk, name, as_far_as_whole=(group, number) in self._damaged)
+            segment = self._opened(lambda: Segment(self._disk, name, as_far_as_whole=(group, number) in self._damaged))
         except FileNotFoundError as error:
             raise Corrupt(name, 0, 0, "the file is missing") from error
         except TornTail as error:  # it was sealed before anything named it
@@ -97,9 +100,23 @@ class OpenSegments:
             segment.close()
             raise Corrupt(name, 0, 0, "its end is missing")
         self._open[group, number] = segment
-        if len(self._open) > self._count_max:
-            self.forget(*next(iter(self._open)))
+        self._close_some()
         return segment
+
+    def _opened(self, opening: Callable[[], T]) -> T:
+        """Where the system has no descriptor left, those of segments that were not used lately are given up."""
+        while True:
+            try:
+                return opening()
+            except NoDescriptors:
+                if not self._open:
+                    raise
+                self.forget(*next(iter(self._open)))
+
+    def _close_some(self) -> None:
+        """Of those that were not used lately; all of them where descriptors are lacking: others need these."""
+        while len(self._open) > self._count_max or (len(self._open) > 1 and self._disk.lacks_descriptors()):
+            self.forget(*next(iter(self._open)))
 
     def entries_at(self, group: int, number: int, first: int, position: int) -> list[Entry]:
         """Those of the pack that lies there, which begins with entry `first`. Entries are often asked for one after another, so
@@ -138,7 +155,9 @@ class OpenSegments:
     def _kept_log(self, group: int, number: int) -> tuple[str, File]:
         found = self._kept.get((group, number))
         if found is None:
-            found = self._kept[group, number] = open_kept(self._disk, group, number)
+            found = self._opened(lambda: open_kept(self._disk, group, number))
+            self._kept[group, number] = found
+            self._close_some()
         return found
 
     def forget(self, group: int, number: int) -> None:

@@ -52,6 +52,7 @@ class RoomyDisk:
         self.remove_dir = disk.remove_dir
         self.list = disk.list
         self.exists = disk.exists
+        self.lacks_descriptors = disk.lacks_descriptors
         self.free_bytes = disk.free_bytes
 
     def create(self, name: str, preallocate: int = 0) -> File:

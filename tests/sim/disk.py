@@ -501,6 +501,9 @@ class SimDisk:
             directory in self._directories and base in self._directories[directory].current
         )
 
+    def lacks_descriptors(self) -> bool:
+        return False
+
     def free_bytes(self) -> int:
         self._may_fail("free_bytes", "")
         return self.free()

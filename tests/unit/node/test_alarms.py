@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -186,6 +187,13 @@ def test_publishers_are_held_while_the_log_cannot_reserve_its_next_file() -> Non
     ports.shortage = None
     watch.check_disk(10**12)
     assert ports.alarms == {}
+
+
+def test_memory_is_measured_where_no_descriptor_is_left(all_descriptors: Callable[[], Callable[[], None]]) -> None:
+    """A node without any did not know its memory, and raised no alarm."""
+    resident_bytes()
+    all_descriptors()
+    assert resident_bytes() > 1_000_000
 
 
 def test_resident_memory_is_measured() -> None:

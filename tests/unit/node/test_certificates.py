@@ -8,6 +8,7 @@ import os
 import socket
 import ssl
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -158,6 +159,24 @@ def test_an_authority_that_is_added_is_believed_without_a_restart(tmp_path: Path
     second.cert_pem.write_to_path(ca, append=True)
     certificates.look()
     assert is_let_in(context, own, shown=second) and is_let_in(context, own, shown=first)
+
+
+def test_a_certificate_that_could_not_be_opened_when_it_changed_is_taken_later(
+    tmp_path: Path, all_descriptors: Callable[[], Callable[[], None]], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A node without file descriptors looked at each change once, and went on with a certificate that ran out."""
+    authority = trustme.CA()
+    certificates = Certificates(write_pair(tmp_path, authority, "old.example"), LOGGER)
+    context = certificates.context
+    write_pair(tmp_path, authority, "new.example")
+    give_back = all_descriptors()
+    for _ in range(3):
+        certificates.look()
+    give_back()
+    assert caplog.text.count("is not taken") == 1
+    assert name_shown(context, authority) == "old.example"
+    certificates.look()
+    assert name_shown(context, authority) == "new.example"
 
 
 def test_a_pair_that_does_not_belong_together_is_told_of_and_not_taken(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -61,6 +62,31 @@ def test_a_full_store_changes_nothing_and_goes_on(tmp_path: Path) -> None:
     assert list(store.items()) == [(b"k", b"old")]
     store.commit([(b"k", b"new")])
     assert store.get(b"k") == b"new"
+    store.close()
+
+
+class NoRoom:
+    """An environment whose disk has none, and says so in the system's words."""
+
+    def __init__(self, code: int) -> None:
+        self._code = code
+
+    def begin(self, write: bool = False) -> object:
+        raise lmdb.Error(f"mdb_txn_commit: {os.strerror(self._code)}")
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_quota_that_is_used_up_is_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """Where a quota was reached the node stopped at the next that was declared, and where the disk was full it waited."""
+    store = LmdbStore(str(tmp_path / "catalog"))
+    with monkeypatch.context() as patched, pytest.raises(DiskFull, match=os.strerror(code)):
+        patched.setattr(store, "_environment", NoRoom(code))
+        store.commit([(b"k", b"v")])
+    store.commit([(b"k", b"v")])
+    assert store.get(b"k") == b"v"
     store.close()
 
 
