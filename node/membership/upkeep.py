@@ -24,6 +24,7 @@ from broker.catalog.commands import catalog_commands as commands
 from broker.catalog.commands.metadata import OnApplied
 from broker.catalog.commands.metadata_entry import METADATA_GROUP
 from broker.errors import BrokerError, NotFound, PreconditionFailed
+from broker.login.log_throttle import LogThrottle
 from broker.pending import Pending, ignore
 from broker.records import NodeRecord
 from node.catalog.group_members import wanted_change
@@ -36,12 +37,14 @@ from raft.core.membership import Change, members_of
 from raft.core.messages import MemberId, NodeId, node_of
 from raft.driver import Driver
 from raft.groups import NoSuchGroup
+from storage.errors import Exhausted
 
 TICK_S = 0.25
 GO_AROUND_S = 2.0
 AWAY_S_MAX = 60.0  # then what a node's process kept alive, such as exclusive queues, is over
 LOST_S = 3.0  # a node that was not reached for as long is asked whether this one still belongs to the cluster
 HANDED_OVER_S_MAX = 3.0
+UNNOTED_LOGGED_S = 60.0
 LEAVES = "leaves its cluster"
 
 logger = logging.getLogger("leveret")
@@ -161,6 +164,7 @@ class Upkeep:
         self._loop = loop
         self._zone = zone
         self._told_lost: dict[str, int] = {}  # name -> incarnation of which the catalog was told that it is over
+        self._unnoted = LogThrottle(UNNOTED_LOGGED_S)
         self._changing = False
         self._stopped = False
 
@@ -281,7 +285,7 @@ class Upkeep:
             # A catalog that is behind tells of nodes one after the other. Those that it has yet to hear of are not removed:
             # one of them may lead, and without its link nothing more would come.
             nodes |= {one.number: one for one in self._identity.nodes if one.number >= self._catalog.next_node_number}
-            self._identity.know(nodes.values())
+            self._know(nodes.values())
         elif 0 < self._identity.number < self._catalog.next_node_number and self._catalog.nodes:
             self._removed(f"it was removed from cluster {self._identity.cluster_id}")
             return
@@ -292,6 +296,15 @@ class Upkeep:
             map(node_of, members_of(driver.core.status().membership)) if driver is not None else ()
         )
         self.neighbours.follow(nodes.values(), members)
+
+    def _know(self, nodes: Iterable[KnownNode]) -> None:
+        """Where to look for them at the next start. Where there is no room now, or no descriptor, they are noted in a later
+        round: until then the catalog and the nodes that were known before lead to the others."""
+        try:
+            self._identity.know(nodes)
+        except Exhausted as error:
+            if self._unnoted.may_log("", self._clock.monotonic()) is not None:
+                logger.warning("the nodes of the cluster cannot be noted for the next start, and will be: %s", error)
 
     def _removed(self, why: str) -> None:
         if self.parting != LEAVES:
@@ -407,7 +420,7 @@ class Upkeep:
         known = {one.number: one for one in self._identity.nodes}
         newer = {one.number: one for one in told if one.number >= self._catalog.next_node_number}
         if newer.keys() - known.keys():
-            self._identity.know((newer | known).values())
+            self._know((newer | known).values())
             self.follow()
 
     # the rounds

@@ -234,7 +234,8 @@ class ClusterWorld:
         self.ways = FakeWays()
         self.clock = SimClock(NOW)
         self.loop = SimLoop(self.clock)
-        self.identity = NodeIdentity.begin(SimDisk(), f"n{number}", DISK, NOW, os.urandom)
+        self.disk = SimDisk()
+        self.identity = NodeIdentity.begin(self.disk, f"n{number}", DISK, NOW, os.urandom)
         if number == 1:
             self.identity.found("c1")
         else:

@@ -16,6 +16,7 @@ from node.peers import peer_pb2
 from raft.core.errors import NotLeader
 from raft.core.membership import AddLearner, RemoveMember
 from raft.core.messages import member_id
+from tests.sim.disk import Fault, fault_on, no_faults
 from tests.unit.node.cluster_world import DISK_ID, ClusterWorld, FakeDriver, follower
 
 ME, OTHER, THIRD = member_id(1, 7), member_id(2, 7), member_id(3, 7)
@@ -38,6 +39,25 @@ def test_links_and_memory_follow_the_catalog() -> None:
     assert [node.number for node in world.identity.nodes] == [2, 3]
     world.metadata.apply(RemoveNode("n2"))
     assert sorted(world.ways.links) == [3]
+
+
+@pytest.mark.parametrize("fault", [Fault.ENOSPC, Fault.EMFILE])
+def test_a_node_is_taken_in_while_the_disk_of_another_one_is_full(
+    fault: Fault, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each node without room, or without descriptors, stopped when another one joined."""
+    world = ClusterWorld()
+    world.upkeep.start()
+    world.disk.faults = fault_on("create", fault)
+    world.metadata.apply(AddNode(n3()))
+    assert sorted(world.ways.links) == [2, 3]
+    world.loop.run_for(3 * TICK_S)
+    assert caplog.text.count("cannot be noted for the next start") == 1
+    assert [node.number for node in world.identity.nodes] == [2]
+    world.disk.faults = no_faults
+    world.loop.run_for(TICK_S)
+    assert [node.number for node in world.identity.nodes] == [2, 3]
+    assert world.process.said == []
 
 
 def test_a_removed_node_keeps_its_link_while_the_metadata_group_has_its_member() -> None:
