@@ -12,6 +12,7 @@ import logging
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -83,9 +84,32 @@ class LibraryThrottle(logging.Filter):
         return suppressed is not None
 
 
+class _TellsWhy(logging.Handler):
+    """Where nothing can be written, as on a full disk: standard error is told why once in REPEAT_S, and not with a traceback of
+    each line, which whoever fails to log in again and again could have any number of."""
+
+    _unwritten = LogThrottle(REPEAT_S)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802, the name is logging's
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+        elif self._unwritten.may_log("", record.created) is not None:
+            with suppress(OSError):
+                print(f"leveret: the log of the node cannot be written: {error}", file=sys.stderr, flush=True)
+
+
+class _LogFile(_TellsWhy, logging.FileHandler):
+    """Of a name."""
+
+
+class _LogStream(_TellsWhy, logging.StreamHandler):  # type: ignore[type-arg]  # at run time it takes no arguments
+    """Standard error."""
+
+
 def set_up(*, level: str = "info", file: str = "", as_json: bool = False) -> None:
     """Send everything under `leveret`, and the warnings of libraries, to this file, or without one to standard error."""
-    handler: logging.Handler = logging.FileHandler(file) if file else logging.StreamHandler(sys.stderr)
+    handler: logging.Handler = _LogFile(file) if file else _LogStream(sys.stderr)
     handler.setFormatter(JsonFormatter() if as_json else LineFormatter())
     handler.addFilter(LibraryThrottle())
     ours, root = logging.getLogger(OURS), logging.getLogger()

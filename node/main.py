@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,6 +30,8 @@ EXIT_NO_INPUT = 66
 EXIT_UNAVAILABLE = 69
 EXIT_CONFIG = 78
 
+STANDARD_ERROR = 2  # the last of the three descriptors that a process begins with
+
 app = typer.Typer(
     help="Leveret, a clustered message broker: AMQP 0-9-1 and gRPC.",
     no_args_is_help=True,
@@ -46,7 +49,16 @@ Address = Annotated[list[str] | None, typer.Option(metavar="HOST:PORT", help="Ma
 CommandLineError: type[Any] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 
+def occupy_standard_streams() -> None:
+    """Who starts a process may have closed them. Then a file of ours, or a client's socket, would have one of their numbers,
+    and what a library says to standard error would go there."""
+    while (opened := os.open(os.devnull, os.O_RDWR)) <= STANDARD_ERROR:
+        os.set_inheritable(opened, True)
+    os.close(opened)
+
+
 def main() -> None:
+    occupy_standard_streams()
     if sys.argv[1:2] == ["serve"]:
         gc.disable()  # modules stay, and the collector would walk over them again and again: node.run enables it
     sys.exit(run(sys.argv[1:]))

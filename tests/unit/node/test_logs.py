@@ -1,7 +1,9 @@
 """node/logs.py: one event is one line, whatever a client put into it."""
 
+import errno
 import json
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -83,3 +85,21 @@ def test_what_a_library_repeats_is_counted(tmp_path: Path) -> None:
         record.created = 0.0 if place < 3 else REPEAT_S
     assert [throttle.filter(record) for record in records] == [True, False, False, True]
     assert records[3].getMessage() == "again (and 2 times more since it was last told)"
+
+
+def test_a_log_that_cannot_be_written_is_told_of_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a full disk each line was a traceback of two kilobytes on standard error, also for clients that failed to log in."""
+
+    def full(_: logging.Handler) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    set_up(file=str(tmp_path / "node.log"))
+    with monkeypatch.context() as patched:
+        patched.setattr(logging.FileHandler, "flush", full)
+        for number in range(20):
+            logging.getLogger("leveret.test").warning("line %d", number)
+    set_up()
+    why = "[Errno 28] No space left on device"
+    assert capsys.readouterr().err == f"leveret: the log of the node cannot be written: {why}\n"

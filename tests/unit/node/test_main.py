@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from storage.os_disk import OsDisk
 from storage.wal.facts import load_or_create
 from storage.wal.log_core import LOG_ID_BYTES, LogCore, LogEnd
 from storage.wal.writer import LogWriter
+from tests.running_node import ROOT
 from tests.sim.clock import SimLoop
 
 LOG_ID = bytes(range(LOG_ID_BYTES))
@@ -203,3 +206,15 @@ def test_options_of_the_command_line_win_over_the_file(tmp_path: Path) -> None:
         secret_file=str(tmp_path / "secret"), peers=("b:1", "c:1"), zone="old", ram=True, advertise="me:7"
     )
     assert (config.listen.peer, config.node.name) == ("0.0.0.0:7", "n9")
+
+
+@pytest.mark.parametrize("closed", ["", "2>&-", "<&- 2>&-"])
+def test_what_a_node_opens_never_has_the_number_of_a_standard_stream(closed: str) -> None:
+    """Who starts it may have closed them; then a library's error went to the file, or the client, that had its number."""
+    program = (
+        "import os, sys; import node.main; sys.argv = ['leveret'];"
+        "node.main.run = lambda _: print(os.open(os.devnull, os.O_RDONLY)); node.main.main()"
+    )
+    command = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-c", program]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert int(said) > 2
