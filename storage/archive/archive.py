@@ -8,7 +8,8 @@
     give_room      the oldest go until there is room: by whoever finds the disk full, in whatever thread
 
 What is there is what the directory lists, so all of these may run at the same time: a file that another one has deleted
-meanwhile is gone, as was wanted. An archive that cannot be kept ends nothing: without room for a name the file is deleted.
+meanwhile is gone, as was wanted. An archive that cannot be kept ends nothing: without a name there the file is deleted. Whether
+the disk has failed is found out by the log's own calls.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from storage.archive.archive_window import HOUR_MS, ArchivedFile, ArchiveLimits,
 from storage.archive.file_tallies import FileTallies
 from storage.archive.summary import Summary, summarise
 from storage.disk import Buffer, Disk, File
-from storage.errors import Corrupt, DiskFull, NoDescriptors
+from storage.errors import Corrupt, DiskFailed, DiskFull, NoDescriptors
 from storage.names import ARCHIVE_DIRECTORY, LOG_SUFFIX, SNAPSHOT_SUFFIX, SUMMARY_SUFFIX
 
 KEPT_SUFFIXES = (LOG_SUFFIX, SNAPSHOT_SUFFIX)
@@ -58,7 +59,7 @@ class Archive:
         self._tallies.wrote(number, start, end, buffers)
 
     def keep(self, number: int) -> None:
-        """A file of the log, which is deleted there next. Raises NoDescriptors: try again; DiskFailed."""
+        """A file of the log, which is deleted there next. Raises NoDescriptors: try again."""
         name = names.log_file(number)
         try:
             self._disk.make_dir(ARCHIVE_DIRECTORY)
@@ -66,7 +67,7 @@ class Archive:
             self._disk.sync_dir(ARCHIVE_DIRECTORY)
         except FileNotFoundError:
             pass  # an attempt before this one was cut off behind it
-        except DiskFull as error:
+        except (DiskFull, DiskFailed) as error:  # such as that the archive is on another file system
             logger.warning("%s is not archived: %s", name, error)
 
     def _give_second_name(self, name: str) -> None:

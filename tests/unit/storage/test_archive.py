@@ -31,7 +31,7 @@ from storage.record import Kind, Mark, encode, encode_mark
 from storage.wal.facts import load_or_create
 from storage.wal.files import WalFiles
 from tests.sim.clock import SimClock
-from tests.sim.disk import Call, Fault, SimDisk, SimFile, fault_at, no_faults
+from tests.sim.disk import Call, Fault, Faults, SimDisk, SimFile, fault_at, fault_on, no_faults
 from tests.unit.storage.log_world import KIND, LOG_ID, Entry, Log, log_files, recover
 
 ROOMY = ArchiveLimits(hours=24, bytes_max=1 << 30, free_min_bytes=0)
@@ -95,6 +95,11 @@ def test_a_start_never_reads_the_archive() -> None:
     assert not [name for name in opened if name.startswith(ARCHIVE_DIRECTORY)]
 
 
+def nothing_from(number: int) -> Faults:
+    """No call is done from this one on: the power is gone."""
+    return lambda call: Fault.EIO if call.number >= number else None
+
+
 @pytest.mark.parametrize("links", [True, False], ids=["with links", "without links"])
 def test_power_cut_at_every_call_of_a_release_loses_nothing_and_leaves_nothing_behind(links: bool) -> None:
     """Between the facts, the name in the archive and the one in the log: afterwards each file is in one of both, and what
@@ -107,8 +112,7 @@ def test_power_cut_at_every_call_of_a_release_loses_nothing_and_leaves_nothing_b
             log = world.open()
             world.fill(log, 4)
             wanted = {number: world.disk.content(log_file(number)) for number in (1, 2, 3)}
-            calls = world.disk.calls
-            world.disk.faults = fault_at(calls + at, Fault.EIO)
+            world.disk.faults = nothing_from(world.disk.calls + at)
             log.writer.release(4)
             if not log.failures:
                 world.disk.faults = no_faults
@@ -143,11 +147,14 @@ def test_what_a_killed_process_had_released_is_archived_by_the_next_start() -> N
     assert log_file(1) not in log_files(world.disk) and log_file(3) in log_files(world.disk)
 
 
-def test_a_file_without_room_for_its_name_is_deleted_as_without_an_archive() -> None:
+@pytest.mark.parametrize("fault", [Fault.ENOSPC, Fault.EIO])
+@pytest.mark.parametrize("operation", ["link", "make_dir"])
+def test_a_file_that_cannot_be_archived_is_deleted_as_without_an_archive(operation: str, fault: Fault) -> None:
+    """Where the archive was on another file system, or a read-only one, the log failed, and failed again after each start."""
     world = ArchivedLog()
     log = world.open()
     world.fill(log, 2)
-    world.disk.faults = lambda call: Fault.ENOSPC if call.operation == "link" else None
+    world.disk.faults = fault_on(operation, fault)
     log.writer.release(2)
     assert world.kept == [] and not log.failures and log_file(1) not in log_files(world.disk)
 
