@@ -128,6 +128,7 @@ class ClassicQueue:
                 self._figures.got += 1
                 taken[0].taker = by
                 self._handed_out(taken[0], DoneReason.GOT if no_ack else None)
+                self._drop_expired(now)  # the client is told what it can still get
                 self._watch_head()
                 return Got(*taken, self.ready_count)
         return None
@@ -606,6 +607,7 @@ class ClassicQueue:
     def _keep_length(self, now: int) -> None:
         if excess(self._effective, self.ready_count, self.ready_bytes) > 0:
             self._deferred.trim(self, now)
+            self._watch_head()  # which may be due before the one that made room
 
     # timers
 

@@ -114,6 +114,25 @@ def test_a_message_waits_behind_one_that_lives_longer() -> None:
     assert node.host.dead == [("q", DeathReason.EXPIRED, b"brief")]
 
 
+def test_what_a_length_limit_brings_to_the_head_dies_in_time() -> None:
+    """The message that made room had no time to live, so nothing was armed for the one behind it."""
+    node = world(max_length=1, dead_letter_exchange="dead")
+    node.publish(["q"], [b"makes room"])
+    node.publish(["q"], [b"brief"], expiration_ms=200)
+    node.tick(3)
+    assert node.host.dead == [("q", DeathReason.MAXLEN, b"makes room"), ("q", DeathReason.EXPIRED, b"brief")]
+    assert node.queues["q"].ready_count == 0
+
+
+def test_a_get_counts_only_messages_that_can_still_be_had() -> None:
+    node = world()
+    node.publish(["q"], [b"long"])
+    node.publish(["q"], [b"brief"], expiration_ms=200)
+    node.tick(3)
+    got = node.get("q")
+    assert got is not None and got.remaining == 0
+
+
 def test_what_the_only_consumer_has_no_room_for_dies_in_time() -> None:
     """Its queue looks no further then, but at how long what is next may live."""
     node = world(dead_letter_exchange="dead")
