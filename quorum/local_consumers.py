@@ -86,6 +86,9 @@ class LocalConsumers:
         self._host = host
         self._figures = figures
         self._by_consumer: dict[Consumer, Subscription] = {}
+        self._leaving: list[
+            Subscription
+        ] = []  # single active ones whose session ends, until what they hold has come back
         self.must_look_up = False  # what is out to our consumers is to be looked up in the machine
 
     def __bool__(self) -> bool:
@@ -152,17 +155,30 @@ class LocalConsumers:
             return
         self._forget(subscription)
         self.departed[subscription.number] = Departed(subscription.next_id)
-        self._say_that_it_left(subscription)
+        self._take_back_unseen(subscription)
+        if consumer.session_ends and consumer.outstanding and self._queue.rules.single_active:
+            self._leaving.append(subscription)
+        else:
+            self._say_that_it_left(subscription)
         self._host.wake(self._queue)
 
-    def _say_that_it_left(self, subscription: Subscription) -> None:
+    def _take_back_unseen(self, subscription: Subscription) -> None:
         """Its client keeps what it was given. All else goes back before another consumer is given anything, also what is still
         on its way here: with a single active consumer the next one begins at that."""
         session, number = self._queue.session, subscription.number
-        key = session.consumer_key(number)
-        session.say(Window(key, 0))  # or what goes back would be handed out to it again
+        session.say(Window(session.consumer_key(number), 0))  # or what goes back would be handed out to it again
         session.settle(number, subscription.first_unseen, UNSEEN_MAX, Outcome.RETURNED)
-        session.say(Cancel(key, UponCancel.STAYS), partial(self._cancelled, number))
+
+    def _say_that_it_left(self, subscription: Subscription) -> None:
+        session, number = self._queue.session, subscription.number
+        session.say(Cancel(session.consumer_key(number), UponCancel.STAYS), partial(self._cancelled, number))
+
+    def _let_go(self) -> None:
+        """What a single active consumer held when its session ended is ready again: only now the next one may be active, which
+        would be given later messages before it."""
+        for subscription in [one for one in self._leaving if not one.consumer.outstanding]:
+            self._leaving.remove(subscription)
+            self._say_that_it_left(subscription)
 
     def _cancelled(self, number: int, _: Any) -> None:
         self.departed[number].known_at = self.answered_at()
@@ -202,6 +218,7 @@ class LocalConsumers:
         self.subscriptions.clear()
         self.departed.clear()
         self._by_consumer.clear()
+        self._leaving.clear()
 
     # ------------------------------------------------------------------------- who consumes
 
@@ -307,6 +324,8 @@ class LocalConsumers:
     # ------------------------------------------------------------------------- what clients get
 
     def pump(self, now: int) -> None:
+        if self._leaving:
+            self._let_go()
         for subscription in list(self.subscriptions.values()):
             if subscription.known:
                 if subscription.waiting:

@@ -36,7 +36,7 @@ class Consumer:
 
     __slots__ = (
         "active", "actor", "arguments", "delivered", "exclusive", "no_ack", "outstanding", "prefetch", "priority", "queue",
-        "shared", "sink", "tag", "timed_out", "timeout_ms",
+        "session_ends", "shared", "sink", "tag", "timed_out", "timeout_ms",
     )  # fmt: skip
 
     def __init__(
@@ -67,6 +67,7 @@ class Consumer:
         self.delivered = 0  # ever
         self.active = True  # False while another consumer is the queue's single active one
         self.timeout_ms: int | None = None  # within which its queue wants what it delivers settled; None: for ever
+        self.session_ends = False  # when it is cancelled: all that it holds comes back next
         self.timed_out = False  # why its queue ended it: it did not settle in time
 
     def room(self) -> int:

@@ -452,7 +452,8 @@ class Session:
         turns = self._broker.turns
         lost = self._left is not GoneReason.CLOSED
         back = BackReason.CONNECTION_LOST if lost else BackReason.CHANNEL_CLOSED
-        for count, tag in enumerate(list(self._consumers), 1):
+        for count, (tag, consumer) in enumerate(list(self._consumers.items()), 1):
+            consumer.session_ends = True
             self.cancel(tag, turns.now)
             if count % CANCELLED_PER_STEP == 0:
                 yield

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,6 +23,8 @@ from tests.e2e.test_cluster import process_of
 from tests.e2e.test_far_queues import channel_to, refused
 from tests.e2e.test_quorum_queues import QUORUM, all_are_voters, published
 from tests.running_cluster import ROOT, RunningCluster, running_cluster
+
+HEARD_WITHIN_S = 20.0
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +137,30 @@ def test_what_quorum_queues_do_not_have_is_refused(cluster: RunningCluster) -> N
             channel, 405, "basic.get operations are not supported by quorum queues with single active consumer"
         ):
             channel.basic_get("sac")
+
+
+def hear(channel: Any, bodies: list[bytes], count: int) -> None:
+    until = time.monotonic() + HEARD_WITHIN_S
+    while len(bodies) < count and time.monotonic() < until:
+        channel.connection.process_data_events(time_limit=1)
+
+
+def test_the_next_single_active_consumer_begins_at_what_an_ended_channel_held(cluster: RunningCluster) -> None:
+    with channel_to(cluster, 2) as channel:
+        channel.queue_declare("turns", durable=True, arguments={**QUORUM, "x-single-active-consumer": True})
+        channel.confirm_delivery()
+        published(channel, "turns", range(4))
+        first, second = channel.connection.channel(), channel.connection.channel()
+        held: list[bytes] = []
+        first.basic_qos(prefetch_count=2)
+        first.basic_consume("turns", lambda ch, method, properties, body: held.append(body))
+        hear(channel, held, 2)
+        got: list[bytes] = []
+        second.basic_qos(prefetch_count=4)
+        second.basic_consume("turns", lambda ch, method, properties, body: got.append(body))
+        first.basic_ack(99)  # the broker ends the channel; pika's close would cancel the consumer first
+        hear(channel, got, 4)
+        assert (held, got) == ([b"0", b"1"], [b"0", b"1", b"2", b"3"])
 
 
 def test_pika_commits_a_transaction(cluster: RunningCluster) -> None:

@@ -178,6 +178,12 @@ class Taker:
         self.left = True
         self.queue.cancel(self.consumer, self.clients.now)
 
+    def session_ends(self) -> None:
+        """As broker.session closes a channel."""
+        self.consumer.session_ends = True
+        self.cancel()
+        self.settle_all(Outcome.REQUEUED)
+
     def consumer_cancelled(self, consumer: Consumer) -> None:
         self.cancelled = True
         self.left = True

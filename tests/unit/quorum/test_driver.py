@@ -568,6 +568,26 @@ def test_the_next_single_active_consumer_is_given_nothing_before_what_was_on_its
     assert got == [(body, False) for body in publisher.all]
 
 
+@pytest.mark.parametrize("node", [1, 3])
+def test_the_next_single_active_consumer_begins_at_what_the_one_before_held_when_its_session_ended(node: int) -> None:
+    """It was given the message behind them first, for which it had room: out of order, where order is what it is for."""
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2], home=1, **{"x-single-active-consumer": True})
+    cluster.leader(record)
+    first = Taker(clients, node, record, prefetch=2, settles=False)
+    cluster.run(0.2)
+    second = Taker(clients, 2, record)
+    cluster.run(0.5)
+    publisher = Publisher(clients, 1, record)
+    publisher.publish(4)
+    cluster.run(0.5)
+    assert (first.bodies, second.bodies) == (numbered(2), [])
+    first.session_ends()
+    cluster.run(1)
+    assert second.got == [(body, number < 2) for number, body in enumerate(numbered(4))]
+
+
 def test_a_consumer_that_comes_at_the_end_of_another_one_is_given_what_that_was_not() -> None:
     """On the same channel, in the same turn."""
     clients = Clients()
