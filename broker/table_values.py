@@ -42,3 +42,13 @@ def same(one: Any, other: Any) -> bool:
     if isinstance(one, float) and isinstance(other, float) and isnan(one):
         return isnan(other)
     return bool(one == other)
+
+
+def header_key(value: Any) -> Any:
+    """Two values of headers have equal keys if RabbitMQ's headers exchanges take them for the same: integers whatever their
+    width, but no float or decimal of the same value; and a text as a byte array of its UTF-8."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (bool, float, Decimal)):
+        return type(value), value
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from broker.records import Arguments, BindingRecord
-from broker.table_values import same
+from broker.table_values import header_key
 
 # (queue or exchange, name)
 Destination = tuple[str, str]
@@ -31,7 +31,7 @@ _TABLE = object()  # in place of a value that cannot be looked up: a table or an
 class HeaderCondition:
     """What one binding of a headers exchange asks of a message."""
 
-    wanted: tuple[tuple[str, Any], ...]  # a value of None: the header exists
+    wanted: tuple[tuple[str, Any], ...]  # name and key of the value; None: the header exists
     every: bool  # all of them, or any one
 
     @classmethod
@@ -39,26 +39,24 @@ class HeaderCondition:
         mode = arguments.get("x-match", "all")
         with_x = mode.endswith("-with-x")
         wanted = [
-            (name, value)
+            (name, header_key(value))
             for name, value in arguments.items()
             if name != "x-match" and (with_x or not name.startswith("x-"))
         ]
         return cls(tuple(wanted), mode.startswith("all"))
 
     def holds(self, headers: dict[str, Any]) -> bool:
-        tests = (name in headers and (value is None or same(value, headers[name])) for name, value in self.wanted)
+        tests = (name in headers and (key is None or key == header_key(headers[name])) for name, key in self.wanted)
         return all(tests) if self.every else any(tests)
 
 
-def trait(name: str, value: Any) -> Trait:
-    """What is the same has the same trait, and a little more has."""
-    if isinstance(value, bool):
-        return name, (bool, value)  # true is not 1
+def trait(name: str, key: Any) -> Trait:
+    """Of a header whose value has this key."""
     try:
-        hash(value)
+        hash(key)
     except TypeError:
         return name, _TABLE
-    return name, value
+    return name, key
 
 
 @dataclass(slots=True, frozen=True)
@@ -89,7 +87,7 @@ class HeadersBindings:
 
     def add(self, binding: BindingRecord) -> None:
         condition = HeaderCondition.of(binding.arguments)
-        wanted = {trait(name, _ANY_VALUE if value is None else value): None for name, value in condition.wanted}
+        wanted = {trait(name, _ANY_VALUE if key is None else key): None for name, key in condition.wanted}
         if condition.every and wanted:
             wanted = {min(wanted, key=lambda one: len(self._by_trait.get(one, ()))): None}
         bound = _Bound(self._next, condition, (binding.destination_kind, binding.destination), tuple(wanted))
@@ -115,6 +113,6 @@ class HeadersBindings:
         present = headers() or {}
         found = dict(self._of_all)
         for name, value in present.items():
-            for one in (trait(name, value), (name, _ANY_VALUE)):
+            for one in (trait(name, header_key(value)), (name, _ANY_VALUE)):
                 found |= self._by_trait.get(one, {})
         return [found[number].destination for number in sorted(found) if found[number].condition.holds(present)]

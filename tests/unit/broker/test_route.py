@@ -129,7 +129,7 @@ HEADERS: dict[str, Any] = {"a": 1, "b": "two", "x-c": True}
         ({"a": None, "b": None}, True),
         ({"a": None, "z": None}, False),
         ({"a": True}, False),
-        ({"a": 1.0}, True),
+        ({"a": 1.0}, False),
         ({"a": 1, "x_c": False}, True),
         ({"x_match": "all-with-x", "a": 1, "x_c": False}, False),
         ({"x_match": "all-with-x", "a": 1, "x_c": True}, True),
