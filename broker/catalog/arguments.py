@@ -260,9 +260,9 @@ def check_queue(wish: QueueWish, kind: str) -> None:
 
 def _check_properties_of_replicated(wish: QueueWish) -> None:
     for holds, text in (
-        (not wish.durable, "non-durable"),
-        (wish.exclusive, "exclusive-owner"),
         (wish.auto_delete, "auto-delete"),
+        (wish.exclusive, "exclusive-owner"),
+        (not wish.durable, "non-durable"),
     ):
         if holds:
             raise PreconditionFailed(f"invalid property '{text}' for {labelled('queue', wish.name, wish.vhost)}")

@@ -173,7 +173,7 @@ class Topology:
         wish = commands.DeclareQueue(
             self._vhost,
             name,
-            durable=durable,
+            durable=durable and not exclusive,  # it ends with its connection, and that with its node
             exclusive=exclusive,
             auto_delete=auto_delete,
             arguments=arguments,

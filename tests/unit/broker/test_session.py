@@ -500,6 +500,15 @@ def test_nobody_else_touches_an_exclusive_queue(world: World, client: Client) ->
     assert Client(world, client.connection).bodies_of("mine") == [b"a"]
 
 
+def test_an_exclusive_queue_is_transient_and_may_be_declared_again_as_durable_or_not(
+    world: World, client: Client
+) -> None:
+    client.declare("mine", exclusive=True, durable=True)
+    client.declare("mine", exclusive=True, durable=False)
+    record = world.catalog.queue("/", "mine")
+    assert record is not None and not record.durable
+
+
 def test_exclusive_queues_go_with_their_connection(world: World, client: Client) -> None:
     client.declare("mine", exclusive=True)
     client.declare("too", exclusive=True, durable=False)
