@@ -1,7 +1,8 @@
 """python -m tests.sim: clusters in virtual time, put through everything that can go wrong.
 
     python -m tests.sim --seeds 1000 --from 1 --jobs 2     many seeds; the exit code is 1 when a promise was broken, and 2
-                                                           when a big campaign has not reached everything
+                                                           when a fault that was asked for often never
+                                                           happened, or a big campaign has not reached everything
     python -m tests.sim --seed 17                          one seed again, to the bit
     python -m tests.sim --layer brokers --seed 17          whole brokers, instead of the consensus engine alone
     python -m tests.sim --file tests/scenarios/found/x.txt a plan that was kept

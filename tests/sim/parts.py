@@ -57,7 +57,7 @@ class SlowLog(LogWriter):
 
     @property
     def is_writing(self) -> bool:
-        return self._core.commits.in_flight is not None
+        return bool(self._core.commits.in_flight)
 
 
 class SlowWork:

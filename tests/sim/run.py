@@ -6,6 +6,7 @@ import gc
 import logging
 import time
 import traceback
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -28,6 +29,7 @@ class Outcome:
     invariant: str = ""  # that was broken
     message: str = ""
     faults: dict[str, int] = field(default_factory=dict)  # that happened, by kind
+    asked: dict[str, int] = field(default_factory=dict)  # that its plan has, by kind
     counted: dict[str, int] = field(default_factory=dict)  # what was reached
     checked: dict[str, int] = field(default_factory=dict)  # by invariant
     answered: int = 0  # calls of clients that were told their result
@@ -74,6 +76,7 @@ def run_with_log(plan: Plan, log: list[str] | None) -> Outcome:
         invariant,
         message,
         world.faults.happened,
+        dict(Counter(fault.kind for fault in plan.faults)),
         world.watch.counted,
         world.watch.checked,
         world.answered,

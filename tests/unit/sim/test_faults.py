@@ -43,6 +43,10 @@ def test_nothing_happens_to_a_node_that_is_down(kind: str) -> None:
     assert happened(Fault(1.5, kind, node=1, other=2, span=2.0, value=0.2)) == {kind: 1}
 
 
+def test_a_node_that_writes_is_stopped_in_order_as_soon_as_it_does_not() -> None:
+    assert happened(Fault(1.0, "clean stop", node=1, span=0.5)) == {"clean stop": 1}
+
+
 def test_a_copy_of_a_disk_that_nobody_was_put_on_is_no_old_disk() -> None:
     """The node is down and its disk replaced before the copy is taken out."""
     wiped = Fault(1.5, "wiped disk", node=1, span=0.2)
