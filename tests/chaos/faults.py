@@ -149,14 +149,19 @@ async def drained(world: World, nodes: Nodes) -> AsyncIterator[None]:
 async def clients_cut_off(world: World, nodes: Nodes) -> AsyncIterator[None]:
     """Every AMQP connection of these nodes is closed by an operator."""
 
-    async def close_all(connected: leveret.Node) -> None:
+    async def close_all(connected: leveret.Node) -> int:
+        closed = 0
         for connection in await connected.admin.connections():
             if connection.protocol.upper().startswith("AMQP"):
                 with suppress(NotFound):  # gone meanwhile
                     await connected.admin.close_connection(connection.id, "chaos")
+                    closed += 1
+        return closed
 
-    for node in nodes:
-        await world.cluster.ask(node, close_all)
+    closed = [await world.cluster.ask(node, close_all) for node in nodes]
+    world.recorder.tell(f"{sum(closed)} connections were closed")
+    if not any(closed):
+        world.wrong.append("no connection was closed: this run has tested nothing")
     yield
 
 
@@ -188,6 +193,7 @@ async def with_full_disks(world: World, nodes: Nodes) -> AsyncIterator[None]:
     await world.do(world.backend.fill_disk, nodes)
     try:
         yield
+        await must_raise_alarm(world, nodes, "disk")
     finally:
         await world.do(world.backend.free_disk, nodes)
     await world.start(nodes)
@@ -286,6 +292,7 @@ async def with_little_memory(world: World, nodes: Nodes) -> AsyncIterator[None]:
     await world.do(world.backend.stop, nodes)
     await world.do(lambda node: world.backend.start_with(node, LITTLE_MEMORY), nodes)
     yield
+    await must_raise_alarm(world, nodes, "memory")
     await world.do(world.backend.stop, nodes)
     await world.start(nodes)
 
@@ -490,6 +497,23 @@ async def lift_limits(world: World, nodes: Nodes) -> None:
     world.recorder.tell(f"held back by their limits: {', '.join(bitten) or 'none'}")
     if not bitten:
         world.wrong.append("the limits were never reached: this run has tested nothing")
+
+
+async def must_raise_alarm(world: World, nodes: Nodes, kind: str) -> None:
+    """All of them that still run. One looks at its disk every ten seconds while it has much room (node/config.py)."""
+
+    async def is_raised(connected: leveret.Node) -> bool:
+        return any(alarm.kind == kind for alarm in await connected.admin.alarms())
+
+    for node in nodes:
+
+        async def is_felt(node: str = node) -> bool:
+            return not world.backend.is_running(node) or await world.cluster.ask(node, is_raised)
+
+        try:
+            await world.cluster.eventually(is_felt, f"an alarm of {node}")
+        except NotWell as error:
+            world.wrong.append(f"{node} raised no {kind} alarm, so this run has tested nothing: {error}")
 
 
 async def forget(world: World, node: str, others: tuple[str, ...]) -> None:
