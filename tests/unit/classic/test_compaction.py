@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+import pytest
+
 from broker.queues.queue_type import Outcome
 from classic.store import manifest
 from classic.store.store import MessageStore
@@ -179,6 +181,24 @@ def test_the_transient_store_is_compacted_too() -> None:
     assert living and size < before / 3, f"{size} bytes of {before} are left, {living} of them live"
     assert len(world.disk.list(names.STORE_TRANSIENT)) == len(store.files)
     assert waiting(world) == kept
+
+
+@pytest.mark.parametrize("way", ["purge", "delete"])
+def test_contents_that_left_memory_without_their_positions_go_with_a_purge_or_their_queue(way: str) -> None:
+    world = World([record_of("a", 1), record_of("b", 2)], limits=replace(TINY, runs_max=100))
+    for number in range(20):
+        for name in ("a", "b"):
+            world.publish([name], [b"%d|" % number + LARGE], persistent=False)
+    world.tick(2)
+    spilled = world.kind._storage.spilled
+    before = len(spilled.contents)
+    assert before > 30 and not any(run.indexed for run in world.queues["a"].levels[0].runs())
+    if way == "purge":
+        world.queues["a"].purge(world.now)
+    else:
+        world.kind.delete(world.queues["a"], world.now)
+    assert len(spilled.contents) == before // 2
+    assert [int(body.split(b"|")[0]) for body, _ in world.waiting("b")] == list(range(20))
 
 
 def test_a_file_that_is_being_compacted_is_not_deleted_and_the_copy_of_what_went_meanwhile_is_garbage() -> None:

@@ -172,7 +172,8 @@ def test_a_log_file_that_cannot_be_read_to_its_end_is_kept_with_all_that_follow(
     world.disk.flip_bit(name, 8 * (len(world.disk.content(name).rstrip(b"\0")) // 2))
     world.tick(3 * RETRY_MS // 100)
     assert world.log.files().start == first and world.disk.exists(name)
-    assert [found for found in world.kind.findings if f"{name} cannot be read from" in found]
+    told = [found for found in world.kind.findings if f"{name} cannot be read from" in found]
+    assert len(told) == 1 and world.kind._housekeeping.failed
     world.disk.kill()
     world.start()
     found = numbers(world, "q")
@@ -195,6 +196,26 @@ def test_a_log_file_that_is_still_to_be_written_is_not_moved_out() -> None:
     world.disk.kill()
     world.start()
     assert numbers(world, "q") == list(range(40))
+
+
+@pytest.mark.parametrize("ends_there", [False, True])
+def test_records_that_are_larger_than_a_piece_are_moved_out(ends_there: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`ends_there`: a start has cut the file behind the last of them."""
+    monkeypatch.setattr(move_out, "PIECE_BYTES", 40)
+    world = World([record_of("q", 1)], log_file_bytes_max=1 << 20)
+    filled(world)
+    world.disk.kill() if ends_there else world.stop()
+    world.start()
+    for number in range(40, 80):
+        world.publish(["q"], [body(number)])
+        world.loop.run_soon()
+    world.restart()  # the next log file
+    world.restart()
+    world.tick(200)
+    assert world.log.files().start > FIRST and not world.kind.findings
+    world.disk.kill()
+    world.start()
+    assert numbers(world, "q") == list(range(80))
 
 
 def test_what_is_known_of_a_log_file_goes_with_it() -> None:
