@@ -49,6 +49,17 @@ def test_lazy_records_wait_for_the_tick_and_then_are_durable() -> None:
     assert log.writer.durable == ticket
 
 
+def test_a_record_of_an_earlier_file_is_read_from_there_while_the_next_file_gathers() -> None:
+    """It lies further on in its file than what gathers does in its own."""
+    core = LogCore(LOG_ID, LogEnd(0, 0, 0), 1000)
+    core.append(KIND, 1, 1, [bytes(900)])
+    durable = core.append(KIND, 1, 2, [b"durable"])
+    core.done(core.seal())
+    waiting = core.append(KIND, 1, 3, [b"waiting"])
+    assert waiting.file_number > durable.file_number and waiting.offset < durable.offset
+    assert core.pending(durable) is None and core.pending(waiting) == b"waiting"
+
+
 def test_empty_records_have_marks_between_them_as_often_as_others() -> None:
     """What the heads of records take counts, too: a mark bounds what one damaged byte costs."""
     core = LogCore(LOG_ID, LogEnd(0, 0, 0), 1 << 30)
