@@ -293,6 +293,7 @@ def test_nothing_is_written_behind_an_index_that_was_damaged_after_a_clean_stop(
         builder.world.tick()
     assert builder.world.confirmed.accepted >= {builder.confirmed - 1}
     assert any("is not as the last stop left it" in finding for finding in builder.world.kind.findings)
+    assert quarantine(files.disk) == [bytes(content)]
     files.disk.kill()
     assert bodies(start(files.disk), "q")[-2:] == [LAST, b"100|new"]
 

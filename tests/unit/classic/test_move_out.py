@@ -105,6 +105,30 @@ def test_on_a_full_disk_the_walk_is_tried_again_after_a_while_and_not_at_each_ti
     assert numbers(world, "q") == list(range(40))
 
 
+def bodies_are_full(call: Call) -> Fault | None:
+    return Fault.ENOSPC if call.name.endswith(names.BODY_SUFFIX) and call.operation == "write" else None
+
+
+def test_a_content_that_there_is_no_room_for_beside_the_index_is_read_from_memory() -> None:
+    world = filled(World([record_of("q", 1)]), 44)
+    world.disk.faults = bodies_are_full
+    world.tick()
+    index = world.queues["q"].backing.index
+    assert index._bodies, "nothing is to be written"
+    assert numbers(world, "q") == list(range(44)) and index._bodies
+    world.disk.faults = no_faults
+    world.tick(3 * RETRY_MS // 100)
+    assert not index._bodies
+    for number in range(44, 95):
+        world.publish(["q"], [body(number)])
+        world.loop.run_soon()
+    world.disk.faults = bodies_are_full
+    world.tick(2)
+    in_memory = {number: sum(map(len, parts)) for number, parts in index._bodies.items()}
+    assert any(index.segments[number].body_size > size for number, size in in_memory.items()), "no file has both"
+    assert numbers(world, "q") == list(range(95)) and index._bodies
+
+
 def test_what_a_walk_had_no_room_for_is_not_written_for_a_queue_that_was_deleted_since() -> None:
     world = filled(World([record_of("q", 1), record_of("stays", 2)]))
     world.disk.faults = index_is_full

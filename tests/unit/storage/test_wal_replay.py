@@ -12,7 +12,9 @@ import pytest
 from storage.errors import Corrupt, StorageError
 from storage.names import LOG_DIRECTORY, LOG_FACTS, log_file
 from storage.record import HEADER_BYTES, MARK_BYTES, ROLL_BYTES, Mark, Roll, encode, encode_mark, encode_roll
+from storage.wal.facts import load_or_create
 from storage.wal.log_core import MARK_EVERY_BYTES, LogEnd
+from storage.wal.replay import Replay
 from tests.sim.disk import Fault, SimDisk, fault_at
 from tests.unit.storage.log_world import KIND, LOG_ID, Entry, Log, log_files, open_log, recover
 
@@ -384,7 +386,11 @@ def test_a_log_of_which_nothing_is_left_is_reported() -> None:
     disk.overwrite(log_file(1), leftover)  # was released, and proves nothing
     with pytest.raises(Corrupt, match="nothing is left"):
         recover(disk)
-    assert [damage.file_number for damage in recover(disk, salvage=True).damage] == [3]
+    replay = Replay(disk, load_or_create(disk, LOG_ID), salvage=True)
+    assert not list(replay.chunks()) and replay.nothing_is_left
+    found = recover(disk, salvage=True)
+    assert [damage.file_number for damage in found.damage] == [3]
+    assert found.end == LogEnd(3, 0, 0), "the log goes on behind all that was named"
 
 
 def mutate(content: bytes, others: list[bytes], random: Random) -> bytes:

@@ -383,6 +383,27 @@ def test_what_was_stored_counts_as_done_when_all_before_it_is_too() -> None:
     assert stores.done == stores.stored == 4
 
 
+def test_nothing_counts_as_done_behind_a_store_that_is_on_its_way_or_waits_again() -> None:
+    route = Route()
+    stores = route.stores
+    for reference in ("first", "second"):
+        route.store(**{reference: 1})
+    stores.store("third", 1)
+    assert stores.done == 0, "both are on their way, and the third waits"
+    route.answer(0)
+    assert stores.done == 1
+    route = Route()
+    stores = route.stores
+    for reference in ("first", "second"):
+        route.store(**{reference: 1})
+    route.answer(0, None)
+    route.answer(1, None)
+    assert stores.done == 0, "both wait again"
+    stores.flush()
+    route.answer(2)
+    assert stores.done == 2 and not stores._latest
+
+
 def test_what_waits_for_a_leader_is_bounded_and_of_each_reference_the_latest() -> None:
     route = Route()
     route.leads = 0
