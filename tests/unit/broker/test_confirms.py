@@ -138,46 +138,117 @@ STEPS = st.lists(
 )
 
 
+class Answered:
+    """A channel's publishes with queues that answer in any order, and what their publisher has to hear."""
+
+    def __init__(self) -> None:
+        self.tracker, self.publisher = ConfirmTracker(lambda: None), Publisher()
+        self.receipts: list[Receipt] = []  # whole ones
+        self.parts: list[Receipt] = []
+        self.owed: dict[int, int] = {}  # by first tag: how many queues still answer the whole receipt
+        self.refused: set[int] = set()
+
+    def step(self, step: str, number: int, queues: int) -> None:
+        if step == "publish":
+            receipt = self.tracker.expect(number, queues)
+            self.publisher.open |= set(range(receipt.first, receipt.last + 1))
+            self.receipts.append(receipt)
+            self.owed[receipt.first] = queues
+        elif step == "take":
+            self.take()
+        elif step == "split":
+            if whole := self.whole():
+                receipt = whole[number % len(whole)]
+                by = min(queues, self.owed[receipt.first])
+                self.owed[receipt.first] -= by
+                self.parts += receipt.split(by)
+        elif answerable := self.answerable():
+            self.answer(answerable[number % len(answerable)], step == "accept")
+
+    def whole(self) -> list[Receipt]:
+        return [receipt for receipt in self.receipts if self.owed[receipt.first]]
+
+    def answerable(self) -> list[Receipt]:
+        return self.whole() + [part for part in self.parts if part.waiting]
+
+    def answer(self, receipt: Receipt, accepted: bool) -> None:
+        if receipt not in self.parts:
+            self.owed[receipt.first] -= 1
+        if accepted:
+            receipt.accepted()
+        else:
+            self.refused |= set(range(receipt.first, receipt.last + 1))
+            receipt.refused()
+
+    def take(self) -> None:
+        """Parts are of one tag, so what became of it is known when nobody owes an answer for it."""
+        for answer in self.tracker.take():
+            self.publisher.hear(*answer)
+        waiting = {tag for one in self.answerable() for tag in range(one.first, one.last + 1)}
+        whole = [
+            range(one.first, one.last + 1)
+            for one in self.receipts
+            if waiting.isdisjoint(range(one.first, one.last + 1))
+        ]
+        assert self.publisher.told == {tag: tag not in self.refused for tags in whole for tag in tags}
+        assert self.tracker.unanswered_count == len(self.publisher.open)
+
+
 @given(STEPS)
 def test_a_publisher_hears_the_truth_about_every_tag_once(steps: list[tuple[str, int, int]]) -> None:
-    tracker, publisher = ConfirmTracker(lambda: None), Publisher()
-    receipts: list[Receipt] = []  # whole ones
-    parts: list[Receipt] = []
-    owed: dict[int, int] = {}  # by first tag: how many queues still answer the whole receipt
-    refused: set[int] = set()
-    truth: dict[int, bool] = {}  # of tags that are answered
-    for step, number, queues in steps:
-        if step == "publish":
-            receipt = tracker.expect(number, queues)
-            publisher.open |= set(range(receipt.first, receipt.last + 1))
-            receipts.append(receipt)
-            owed[receipt.first] = queues
-        elif step == "take":
-            for answer in tracker.take():
-                publisher.hear(*answer)
-            assert publisher.told == truth
-            assert tracker.unanswered_count == len(publisher.open)
-        elif step == "split":
-            if whole := [receipt for receipt in receipts if owed[receipt.first]]:
-                receipt = whole[number % len(whole)]
-                by = min(queues, owed[receipt.first])
-                owed[receipt.first] -= by
-                parts += receipt.split(by)
-        elif answerable := [one for one in receipts if owed[one.first]] + [one for one in parts if one.waiting]:
-            receipt = answerable[number % len(answerable)]
-            if receipt not in parts:
-                owed[receipt.first] -= 1
-            if step == "accept":
-                receipt.accepted()
-            else:
-                refused |= set(range(receipt.first, receipt.last + 1))
-                receipt.refused()
-        truth = {
-            tag: tag not in refused
-            for receipt in receipts
-            if not receipt.waiting
-            for tag in range(receipt.first, receipt.last + 1)
-        }
+    channel = Answered()
+    for step in steps:
+        channel.step(*step)
+    while answerable := channel.answerable():
+        channel.answer(answerable[-1], len(answerable) % 3 > 0)
+    channel.take()
+    assert not channel.publisher.open
+
+
+def test_what_a_queue_that_looks_at_each_message_refuses_is_refused_and_the_rest_of_its_run_is_not() -> None:
+    """Two of three queues look at each for themselves."""
+    tracker, _ = tracker_and_calls()
+    whole = tracker.expect(3, 3)
+    parts = whole.split(2)
+    for part, refuse in zip(parts, (False, True, False), strict=True):
+        part.accepted()
+        part.refused() if refuse else part.accepted()
+    assert tracker.take() == [], "the third queue owes its answer"
+    whole.accepted()
+    assert [(first, last, ok) for first, last, _, ok in tracker.take()] == [(1, 1, True), (2, 2, False), (3, 3, True)]
+
+
+def test_a_part_of_which_a_tag_is_refused_was_not_taken() -> None:
+    tracker, _ = tracker_and_calls()
+    (part,) = tracker.expect(1, 1).split(1)
+    part.refuse_tag(1)
+    part.accepted()
+    assert tracker.take() == [(1, 1, False, False)]
+
+
+def test_whoever_is_left_of_the_queues_of_a_run_that_was_given_up_answers_to_nobody() -> None:
+    tracker, _ = tracker_and_calls()
+    receipt = tracker.expect(2, 2)
+    receipt.give_up()
+    receipt.accepted()
+    receipt.accepted()
+    assert tracker.take() == [(1, 2, False, False)]
+
+
+def test_an_ack_that_came_before_the_nack_of_an_earlier_message_does_not_speak_for_it() -> None:
+    tracker, _ = tracker_and_calls()
+    first, second = tracker.expect(1, 1), tracker.expect(1, 1)
+    second.accepted()
+    first.refused()
+    assert tracker.take() == [(1, 1, False, False), (2, 2, False, True)]
+
+
+def test_a_channel_that_is_closed_is_called_no_more() -> None:
+    tracker, calls = tracker_and_calls()
+    receipt = tracker.expect(1, 1)
+    tracker.close()
+    receipt.accepted()
+    assert calls.count == 0
 
 
 def test_a_run_that_one_queue_refuses_is_refused_though_another_one_took_part_of_it() -> None:
