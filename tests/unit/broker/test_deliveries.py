@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.queues.queue_type import POSITION_UNKNOWN, Slice
-from broker.session.deliveries import COMPACT_AFTER, Held, Unacknowledged
+from broker.queues.queue_type import POSITION_UNKNOWN, BackReason, Slice
+from broker.session.deliveries import COMPACT_AFTER, Held, Unacknowledged, marked
 
 QUEUE = cast(Any, None)  # nobody asks the queue here
 
@@ -174,3 +174,20 @@ def test_what_is_put_back_from_the_middle_is_held_in_its_place() -> None:
     unacknowledged.put_back(taken)
     assert (unacknowledged.count, unacknowledged.holds(2), unacknowledged.holds(5)) == (9, True, True)
     assert tags(unacknowledged.take_up_to(8)) == [(1, 3), (4, 6), (7, 8)]
+
+
+def test_what_is_put_back_behind_deliveries_that_are_settled_is_held_alone() -> None:
+    unacknowledged = held((1, 3), (4, 6), (7, 9))
+    assert unacknowledged.take_range(1, 3)
+    taken = unacknowledged.take_range(4, 6)
+    assert taken is not None
+    unacknowledged.put_back(taken)
+    assert not unacknowledged.holds(2)
+    assert (unacknowledged.count, tags(unacknowledged.take_all())) == (6, [(4, 6), (7, 9)])
+
+
+def test_why_messages_are_given_back_is_said_of_a_whole_delivery_and_of_a_part() -> None:
+    unacknowledged = held((1, 3), (4, 6))
+    taken = unacknowledged.take_up_to(4)
+    assert taken is not None
+    assert {one.slice().back for one in marked(taken, BackReason.NACKED)} == {BackReason.NACKED}

@@ -67,6 +67,14 @@ def test_what_came_back_is_told_apart_from_what_arrived() -> None:
     assert transit.answered(4, 4, multiple=True) == ([(2, 3), (4, 5)], [(1, 2), (3, 4)])
 
 
+def test_one_acknowledgement_is_good_for_all_where_the_source_is_owed_nothing_older() -> None:
+    transit, one = Transit(), run(1, *[b"x"] * 6)
+    transit.sent(one, b"e", b"k", one.content, confirms=True)
+    assert not transit.settle(3, 4)
+    assert transit.settle(1, 3)
+    assert transit.settle(4, 7) and transit.unsettled == 0
+
+
 def test_many_that_come_back_are_found_one_behind_the_other() -> None:
     """Each was looked for from the first on: a run of 8,000 took minutes."""
     transit, one = Transit(), run(1, *[b"same"] * 8000)
