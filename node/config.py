@@ -6,8 +6,10 @@ refused at start, with the path of the key in the message. Sizes are bytes, time
 
 from __future__ import annotations
 
+import difflib
 import re
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,20 @@ STREAM_FRAME_MAX_MIN = 8_192  # what a client may send before it is tuned
 BUSY_POLL_US_MAX = 10_000
 EXPORT_BYTES_PER_S_MIN = 65_536
 SNAPSHOT_BYTES_PER_S_MIN = 1_048_576  # who is sent less is asked again and again what it lacks
+# With less of these a node would serve nobody, or do nothing but look at the time; of all other numbers 0 is the least.
+AT_LEAST_1 = """
+    listen.backlog amqp.handshake_timeout_ms amqp.tls_handshake_timeout_ms amqp.close_timeout_ms amqp.message_bytes_max
+    amqp.write_buffer_high_bytes stream.handshake_timeout_ms grpc.message_bytes_max grpc.streams_max grpc.metadata_bytes_max
+    grpc.handshake_timeout_ms grpc.connection_idle_max_ms memory.nodes_on_machine memory.check_interval_ms
+    disk.check_interval_min_ms disk.check_interval_max_ms log.gathering_bytes_max classic.store_file_bytes_max
+    classic.compaction_interval_ms quorum.reconcile_interval_s management.login_session_minutes"""
+LEAST = {**dict.fromkeys(AT_LEAST_1.split(), 1), "amqp.initial_frame_max": 4_096, "log.file_bytes_max": 65_536}
+# What has 16 or 32 bits where clients are told of it.
+MOST = {
+    **dict.fromkeys(("amqp.channel_max", "amqp.heartbeat_s"), 0xFFFF),
+    **dict.fromkeys(("stream.advertised_port", "stream.advertised_tls_port"), 0xFFFF),
+    **dict.fromkeys(("amqp.frame_max", "amqp.initial_frame_max", "stream.frame_max", "stream.heartbeat_s"), 0xFFFFFFFF),
+}
 CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f]")  # names are written into logs and on terminals
 
 
@@ -312,15 +328,25 @@ def load(path: Path) -> Config:
     try:
         return msgspec.toml.decode(text, type=Config)
     except msgspec.DecodeError as error:
-        raise ConfigError(f"{path}: {error}") from error
+        raise ConfigError(f"{path}: {error}{_what_there_is(str(error))}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8: {error}") from error
+
+
+def _what_there_is(error: str) -> str:
+    """Behind what is said of an unknown key: the one that was meant, or all of its table."""
+    found = re.search(r"unknown field `(.*?)`(?: - at `\$\.(\w+)`)?$", error, re.DOTALL)
+    if found is None:
+        return ""
+    table = getattr(Config(), found[2]) if found[2] else Config()
+    close = difflib.get_close_matches(found[1], table.__struct_fields__, n=1)
+    return f": did you mean {close[0]}?" if close else f": there are {', '.join(table.__struct_fields__)}"
 
 
 def check(config: Config) -> None:
     """Refuse values that are well-formed but cannot work. Raises ConfigError."""
     if not 0 < config.memory.high_watermark <= 1:
         raise ConfigError(f"memory.high_watermark is {config.memory.high_watermark}: give a share above 0 and up to 1")
-    if config.memory.nodes_on_machine < 1:
-        raise ConfigError(f"memory.nodes_on_machine is {config.memory.nodes_on_machine}: give 1 or more")
     if not 0 < config.memory.paging_ratio <= 1:
         raise ConfigError(f"memory.paging_ratio is {config.memory.paging_ratio}: give a share above 0 and up to 1")
     if config.amqp.frame_max < config.amqp.initial_frame_max:
@@ -354,22 +380,32 @@ def check(config: Config) -> None:
     paced = config.log.snapshot_bytes_per_s
     if paced and paced < SNAPSHOT_BYTES_PER_S_MIN:
         raise ConfigError(f"log.snapshot_bytes_per_s is {paced}: give {SNAPSHOT_BYTES_PER_S_MIN} or more, or 0")
-    for name in ("hours", "bytes_max", "free_min_bytes"):
-        if getattr(config.archive, name) < 0:
-            raise ConfigError(f"archive.{name} is {getattr(config.archive, name)}: give 0 or more")
     if not 0 <= config.node.busy_poll_us <= BUSY_POLL_US_MAX:
         raise ConfigError(f"node.busy_poll_us is {config.node.busy_poll_us}: give 0 to {BUSY_POLL_US_MAX}")
-    if config.quorum.reconcile_interval_s < 1:
-        raise ConfigError(f"quorum.reconcile_interval_s is {config.quorum.reconcile_interval_s}: give a second or more")
-    if config.management.login_session_minutes < 1:
-        given_minutes = config.management.login_session_minutes
-        raise ConfigError(f"management.login_session_minutes is {given_minutes}: give a minute or more")
     check_shovels(config)
     check_cluster(config)
     check_oauth2(config.oauth2)
     for name in ("amqp", "amqps", "stream", "streams", "grpc", "http", "https"):
         for address in getattr(config.listen, name):
             host_and_port(address, f"listen.{name}")
+    check_numbers(config)
+
+
+def check_numbers(config: Config) -> None:
+    """What no other check is about. Raises ConfigError."""
+    for key, value in _numbers(config):
+        least, most = LEAST.get(key, 0), MOST.get(key)
+        if not least <= value <= (value if most is None else most):
+            raise ConfigError(f"{key} is {value}: give {least} {'or more' if most is None else f'to {most}'}")
+
+
+def _numbers(config: Config) -> Iterator[tuple[str, float]]:
+    for table in config.__struct_fields__:
+        section = getattr(config, table)
+        for name in section.__struct_fields__ if isinstance(section, Section) else ():
+            value = getattr(section, name)
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                yield f"{table}.{name}", value
 
 
 def check_shovels(config: Config) -> None:

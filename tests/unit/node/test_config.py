@@ -67,6 +67,69 @@ def test_an_unknown_key_is_refused_with_its_path(tmp_path: Path) -> None:
         load(file)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[amqp]\nhearbeat_s = 5", r"hearbeat_s.*\$\.amqp.*did you mean heartbeat_s\?"),
+        ("[memorie]\n", r"memorie.*did you mean memory\?"),
+        ("[auth]\nxyz = 1", r"xyz.*\$\.auth.*there are password_hashing"),
+        ("amqp.host.name = 1", r"host.*\$\.amqp.*there are channel_max, "),
+    ],
+)
+def test_an_unknown_key_is_refused_with_those_that_there_are(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "leveret.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=said):
+        load(file)
+
+
+def test_a_file_in_another_encoding_is_an_error_that_names_it(tmp_path: Path) -> None:
+    file = tmp_path / "leveret.toml"
+    file.write_bytes('[node]\nname = "n\u00e4he"'.encode("latin-1"))
+    with pytest.raises(ConfigError, match=r"leveret\.toml is not UTF-8: "):
+        load(file)
+
+
+def numbers_of(config: Config) -> list[str]:
+    return [
+        f"{table}.{name}"
+        for table in config.__struct_fields__
+        for name in getattr(getattr(config, table), "__struct_fields__", ())
+        if type(getattr(getattr(config, table), name)) in (int, float)
+    ]
+
+
+def with_number(key: str, number: float) -> Config:
+    table, name = key.split(".")
+    section = getattr(Config(), table)
+    return msgspec.structs.replace(
+        Config(), **{table: msgspec.structs.replace(section, **{name: type(getattr(section, name))(number)})}
+    )
+
+
+@pytest.mark.parametrize("key", numbers_of(Config()))
+def test_no_number_may_be_below_0(key: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^{key} is -1(\.0)?: "):
+        check(with_number(key, -1))
+
+
+@pytest.mark.parametrize(
+    ("key", "number", "said"),
+    [
+        ("amqp.handshake_timeout_ms", 0, "give 1 or more"),
+        ("memory.check_interval_ms", 0, "give 1 or more"),
+        ("log.file_bytes_max", 0, "give 65536 or more"),
+        ("amqp.channel_max", 100_000, "give 0 to 65535"),
+        ("stream.advertised_port", 70_000, "give 0 to 65535"),
+    ],
+)
+def test_a_number_with_which_nobody_would_be_served_is_refused_with_those_that_may_be(
+    key: str, number: int, said: str
+) -> None:
+    with pytest.raises(ConfigError, match=rf"^{key} is {number}: {said}$"):
+        check(with_number(key, number))
+
+
 def test_a_missing_file_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nothing\.toml"):
         load(tmp_path / "nothing.toml")
