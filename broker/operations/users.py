@@ -85,12 +85,27 @@ class Users:
         record = current or UserRecord(change.name, password_hash=None)
         if change.tags is not None:
             record = replace(record, tags=change.tags)
+        if ADMINISTRATOR not in record.tags or self._takes_password(change):
+            self._stays_looked_after(who, change.name)
 
         def put(password_hash: str | None) -> Pending[Any]:
             return self._submit(commands.PutUser(replace(record, password_hash=password_hash)))
 
         answer = self._password_hash(change, record).then_ask(as_actor_of_now(put))
         return answer.map(lambda _: current is not None)
+
+    def _stays_looked_after(self, who: Operator, losing: str) -> None:
+        """Who asks remains an administrator, unless it is themselves that they shut out. Raises PreconditionFailed."""
+        others = [one for one in self._catalog.users.values() if one.name != losing and one.password_hash is not None]
+        if who.name == losing and who.vouched is None and not any(ADMINISTRATOR in one.tags for one in others):
+            raise PreconditionFailed(
+                f"user '{losing}' is the last administrator with a password, and nobody could undo this: "
+                "first give another user the tag administrator"
+            )
+
+    @staticmethod
+    def _takes_password(change: UserChange) -> bool:
+        return change.clear_password and change.password is None and change.password_hash is None
 
     def _password_hash(self, change: UserChange, record: UserRecord) -> Pending[str | None]:
         if change.password is not None:
@@ -105,6 +120,7 @@ class Users:
     def delete(self, who: Operator, name: str) -> Pending[Any]:
         who.require_tag(ADMINISTRATOR)
         check_named("user", name)
+        self._stays_looked_after(who, name)
         return self._submit(commands.DeleteUser(name))
 
     def set_limits(self, who: Operator, name: str, limits: Mapping[str, int]) -> Pending[Any]:

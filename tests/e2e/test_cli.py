@@ -48,7 +48,7 @@ def test_a_queue_from_declare_to_delete(node: RunningNode) -> None:
     status = ctl_json(node, "queue", "status", "e2e.ctl")
     assert (status["queue"]["ready"], status["published"]) == (1, 1)
     assert ctl_json(node, "queue", "purge", "e2e.ctl")["messages"] == 1
-    assert ctl_json(node, "queue", "delete", "e2e.ctl") == {"name": "e2e.ctl", "messages": 0}
+    assert ctl_json(node, "queue", "delete", "e2e.ctl") == {"name": "e2e.ctl", "messages": 0, "existed": True}
     assert "e2e.ctl" not in {queue["name"] for queue in ctl_json(node, "queue", "list")}
 
 
@@ -219,8 +219,64 @@ def test_limits_are_set_and_lifted(node: RunningNode) -> None:
     ctl(node, "queue", "declare", "one", "--vhost", "limited", code=77)
     assert "is no number" in ctl(node, "user", "limits", "limited", "max-channels=many", code=64)
     assert "max-channels, max-connections" in ctl(node, "user", "limits", "limited", "max-queues=1", code=65)
-    ctl(node, "user", "limits", "limited")
-    ctl(node, "vhost", "limits", "limited")
+    assert "or --none to take all away" in ctl(node, "user", "limits", "limited", code=64)  # to look is not to lift
+    assert "or --none to take all away" in ctl(node, "vhost", "limits", "limited", code=64)
+    assert (limits("user"), limits("vhost")) == ({"max-channels": 3}, {"max-queues": 1, "max-connections": 0})
+    ctl(node, "user", "limits", "limited", "--none")
+    ctl(node, "vhost", "limits", "limited", "--none")
     assert (limits("user"), limits("vhost")) == ({}, {})
     ctl(node, "user", "delete", "limited")
     ctl(node, "vhost", "delete", "limited")
+
+
+@pytest.mark.parametrize(
+    ("command", "missing"),
+    [
+        (("queue", "delete", "no-such"), "queue 'no-such' in vhost '/'"),
+        (("exchange", "delete", "no-such"), "exchange 'no-such' in vhost '/'"),
+        (("binding", "delete", "amq.direct", "q", "--key", "k"), "such binding of 'q' to 'amq.direct' with key 'k'"),
+        (("policy", "clear", "no-such"), "policy 'no-such' in vhost '/'"),
+        (("policy", "clear", "no-such", "--operator"), "operator policy 'no-such' in vhost '/'"),
+        (("topic-permission", "clear", "guest"), "topic permission of user 'guest' at any exchange in vhost '/'"),
+        (("permission", "clear", "nothing-yet"), "permission of user 'nothing-yet' in vhost '/'"),
+    ],
+)
+def test_what_does_not_exist_is_not_said_to_be_gone_by_this_command(
+    node: RunningNode, command: tuple[str, ...], missing: str
+) -> None:
+    if "nothing-yet" in command:
+        ctl(node, "user", "add", "nothing-yet", "--no-password")
+    assert ctl(node, *command) == f"there is no {missing}: nothing was changed\n"
+    assert ctl_json(node, *command)["existed"] is False
+
+
+def test_what_is_taken_away_is_said_to_have_existed(node: RunningNode) -> None:
+    ctl(node, "exchange", "declare", "e2e.gone", "--type", "topic")
+    ctl(node, "queue", "declare", "e2e.gone")
+    ctl(node, "binding", "create", "e2e.gone", "e2e.gone", "--key", "k", "--argument", "x=1")
+    ctl(node, "policy", "set", "e2e.gone", "^none$", '{"max-length": 1}')
+    ctl(node, "user", "add", "e2e.gone", "--no-password")
+    ctl(node, "permission", "set", "e2e.gone", "", "", "")
+    ctl(node, "topic-permission", "set", "e2e.gone", "e2e.gone", ".*", ".*")
+    for command in (
+        ("binding", "delete", "e2e.gone", "e2e.gone", "--key", "k", "--argument", "x=1"),
+        ("queue", "delete", "e2e.gone"),
+        ("topic-permission", "clear", "e2e.gone", "e2e.gone"),
+        ("exchange", "delete", "e2e.gone"),
+        ("policy", "clear", "e2e.gone"),
+        ("permission", "clear", "e2e.gone"),
+    ):
+        assert ctl_json(node, *command)["existed"] is True, command
+    ctl(node, "user", "delete", "e2e.gone")
+
+
+def test_permissions_of_a_user_who_does_not_exist_are_not_said_to_be_taken_away(node: RunningNode) -> None:
+    assert "no user 'e2e.mistyped'" in ctl(node, "permission", "clear", "e2e.mistyped", code=65)
+    assert "no user 'e2e.mistyped'" in ctl(node, "topic-permission", "clear", "e2e.mistyped", code=65)
+
+
+def test_to_ask_for_tags_takes_none_away_and_the_last_administrator_stays_one(node: RunningNode) -> None:
+    assert "or --none to take all away" in ctl(node, "user", "tags", "guest", code=64)
+    for command in (("tags", "guest", "--none"), ("delete", "guest"), ("password", "guest", "--no-password")):
+        assert "user 'guest' is the last administrator" in ctl(node, "user", *command, code=65)
+    assert ctl_json(node, "user", "list")[0]["tags"] == ["administrator"]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import http.client
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -83,6 +86,19 @@ def test_any_node_shows_what_clients_do_on_the_others(cluster: RunningCluster) -
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker):
         connection.process_data_events(10)
     assert ask(cluster, 3, "DELETE", f"connections/{quote(shown['name'])}")[0] == 404
+
+
+def test_leveretctl_says_whose_clients_it_lists_and_which_nodes_may_have_more(cluster: RunningCluster) -> None:
+    def listed(noun: str) -> tuple[str, str]:
+        command = [sys.executable, "-m", "leveret.ctl", "--node", cluster.grpc(1), noun, "list"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, check=True)
+        return done.stdout, done.stderr
+
+    with contextlib.closing(pika.BlockingConnection(pika.ConnectionParameters(*cluster.amqp(2), heartbeat=0))):
+        for noun in ("connection", "channel", "consumer"):
+            said, beside = listed(noun)
+            assert said == f"no {noun}s at node 'n1'\n"
+            assert f"only of node 'n1', which was asked; there may be {noun}s at n2, n3, too" in beside
 
 
 def test_a_node_that_hangs_is_named_and_the_others_are_shown(cluster: RunningCluster) -> None:

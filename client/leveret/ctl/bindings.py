@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from leveret.connection import Node
 from leveret.ctl.terminal import completion, render
 from leveret.ctl.terminal.arguments import pairs
 from leveret.ctl.terminal.run import options, with_node
@@ -53,9 +54,24 @@ def create(
 def delete(
     source: Source, destination: Destination, key: Key = "", to_exchange: ToExchange = False, argument: Arguments = None
 ) -> None:
-    """Remove a binding; key and arguments must be those it was made with."""
+    """Remove a binding; key and arguments must be those it was made with. One that does not exist is fine."""
     change = Topology.unbind_exchange if to_exchange else Topology.unbind_queue
-    _change(change, "is no longer bound to", source, destination, key, argument)
+    arguments = pairs("--argument", argument or ())
+    wanted = ("exchange" if to_exchange else "queue", destination, key, arguments)
+
+    async def work(node: Node) -> bool:
+        there = await node.topology.bindings(source=source)
+        await change(node.topology, destination, source, key, arguments=arguments)
+        return any(wanted == (one.destination_kind, one.destination, one.routing_key, one.arguments) for one in there)
+
+    render.gone(
+        f"such binding of '{destination}' to '{source}' with key '{key}'",
+        with_node(work),
+        f"'{destination}' is no longer bound to '{source}' with key '{key}'",
+        source=source,
+        destination=destination,
+        routing_key=key,
+    )
 
 
 def _change(

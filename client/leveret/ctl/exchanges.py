@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
+from leveret.connection import Node
 from leveret.ctl.terminal import completion, render
 from leveret.ctl.terminal.arguments import pairs
-from leveret.ctl.terminal.run import options, with_node
+from leveret.ctl.terminal.run import is_there, options, with_node
 
 app = typer.Typer(help="Exchanges: list, declare, delete.", no_args_is_help=True)
 
@@ -55,5 +56,11 @@ def declare(
 @app.command()
 def delete(name: Name, if_unused: Annotated[bool, typer.Option(help="Only without bindings.")] = False) -> None:
     """Delete an exchange and its bindings. One that does not exist is fine."""
-    with_node(lambda node: node.topology.delete_exchange(name, if_unused=if_unused))
-    render.done(f"exchange '{name}' is deleted", name=name)
+
+    async def work(node: Node) -> bool:
+        existed = await is_there(node.topology.declare_exchange(name, passive=True))
+        await node.topology.delete_exchange(name, if_unused=if_unused)
+        return existed
+
+    what = f"exchange '{name}' in vhost '{options.vhost}'"
+    render.gone(what, with_node(work), f"exchange '{name}' is deleted", name=name)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from leveret.connection import Node
 from leveret.ctl.terminal import completion, render
 from leveret.ctl.terminal.run import options, with_node
 
@@ -35,8 +36,15 @@ def set_permissions(user: User, configure: Pattern, write: Pattern, read: Patter
 @app.command()
 def clear(user: User) -> None:
     """Take a user's access to the vhost away."""
-    with_node(lambda node: node.admin.clear_permissions(user))
-    render.done(f"user '{user}' has no access to vhost '{options.vhost}'", user=user, vhost=options.vhost)
+
+    async def work(node: Node) -> bool:
+        there = await node.admin.permissions(user=user)  # of a user that there is, or it is refused
+        await node.admin.clear_permissions(user)
+        return bool(there)
+
+    what = f"permission of user '{user}' in vhost '{options.vhost}'"
+    cleared = f"user '{user}' has no access to vhost '{options.vhost}'"
+    render.gone(what, with_node(work), cleared, user=user, vhost=options.vhost)
 
 
 @topic_app.command("list")
@@ -58,5 +66,12 @@ def clear_topic_permissions(
     user: User, exchange: Annotated[str, typer.Argument(help="Not given: all of them.")] = ""
 ) -> None:
     """Take a user's restrictions away, at one exchange or at all."""
-    with_node(lambda node: node.admin.clear_topic_permissions(user, exchange))
-    render.done(f"user '{user}' has no topic permissions at {exchange or 'any exchange'}", user=user, exchange=exchange)
+
+    async def work(node: Node) -> bool:
+        there = await node.admin.topic_permissions(user=user)
+        await node.admin.clear_topic_permissions(user, exchange)
+        return any(exchange in ("", one.exchange) for one in there)
+
+    where = f"at exchange '{exchange}'" if exchange else "at any exchange"
+    what = f"topic permission of user '{user}' {where} in vhost '{options.vhost}'"
+    render.gone(what, with_node(work), f"user '{user}' has no topic permissions {where}", user=user, exchange=exchange)

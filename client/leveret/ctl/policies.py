@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from leveret.connection import Node
 from leveret.ctl.terminal import completion, render
 from leveret.ctl.terminal.arguments import json_object
 from leveret.ctl.terminal.run import options, with_node
@@ -50,5 +51,12 @@ def set_policy(
 @app.command()
 def clear(name: Name, operator: Operator = False) -> None:
     """Remove a policy. One that does not exist is fine."""
-    with_node(lambda node: node.admin.clear_policy(name, operator=operator))
-    render.done(f"policy '{name}' is cleared in vhost '{options.vhost}'", name=name, vhost=options.vhost)
+
+    async def work(node: Node) -> bool:
+        there = await node.admin.policies(operator=operator)
+        await node.admin.clear_policy(name, operator=operator)
+        return any(one.name == name for one in there)
+
+    what = f"{'operator ' if operator else ''}policy '{name}' in vhost '{options.vhost}'"
+    cleared = f"policy '{name}' is cleared in vhost '{options.vhost}'"
+    render.gone(what, with_node(work), cleared, name=name, vhost=options.vhost)

@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
+from leveret.connection import Node
 from leveret.ctl import conversion, members
 from leveret.ctl.terminal import completion, render
 from leveret.ctl.terminal.arguments import pairs
-from leveret.ctl.terminal.run import options, with_node
+from leveret.ctl.terminal.run import is_there, options, with_node
 from leveret.message import Message
 from leveret.records import QueueStatus
 
@@ -65,8 +66,14 @@ def delete(
     if_empty: Annotated[bool, typer.Option(help="Only without messages.")] = False,
 ) -> None:
     """Delete a queue and what is in it. One that does not exist is fine."""
-    count = with_node(lambda node: node.topology.delete_queue(name, if_unused=if_unused, if_empty=if_empty))
-    render.done(f"queue '{name}' is deleted, with {count} messages", name=name, messages=count)
+
+    async def work(node: Node) -> tuple[bool, int]:
+        existed = await is_there(node.topology.declare_queue(name, passive=True))
+        return existed, await node.topology.delete_queue(name, if_unused=if_unused, if_empty=if_empty)
+
+    existed, count = with_node(work)
+    what = f"queue '{name}' in vhost '{options.vhost}'"
+    render.gone(what, existed, f"queue '{name}' is deleted, with {count} messages", name=name, messages=count)
 
 
 @app.command()

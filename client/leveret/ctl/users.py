@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from leveret.ctl.terminal import completion, render
-from leveret.ctl.terminal.arguments import numbers
+from leveret.ctl.terminal.arguments import given_or_none, numbers
 from leveret.ctl.terminal.exits import UsageError
 from leveret.ctl.terminal.run import with_node
 
@@ -61,10 +61,15 @@ def password(name: Name, new_password: NewPassword = None, no_password: NoPasswo
 
 
 @app.command()
-def tags(name: Name, tag: Annotated[list[str] | None, typer.Argument(help="None: take all away.")] = None) -> None:
+def tags(
+    name: Name,
+    tag: Annotated[list[str] | None, typer.Argument(help="All that the user is to have.")] = None,
+    none: Annotated[bool, typer.Option("--none", help="Take all away.")] = False,
+) -> None:
     """Set a user's tags."""
-    with_node(lambda node: node.admin.set_tags(name, tag or ()))
-    render.done(f"user '{name}' has the tags: {', '.join(tag or ()) or 'none'}", name=name, tags=tag or [])
+    wanted = given_or_none("tags", tag, none)
+    with_node(lambda node: node.admin.set_tags(name, wanted))
+    render.done(f"user '{name}' has the tags: {', '.join(wanted) or 'none'}", name=name, tags=wanted)
 
 
 @app.command()
@@ -77,9 +82,10 @@ def limits(
             "on each node, or publishers wait. Those not named are lifted."
         ),
     ] = None,
+    none: Annotated[bool, typer.Option("--none", help="Lift all of them.")] = False,
 ) -> None:
     """Set how much a user may have open."""
-    wanted = numbers("the limit", limit or ())
+    wanted = numbers("the limit", given_or_none("limits", limit, none))
     with_node(lambda node: node.admin.set_limits(name, wanted))
     render.done(f"user '{name}' has the limits: {', '.join(limit or ()) or 'none'}", name=name, limits=wanted)
 

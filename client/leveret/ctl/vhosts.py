@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from leveret.ctl.terminal import completion, render
-from leveret.ctl.terminal.arguments import numbers
+from leveret.ctl.terminal.arguments import given_or_none, numbers
 from leveret.ctl.terminal.run import with_node
 from leveret.records import Vhost
 
@@ -48,9 +48,10 @@ def limits(
             "on each node, or publishers wait. Those not named are lifted."
         ),
     ] = None,
+    none: Annotated[bool, typer.Option("--none", help="Lift all of them.")] = False,
 ) -> None:
     """Set how much there may be in a vhost."""
-    wanted = numbers("the limit", limit or ())
+    wanted = numbers("the limit", given_or_none("limits", limit, none))
     with_node(lambda node: node.admin.set_vhost_limits(name, wanted))
     render.done(f"vhost '{name}' has the limits: {', '.join(limit or ()) or 'none'}", name=name, limits=wanted)
 

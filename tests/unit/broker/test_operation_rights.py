@@ -8,13 +8,22 @@ from typing import Any
 
 import pytest
 
-from broker.errors import BrokerError
+from broker.catalog.commands import catalog_commands as commands
+from broker.errors import BrokerError, PreconditionFailed
 from broker.operations.operations import Operations
 from broker.operations.operator import Operator, TagMissing
-from broker.operations.users import UserChange
-from broker.records import ParameterRecord, PermissionRecord, PolicyRecord, TopicPermissionRecord, VhostRecord
+from broker.operations.users import UserChange, Users
+from broker.records import (
+    ParameterRecord,
+    PermissionRecord,
+    PolicyRecord,
+    TopicPermissionRecord,
+    UserRecord,
+    VhostRecord,
+)
 from broker.redrive.order import RedriveOrder
 from broker.replay.replay_order import ReplayOrder
+from broker.vouched.scopes import ScopeRights
 from tests.unit.broker.test_operations import World
 
 TAGS = ("", "management", "policymaker", "monitoring", "administrator")
@@ -184,3 +193,35 @@ def test_an_operation_is_for_those_with_its_tag_or_one_that_includes_it(tag: str
     who = Operator("someone", (tag,) if tag else ())
     refused = [place for place, operation in enumerate(operations) if lacks_a_tag(operation, who)]
     assert refused == ([] if tag in allowed else list(range(len(operations))))
+
+
+@pytest.mark.parametrize(
+    "shut_out",
+    [
+        lambda users, who: users.delete(who, "root"),
+        lambda users, who: users.put(who, UserChange("root", tags=("monitoring",))),
+        lambda users, who: users.put(who, UserChange("root", clear_password=True)),
+    ],
+    ids=["deleted", "untagged", "without a password"],
+)
+def test_nobody_shuts_themselves_out_as_the_last_administrator_with_a_password(
+    shut_out: Callable[[Users, Operator], Any],
+) -> None:
+    world, root = World(), Operator("root", ("administrator",))
+    for record in (UserRecord("root", "hash", root.tags), UserRecord("by certificate", None, root.tags)):
+        world.catalog.apply(commands.PutUser(record))
+    world.catalog.apply(commands.PutUser(UserRecord("guest", "hash", ("monitoring",))))
+    with pytest.raises(PreconditionFailed, match="user 'root' is the last administrator with a password"):
+        shut_out(world.operations.users, root)
+    world.done(world.operations.users.put(root, UserChange("root", password="another")))  # takes nothing away
+    world.catalog.apply(commands.PutUser(UserRecord("guest", "hash", root.tags)))
+    world.done(shut_out(world.operations.users, root))
+
+
+def test_who_came_with_a_token_or_as_another_administrator_stays_and_may_delete_the_last_one_with_a_password() -> None:
+    for who in (Operator("root", ("administrator",), ScopeRights(())), Operator("by certificate", ("administrator",))):
+        world = World()
+        world.catalog.apply(commands.DeleteUser("guest"))
+        world.catalog.apply(commands.PutUser(UserRecord("root", "hash", who.tags)))
+        world.done(world.operations.users.delete(who, "root"))
+        assert not world.catalog.users

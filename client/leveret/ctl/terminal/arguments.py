@@ -30,6 +30,13 @@ def numbers(what: str, given: Sequence[str]) -> dict[str, int]:
     return table
 
 
+def given_or_none(what: str, given: Sequence[str] | None, none: bool) -> Sequence[str]:
+    """What is to be instead of what was. Nothing at all may have been meant as a question: --none says that it was not."""
+    if bool(given) == none:
+        raise UsageError(f"give either {what}, or --none to take all away; `list` shows which there are")
+    return given or ()
+
+
 def json_object(what: str, text: str) -> dict[str, Any]:
     try:
         found = _parsed(what, text)

@@ -81,6 +81,11 @@ def done(text: str, **result: Any) -> None:
         print_line(text)
 
 
+def gone(what: str, existed: bool, text: str, **result: Any) -> None:
+    """`what` is not there any more, as was asked for. Whether it was: a name that was mistyped is deleted as easily."""
+    done(text if existed else f"there is no {what}: nothing was changed", **result, existed=existed)
+
+
 def cell(name: str, value: Any) -> str:
     """A field of a record as a person reads it; its name says the unit."""
     if isinstance(value, int) and not isinstance(value, bool):

@@ -12,6 +12,7 @@ from typing import TypeVar
 import leveret
 from leveret.channels import DEFAULT_TARGET
 from leveret.ctl.terminal.exits import ConfigError, UsageError
+from leveret.errors import NotFound
 
 T = TypeVar("T")
 
@@ -52,6 +53,15 @@ def with_node(work: Callable[[leveret.Node], Awaitable[T]]) -> T:
             return await work(node)
 
     return asyncio.run(run())
+
+
+async def is_there(asked: Awaitable[object]) -> bool:
+    """Whether a passive declaration finds it. What is on a node that is down is there, too."""
+    try:
+        await asked
+    except NotFound as error:
+        return not str(error).startswith("no ")
+    return True
 
 
 def connected() -> leveret.Node:
