@@ -280,3 +280,21 @@ def test_to_ask_for_tags_takes_none_away_and_the_last_administrator_stays_one(no
     for command in (("tags", "guest", "--none"), ("delete", "guest"), ("password", "guest", "--no-password")):
         assert "user 'guest' is the last administrator" in ctl(node, "user", *command, code=65)
     assert ctl_json(node, "user", "list")[0]["tags"] == ["administrator"]
+
+
+def test_an_answer_that_cannot_be_written_is_said_and_a_closed_output_is_none_of_our_business(
+    node: RunningNode,
+) -> None:
+    command = [sys.executable, "-m", "leveret.ctl", "--node", f"{node.grpc[0]}:{node.grpc[1]}", "--json", "status"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    told = json.loads(done.stderr)
+    assert (done.returncode, told["text"]) == (74, "the answer cannot be written: No space left on device")
+    closed = ["sh", "-c", '"$@" >&-', "sh", *command]
+    done = subprocess.run(closed, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_options_that_cannot_be_read_are_told_as_json_where_it_is_asked_for(node: RunningNode) -> None:
+    assert ctl_json(node, "--timeout", "soon", "queue", "list", code=64)["error"] == "BadParameter"
+    assert ctl_json(node, "--no-such", "queue", "list", code=64)["error"] == "NoSuchOption"

@@ -7,6 +7,7 @@ standard error in a sentence with what to do, and in the exit code (leveret.ctl.
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import sys
@@ -93,6 +94,7 @@ WITH_VALUE = frozenset(
 )  # fmt: skip
 WATCH_S_MAX = 86_400.0
 TIMEOUT_S_MAX = 31_536_000.0  # a year: no request has more, and no timer can
+OUTPUT_FAILURES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 WITHOUT_VALUE = frozenset({"--json", "--all-vhosts", "--reverse"})
 
 
@@ -174,6 +176,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command; returns its exit code."""
     command = typer.main.get_command(app)
     options.watch_s = 0.0
+    options.json = "--json" in arguments  # also for what is wrong with the options themselves
     try:
         _check_text(arguments)
         result = command.main(hoisted(arguments), prog_name="leveretctl", standalone_mode=False)
@@ -190,8 +193,19 @@ def run(arguments: Sequence[str]) -> int:
     except (LeveretError, exits.UsageError, exits.ConfigError) as error:
         return _complain(error, exits.code_of(error), str(error), exits.advice(error))
     except BrokenPipeError:
+        _let_output_go()
         return exits.OK  # whoever read our output has seen enough
+    except OSError as error:
+        if error.errno not in OUTPUT_FAILURES:
+            raise
+        _let_output_go()
+        return _complain(error, exits.OUTPUT, f"the answer cannot be written: {error.strerror or error}", "")
     return result if isinstance(result, int) else exits.OK
+
+
+def _let_output_go() -> None:
+    """What is left of it is not tried again when the process ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _check_text(arguments: Sequence[str]) -> None:
@@ -212,6 +226,8 @@ def _complain(error: BaseException, code: int, text: str, advice: str) -> int:
 
 
 def main() -> None:
+    for name in ("stdout", "stderr"):  # None where it was closed
+        setattr(sys, name, getattr(sys, name) or Path(os.devnull).open("w"))  # noqa: SIM115
     sys.exit(run(sys.argv[1:]))
 
 

@@ -10,6 +10,7 @@ DATA = 65
 NO_USER = 67
 UNAVAILABLE = 69
 SOFTWARE = 70
+OUTPUT = 74
 TEMPORARY = 75
 NO_PERMISSION = 77
 CONFIG = 78
@@ -23,6 +24,7 @@ MEANINGS = {
     NO_USER: "the node does not know the user, or the password is another",
     UNAVAILABLE: "no node answers there, or it has no such feature",
     SOFTWARE: "a bug, here or in the node",
+    OUTPUT: "the answer cannot be written, as on a full disk; what was asked for is done",
     TEMPORARY: "no answer in time, or a limit is reached: later it may work",
     NO_PERMISSION: "the user may not do this",
     CONFIG: "a file that the command line names cannot be used",
