@@ -86,9 +86,7 @@ class LocalConsumers:
         self._host = host
         self._figures = figures
         self._by_consumer: dict[Consumer, Subscription] = {}
-        self._leaving: list[
-            Subscription
-        ] = []  # single active ones whose session ends, until what they hold has come back
+        self._leaving: list[Subscription] = []  # single active, and their session ends: until what they hold is back
         self.must_look_up = False  # what is out to our consumers is to be looked up in the machine
 
     def __bool__(self) -> bool:
