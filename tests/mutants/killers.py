@@ -204,6 +204,7 @@ KILLERS = (
     Killer(
         "receipts and slices",
         (
+            "tests/unit/broker/test_confirms.py",
             "tests/unit/broker/test_run_parts.py",
             "tests/unit/broker/test_works_in_slices.py",
             "tests/unit/broker/test_burials.py",
