@@ -260,7 +260,8 @@ def test_the_compiled_thread_that_nobody_closed_ends_its_write_when_it_is_forgot
             os.ftruncate(descriptor, 0)
     finally:
         gc.unfreeze()
-    assert (threads_of_this_process(), len(os.listdir("/proc/self/fd"))) == (threads, descriptors)
+    assert threads_of_this_process() <= threads, "those of other tests may have ended meanwhile"
+    assert len(os.listdir("/proc/self/fd")) <= descriptors
 
 
 @pytest.mark.skipif(TWIN is None, reason="nothing is compiled")
