@@ -7,6 +7,7 @@ After any other failure nothing is kept any more, and nobody told; the node must
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -16,6 +17,8 @@ from node.background import Background
 from node.catalog.catalog_store import HEAD_KEY, key_of, replacement
 from storage.errors import Exhausted
 from storage.lmdb_store import Change, Store
+
+logger = logging.getLogger("leveret")
 
 
 @dataclass(slots=True)
@@ -105,13 +108,13 @@ class Keeper:
         self._committing = False
         if error is None:
             self.commits += 1
-            self.full = None
+            self._note_room(None)
             self._commit()  # what has gathered goes to the disk while these are told
             self._on_kept(batch.outcomes)
         else:
             self._gathered.follow(batch)
             if isinstance(error, Exhausted):
-                self.full = f"what was declared cannot be kept now: {error}"
+                self._note_room(f"what was declared cannot be kept now: {error}")
             else:
                 self.failure = f"the metadata store failed and the node must be restarted: {error}"
                 self._on_failed(self.failure)
@@ -119,3 +122,11 @@ class Keeper:
             waiting, self.on_idle = self.on_idle, []
             for call in waiting:
                 call()
+
+    def _note_room(self, full: str | None) -> None:
+        """An operator reads in the log why who declares waits, or is refused, and when that is over."""
+        if full is not None and self.full is None:
+            logger.warning("%s. Who declares waits or is refused until there is room", full)
+        elif full is None and self.full is not None:
+            logger.warning("what was declared is kept again")
+        self.full = full

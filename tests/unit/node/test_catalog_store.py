@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -205,7 +206,8 @@ def test_after_a_failed_transaction_nobody_is_told_anything_but_the_node_which_m
     assert kept.told == [] and not held.waiting
 
 
-def test_a_full_disk_is_tried_again_and_who_waits_is_told_in_order() -> None:
+def test_a_full_disk_is_tried_again_and_who_waits_is_told_in_order(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "leveret")
     store, held = CountingStore(), Held()
     first_boot(store)
     kept = Kept(store, held)
@@ -222,6 +224,10 @@ def test_a_full_disk_is_tried_again_and_who_waits_is_told_in_order() -> None:
     kept.keeper.tick()
     held.release()
     assert kept.told == [4, 5, 6] and kept.keeper.full is None
+    assert [record.getMessage() for record in caplog.records] == [
+        "what was declared cannot be kept now: no room. Who declares waits or is refused until there is room",
+        "what was declared is kept again",
+    ], "once each, however often it was tried"
     assert [queue.name for queue in Kept(CountingStore(store.content)).catalog.queues("/")] == ["b"]
 
 
