@@ -26,13 +26,13 @@ STREAM_FRAME_MAX_MIN = 8_192  # what a client may send before it is tuned
 BUSY_POLL_US_MAX = 10_000
 EXPORT_BYTES_PER_S_MIN = 65_536
 SNAPSHOT_BYTES_PER_S_MIN = 1_048_576  # who is sent less is asked again and again what it lacks
-# With less of these a node would serve nobody, or do nothing but look at the time; of all other numbers 0 is the least.
+# With less of these a node would serve nobody, or do nothing but look at the time; of all other numbers 0 is the least, and
+# where it is a time or a number of something it is no limit.
 AT_LEAST_1 = """
-    listen.backlog amqp.handshake_timeout_ms amqp.tls_handshake_timeout_ms amqp.close_timeout_ms amqp.message_bytes_max
-    amqp.write_buffer_high_bytes stream.handshake_timeout_ms grpc.message_bytes_max grpc.streams_max grpc.metadata_bytes_max
-    grpc.handshake_timeout_ms grpc.connection_idle_max_ms memory.nodes_on_machine memory.check_interval_ms
-    disk.check_interval_min_ms disk.check_interval_max_ms log.gathering_bytes_max classic.store_file_bytes_max
-    classic.compaction_interval_ms quorum.reconcile_interval_s management.login_session_minutes"""
+    listen.backlog amqp.tls_handshake_timeout_ms amqp.message_bytes_max amqp.write_buffer_high_bytes grpc.message_bytes_max
+    grpc.streams_max grpc.metadata_bytes_max grpc.handshake_timeout_ms grpc.connection_idle_max_ms memory.nodes_on_machine
+    memory.check_interval_ms disk.check_interval_min_ms disk.check_interval_max_ms log.gathering_bytes_max
+    classic.store_file_bytes_max classic.compaction_interval_ms quorum.reconcile_interval_s management.login_session_minutes"""
 LEAST = {**dict.fromkeys(AT_LEAST_1.split(), 1), "amqp.initial_frame_max": 4_096, "log.file_bytes_max": 65_536}
 # What has 16 or 32 bits where clients are told of it.
 MOST = {
@@ -328,12 +328,12 @@ def load(path: Path) -> Config:
     try:
         return msgspec.toml.decode(text, type=Config)
     except msgspec.DecodeError as error:
-        raise ConfigError(f"{path}: {error}{_what_there_is(str(error))}") from error
+        raise ConfigError(f"{path}: {error}{_suggestion(str(error))}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8: {error}") from error
 
 
-def _what_there_is(error: str) -> str:
+def _suggestion(error: str) -> str:
     """Behind what is said of an unknown key: the one that was meant, or all of its table."""
     found = re.search(r"unknown field `(.*?)`(?: - at `\$\.(\w+)`)?$", error, re.DOTALL)
     if found is None:

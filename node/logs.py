@@ -84,27 +84,29 @@ class LibraryThrottle(logging.Filter):
         return suppressed is not None
 
 
-class _TellsWhy(logging.Handler):
+class UnwritableLog(logging.Handler):
     """Where nothing can be written, as on a full disk: standard error is told why once in REPEAT_S, and not with a traceback of
     each line, which whoever fails to log in again and again could have any number of."""
 
-    _unwritten = LogThrottle(REPEAT_S)
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._unwritten = LogThrottle(REPEAT_S)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802, the name is logging's
         error = sys.exc_info()[1]
         if not isinstance(error, OSError):
             super().handleError(record)
-        elif self._unwritten.may_log("", record.created) is not None:
+        elif sys.stderr is not None and self._unwritten.may_log("", time.monotonic()) is not None:
             with suppress(OSError):
                 print(f"leveret: the log of the node cannot be written: {error}", file=sys.stderr, flush=True)
 
 
-class _LogFile(_TellsWhy, logging.FileHandler):
-    """Of a name."""
+class _LogFile(UnwritableLog, logging.FileHandler):
+    """The file that the configuration names."""
 
 
-class _LogStream(_TellsWhy, logging.StreamHandler):  # type: ignore[type-arg]  # at run time it takes no arguments
-    """Standard error."""
+class _LogStream(UnwritableLog, logging.StreamHandler):  # type: ignore[type-arg]  # at run time it takes no arguments
+    """To standard error."""
 
 
 def set_up(*, level: str = "info", file: str = "", as_json: bool = False) -> None:

@@ -171,7 +171,7 @@ class LocalConsumers:
         session, number = self._queue.session, subscription.number
         session.say(Cancel(session.consumer_key(number), UponCancel.STAYS), partial(self._cancelled, number))
 
-    def _let_go(self) -> None:
+    def _cancel_settled(self) -> None:
         """What a single active consumer held when its session ended is ready again: only now the next one may be active, which
         would be given later messages before it."""
         for subscription in [one for one in self._leaving if not one.consumer.outstanding]:
@@ -323,7 +323,7 @@ class LocalConsumers:
 
     def pump(self, now: int) -> None:
         if self._leaving:
-            self._let_go()
+            self._cancel_settled()
         for subscription in list(self.subscriptions.values()):
             if subscription.known:
                 if subscription.waiting:

@@ -100,8 +100,8 @@ def stays_alone(catalog: Catalog, wish: DeclareQueue) -> str:
 def obstacle(catalog: Catalog, wish: QueueWish) -> str:
     """Why a queue that is to be mirrored stays a classic one; empty: it need not."""
     for holds, text in (
-        (not wish.durable, "it is not durable"),
         (wish.exclusive, "it is exclusive"),
+        (not wish.durable, "it is not durable"),
         (wish.auto_delete, "it is auto-delete"),
         (is_reserved(wish.name), "its name is the server's"),
     ):

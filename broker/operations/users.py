@@ -85,8 +85,9 @@ class Users:
         record = current or UserRecord(change.name, password_hash=None)
         if change.tags is not None:
             record = replace(record, tags=change.tags)
-        if ADMINISTRATOR not in record.tags or self._takes_password(change):
-            self._stays_looked_after(who, change.name)
+        loses_password = record.password_hash is not None and self._takes_password(change)
+        if ADMINISTRATOR not in record.tags or loses_password:
+            self._check_administrator_remains(who, change.name)
 
         def put(password_hash: str | None) -> Pending[Any]:
             return self._submit(commands.PutUser(replace(record, password_hash=password_hash)))
@@ -94,8 +95,8 @@ class Users:
         answer = self._password_hash(change, record).then_ask(as_actor_of_now(put))
         return answer.map(lambda _: current is not None)
 
-    def _stays_looked_after(self, who: Operator, losing: str) -> None:
-        """Who asks remains an administrator, unless it is themselves that they shut out. Raises PreconditionFailed."""
+    def _check_administrator_remains(self, who: Operator, losing: str) -> None:
+        """Who asks remains one, unless it is themselves that they shut out. Raises PreconditionFailed."""
         others = [one for one in self._catalog.users.values() if one.name != losing and one.password_hash is not None]
         if who.name == losing and who.vouched is None and not any(ADMINISTRATOR in one.tags for one in others):
             raise PreconditionFailed(
@@ -120,7 +121,7 @@ class Users:
     def delete(self, who: Operator, name: str) -> Pending[Any]:
         who.require_tag(ADMINISTRATOR)
         check_named("user", name)
-        self._stays_looked_after(who, name)
+        self._check_administrator_remains(who, name)
         return self._submit(commands.DeleteUser(name))
 
     def set_limits(self, who: Operator, name: str, limits: Mapping[str, int]) -> Pending[Any]:

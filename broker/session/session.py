@@ -363,24 +363,36 @@ class Session:
 
     def _give_back_many(self, taken: list[Held], outcome: Outcome, now: int) -> None:
         """The same with one call for each consumer and each queue, which do large work in slices; with very many queues some
-        are called in later turns."""
+        are called in later turns. Consumers that end hold what they have until it is back: another one may wait for that."""
         of_consumers: defaultdict[Consumer | None, int] = defaultdict(int)
         of_queues: defaultdict[Queue, list[Held]] = defaultdict(list)
         for held in taken:
             of_consumers[held.consumer] += held.end - held.first
             of_queues[held.piece.queue].append(held)
+        leaving: defaultdict[Queue, list[tuple[Consumer, int]]] = defaultdict(list)
         for consumer, count in of_consumers.items():
-            if consumer is not None:
-                consumer.settled(count)
-                if consumer.queue not in of_queues:
-                    self._broker.wake(consumer.queue)
+            if consumer is None:
+                continue
+            if consumer.session_ends and consumer.queue in of_queues:
+                leaving[consumer.queue].append((consumer, count))
+                continue
+            consumer.settled(count)
+            if consumer.queue not in of_queues:
+                self._broker.wake(consumer.queue)
         self._wake_waiting()
         if outcome is Outcome.ACKNOWLEDGED:
             self.counters.acknowledged += sum(of_consumers.values())
-        begin(self._broker.work, self._given_back(of_queues, outcome))
+        begin(self._broker.work, self._given_back(of_queues, leaving, outcome))
 
-    def _given_back(self, of_queues: Mapping[Queue, list[Held]], outcome: Outcome) -> Iterator[None]:
+    def _given_back(
+        self,
+        of_queues: Mapping[Queue, list[Held]],
+        leaving: Mapping[Queue, list[tuple[Consumer, int]]],
+        outcome: Outcome,
+    ) -> Iterator[None]:
         for count, (queue, some) in enumerate(of_queues.items(), 1):
+            for consumer, held in leaving.get(queue, ()):
+                consumer.settled(held)
             if self._broker.is_open(queue):
                 queue.settle_all(some, outcome, self._broker.turns.now)
                 self._broker.wake(queue)

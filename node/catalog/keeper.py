@@ -126,7 +126,7 @@ class Keeper:
     def _note_room(self, full: str | None) -> None:
         """An operator reads in the log why who declares waits, or is refused, and when that is over."""
         if full is not None and self.full is None:
-            logger.warning("%s. Who declares waits or is refused until there is room", full)
+            logger.warning("%s. Who declares waits or is refused until it can", full)
         elif full is None and self.full is not None:
             logger.warning("what was declared is kept again")
         self.full = full

@@ -285,7 +285,7 @@ class Upkeep:
             # A catalog that is behind tells of nodes one after the other. Those that it has yet to hear of are not removed:
             # one of them may lead, and without its link nothing more would come.
             nodes |= {one.number: one for one in self._identity.nodes if one.number >= self._catalog.next_node_number}
-            self._know(nodes.values())
+            self._note_nodes(nodes.values())
         elif 0 < self._identity.number < self._catalog.next_node_number and self._catalog.nodes:
             self._removed(f"it was removed from cluster {self._identity.cluster_id}")
             return
@@ -297,7 +297,7 @@ class Upkeep:
         )
         self.neighbours.follow(nodes.values(), members)
 
-    def _know(self, nodes: Iterable[KnownNode]) -> None:
+    def _note_nodes(self, nodes: Iterable[KnownNode]) -> None:
         """Where to look for them at the next start. Where there is no room now, or no descriptor, they are noted in a later
         round: until then the catalog and the nodes that were known before lead to the others."""
         try:
@@ -420,7 +420,7 @@ class Upkeep:
         known = {one.number: one for one in self._identity.nodes}
         newer = {one.number: one for one in told if one.number >= self._catalog.next_node_number}
         if newer.keys() - known.keys():
-            self._know((newer | known).values())
+            self._note_nodes((newer | known).values())
             self.follow()
 
     # the rounds

@@ -36,8 +36,11 @@ FAILURES_LOGGED_S = 10.0
 
 @functools.cache
 def _own_memory(process: int) -> BinaryIO:
-    """What the kernel tells of it. Stays open: a process that has no descriptor left must know what memory it takes, too."""
-    return open(f"/proc/{process}/statm", "rb", buffering=0)
+    """What the kernel tells of this one. Stays open: who has no descriptor left must know what memory it takes, too."""
+    assert process == os.getpid(), (
+        "a child has another file, and /proc may number processes otherwise than they do themselves"
+    )
+    return open("/proc/self/statm", "rb", buffering=0)
 
 
 def resident_bytes() -> int:

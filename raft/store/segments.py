@@ -103,18 +103,20 @@ class OpenSegments:
         self._close_some()
         return segment
 
-    def _opened(self, opening: Callable[[], T]) -> T:
-        """Where the system has no descriptor left, those of segments that were not used lately are given up."""
+    def _opened(self, opening: Callable[[], T], using: tuple[int, int] | None = None) -> T:
+        """Where the system has no descriptor left, those of segments that were not used lately are given up. `using`: not this
+        one, which is read just now."""
         while True:
             try:
                 return opening()
             except NoDescriptors:
-                if not self._open:
+                unused = next((place for place in self._open if place != using), None)
+                if unused is None:
                     raise
-                self.forget(*next(iter(self._open)))
+                self.forget(*unused)
 
     def _close_some(self) -> None:
-        """Of those that were not used lately; all of them where descriptors are lacking: others need these."""
+        """Of those that were not used lately; all but the last one where descriptors are lacking: others need these."""
         while len(self._open) > self._count_max or (len(self._open) > 1 and self._disk.lacks_descriptors()):
             self.forget(*next(iter(self._open)))
 
@@ -155,7 +157,7 @@ class OpenSegments:
     def _kept_log(self, group: int, number: int) -> tuple[str, File]:
         found = self._kept.get((group, number))
         if found is None:
-            found = self._opened(lambda: open_kept(self._disk, group, number))
+            found = self._opened(lambda: open_kept(self._disk, group, number), using=(group, number))
             self._kept[group, number] = found
             self._close_some()
         return found

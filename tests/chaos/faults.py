@@ -507,11 +507,11 @@ async def must_raise_alarm(world: World, nodes: Nodes, kind: str) -> None:
 
     for node in nodes:
 
-        async def is_felt(node: str = node) -> bool:
+        async def takes_effect(node: str = node) -> bool:
             return not world.backend.is_running(node) or await world.cluster.ask(node, is_raised)
 
         try:
-            await world.cluster.eventually(is_felt, f"an alarm of {node}")
+            await world.cluster.eventually(takes_effect, f"an alarm of {node}")
         except NotWell as error:
             world.wrong.append(f"{node} raised no {kind} alarm, so this run has tested nothing: {error}")
 

@@ -275,11 +275,27 @@ def test_permissions_of_a_user_who_does_not_exist_are_not_said_to_be_taken_away(
     assert "no user 'e2e.mistyped'" in ctl(node, "topic-permission", "clear", "e2e.mistyped", code=65)
 
 
+def test_who_may_not_list_bindings_removes_those_of_their_own(node: RunningNode) -> None:
+    ctl(node, "user", "add", "e2e.unbinds", stdin="secret\n")
+    ctl(node, "permission", "set", "e2e.unbinds", ".*", ".*", ".*")
+    ctl(node, "queue", "declare", "e2e.bound")
+    ctl(node, "binding", "create", "amq.direct", "e2e.bound", "--key", "k")
+    done = run(
+        "leveret.ctl", "--node", f"{node.grpc[0]}:{node.grpc[1]}", "--user", "e2e.unbinds", "--password", "secret",
+        "binding", "delete", "amq.direct", "e2e.bound", "--key", "k",
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ctl_json(node, "binding", "delete", "amq.direct", "e2e.bound", "--key", "k")["existed"] is False
+    ctl(node, "queue", "delete", "e2e.bound")
+    ctl(node, "user", "delete", "e2e.unbinds")
+
+
 def test_to_ask_for_tags_takes_none_away_and_the_last_administrator_stays_one(node: RunningNode) -> None:
     assert "or --none to take all away" in ctl(node, "user", "tags", "guest", code=64)
     for command in (("tags", "guest", "--none"), ("delete", "guest"), ("password", "guest", "--no-password")):
         assert "user 'guest' is the last administrator" in ctl(node, "user", *command, code=65)
-    assert ctl_json(node, "user", "list")[0]["tags"] == ["administrator"]
+    users = {one["name"]: one["tags"] for one in ctl_json(node, "user", "list")}
+    assert users["guest"] == ["administrator"]
 
 
 def test_an_answer_that_cannot_be_written_is_said_and_a_closed_output_is_none_of_our_business(

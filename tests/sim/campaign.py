@@ -20,7 +20,7 @@ from tests.sim.run import Outcome, run
 
 TWICE_EVERY = 100
 PROGRESS_EVERY_S = 10.0
-ASKED_OFTEN = 60  # of the kind that finds least of what it needs, one in ten happens
+ASKED_OFTEN = 120  # of the kind that finds least of what it needs, one in ten happens
 
 
 @dataclass

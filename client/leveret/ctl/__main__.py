@@ -193,17 +193,17 @@ def run(arguments: Sequence[str]) -> int:
     except (LeveretError, exits.UsageError, exits.ConfigError) as error:
         return _complain(error, exits.code_of(error), str(error), exits.advice(error))
     except BrokenPipeError:
-        _let_output_go()
+        _discard_output()
         return exits.OK  # whoever read our output has seen enough
     except OSError as error:
         if error.errno not in OUTPUT_FAILURES:
             raise
-        _let_output_go()
+        _discard_output()
         return _complain(error, exits.OUTPUT, f"the answer cannot be written: {error.strerror or error}", "")
     return result if isinstance(result, int) else exits.OK
 
 
-def _let_output_go() -> None:
+def _discard_output() -> None:
     """What is left of it is not tried again when the process ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 

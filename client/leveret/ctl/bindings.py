@@ -11,6 +11,8 @@ from leveret.connection import Node
 from leveret.ctl.terminal import completion, render
 from leveret.ctl.terminal.arguments import pairs
 from leveret.ctl.terminal.run import options, with_node
+from leveret.errors import AccessRefused, NotAllowed
+from leveret.records import Binding
 from leveret.topology import Topology
 
 app = typer.Typer(help="Bindings: which messages of an exchange go where.", no_args_is_help=True)
@@ -60,9 +62,11 @@ def delete(
     wanted = ("exchange" if to_exchange else "queue", destination, key, arguments)
 
     async def work(node: Node) -> bool:
-        there = await node.topology.bindings(source=source)
+        there = await _listed(node, source, "" if to_exchange else destination)
         await change(node.topology, destination, source, key, arguments=arguments)
-        return any(wanted == (one.destination_kind, one.destination, one.routing_key, one.arguments) for one in there)
+        return there is None or any(
+            wanted == (one.destination_kind, one.destination, one.routing_key, one.arguments) for one in there
+        )
 
     render.gone(
         f"such binding of '{destination}' to '{source}' with key '{key}'",
@@ -72,6 +76,14 @@ def delete(
         destination=destination,
         routing_key=key,
     )
+
+
+async def _listed(node: Node, source: str, queue: str) -> list[Binding] | None:
+    """Those from this exchange, to this queue if there is one. None: who may unbind need not be one who may list them."""
+    try:
+        return await node.topology.bindings(queue=queue, source=source)
+    except (AccessRefused, NotAllowed):
+        return None
 
 
 def _change(

@@ -11,7 +11,7 @@ import typer
 from leveret.connection import Node
 from leveret.ctl.terminal import completion, render
 from leveret.ctl.terminal.run import options, with_node
-from leveret.errors import AccessRefused, NotAllowed
+from leveret.errors import LeveretError
 
 app = typer.Typer(help="Connections: list, close.", no_args_is_help=True)
 channels_app = typer.Typer(help="Channels of AMQP connections, and gRPC streams.", no_args_is_help=True)
@@ -68,9 +68,9 @@ def _show(what: str, lister: Callable[[Node], Awaitable[Sequence[Any]]], columns
 
 
 async def _nodes(node: Node) -> tuple[str, list[str]]:
-    """The node that is asked, and the others; none for who may not know."""
+    """The node that is asked, and the others; none where that is not told. What was asked for is there all the same."""
     try:
         status = await node.admin.cluster_status()
-    except (AccessRefused, NotAllowed):
+    except LeveretError:
         return "", []
     return status.seen_by, [one.name for one in status.nodes if one.name != status.seen_by]

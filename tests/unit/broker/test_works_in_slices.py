@@ -149,6 +149,28 @@ def test_what_is_held_of_many_queues_goes_back_to_them_over_several_turns(world:
     assert back[-1] == 5 * (len(names) - 1)
 
 
+def test_who_leaves_holds_messages_of_a_queue_until_they_are_back_in_it(world: World) -> None:
+    """A single active consumer of a quorum queue was said to have left before what it held was back, and the next one was given
+    later messages first."""
+    client = world.client()
+    names = [f"many{number}" for number in range(GIVEN_BACK_ONE_BY_ONE_MAX + 20)]
+    for name in names:
+        client.declare(name)
+        client.publish("", name, b"body")
+        client.consume(name, tag=name)
+    consumers = {one.tag: one for one in client.session.consumers()}
+    slices = LaterTurns(world, steps_max=1)
+    client.session.close(world.now)
+    there = [0]
+    while slices.one():
+        there.append(sum(world.ready(name) for name in names))
+        for name, consumer in consumers.items():
+            assert bool(consumer.outstanding) != bool(world.ready(name)), (
+                f"{name}: what is held is not ready, and the reverse"
+            )
+    assert len({*there}) > 2 and there[-1] == len(names)
+
+
 def test_a_node_that_stops_gives_everything_back_first(world: World) -> None:
     _, names = held_of_many(world)
     LaterTurns(world, steps_max=1)

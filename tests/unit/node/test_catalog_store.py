@@ -225,7 +225,7 @@ def test_a_full_disk_is_tried_again_and_who_waits_is_told_in_order(caplog: pytes
     held.release()
     assert kept.told == [4, 5, 6] and kept.keeper.full is None
     assert [record.getMessage() for record in caplog.records] == [
-        "what was declared cannot be kept now: no room. Who declares waits or is refused until there is room",
+        "what was declared cannot be kept now: no room. Who declares waits or is refused until it can",
         "what was declared is kept again",
     ], "once each, however often it was tried"
     assert [queue.name for queue in Kept(CountingStore(store.content)).catalog.queues("/")] == ["b"]

@@ -116,7 +116,7 @@ def test_no_number_may_be_below_0(key: str) -> None:
 @pytest.mark.parametrize(
     ("key", "number", "said"),
     [
-        ("amqp.handshake_timeout_ms", 0, "give 1 or more"),
+        ("amqp.message_bytes_max", 0, "give 1 or more"),
         ("memory.check_interval_ms", 0, "give 1 or more"),
         ("log.file_bytes_max", 0, "give 65536 or more"),
         ("amqp.channel_max", 100_000, "give 0 to 65535"),
@@ -128,6 +128,13 @@ def test_a_number_with_which_nobody_would_be_served_is_refused_with_those_that_m
 ) -> None:
     with pytest.raises(ConfigError, match=rf"^{key} is {number}: {said}$"):
         check(with_number(key, number))
+
+
+@pytest.mark.parametrize(
+    "key", ["amqp.handshake_timeout_ms", "amqp.close_timeout_ms", "stream.handshake_timeout_ms", "amqp.heartbeat_s"]
+)
+def test_0_is_no_limit_where_a_time_may_be_without_one(key: str) -> None:
+    check(with_number(key, 0))
 
 
 def test_a_missing_file_is_an_error_that_names_it(tmp_path: Path) -> None:
