@@ -6,13 +6,16 @@ is zeros now, is not taken for a whole one.
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 
 from analytics.coverage import DELETED
 from analytics.inputs import LogFile, segment_group
+from storage import snapshot_file
 from storage.disk import Disk
+from storage.errors import Corrupt
 from storage.history.column_reader import ColumnReader, DamagedRange, head_of
-from storage.names import LOG_SUFFIX, archived, log_file
+from storage.names import LOG_SUFFIX, NODE_FACTS, archived, log_file
 from storage.os_disk import OsDisk
 from storage.record import Roll
 
@@ -21,6 +24,7 @@ BEHIND_GAP = "the file before it is missing, and how much that had is not known"
 CUT_OFF = "the file behind it says that the log went on here"
 OTHER_LOG = "the file behind it is of another log"
 OTHER_FILE = "its head says that it is another file of the log"
+RAM = "ram"  # a node's kind, as its facts have it (node/identity.py)
 
 
 def deleted(file: LogFile) -> list[DamagedRange]:
@@ -47,7 +51,16 @@ def _misnamed(file: LogFile) -> list[DamagedRange]:
 
 def _not_begun(file: LogFile, reader: ColumnReader) -> list[DamagedRange]:
     is_empty = not (reader.place.log_id or reader.place.base or reader.damage)
-    return [DamagedRange(0, file.size, torn=False, reason=NOT_BEGUN)] if is_empty else []
+    is_lost = is_empty and not _is_of_a_ram_node(file.directory)
+    return [DamagedRange(0, file.size, torn=False, reason=NOT_BEGUN)] if is_lost else []
+
+
+def _is_of_a_ram_node(directory: str) -> bool:
+    """Which makes a file of a log, and never writes to it. Facts are JSON (storage/fact_file.py, which Spark's workers lack
+    something for)."""
+    with suppress(FileNotFoundError, Corrupt, ValueError):
+        return json.loads(snapshot_file.load(OsDisk(directory, read_only=True), NODE_FACTS)).get("kind") == RAM  # type: ignore[no-any-return]
+    return False
 
 
 def _behind(file: LogFile, reader: ColumnReader) -> list[DamagedRange]:

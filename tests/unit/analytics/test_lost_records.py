@@ -9,9 +9,11 @@ import pytest
 from analytics.coverage import Coverage
 from analytics.file_window import FileWindow, coverage_of, looked_through
 from analytics.inputs import log_files, segment_files
-from analytics.lost_records import CUT_OFF, NOT_BEGUN, OTHER_FILE, OTHER_LOG, lost_of
+from analytics.lost_records import CUT_OFF, NOT_BEGUN, OTHER_FILE, OTHER_LOG, RAM, lost_of
+from node import identity
+from storage import fact_file
 from storage.history.column_reader import ColumnReader
-from storage.names import archived, group_segment, log_file
+from storage.names import NODE_FACTS, archived, group_segment, log_file
 from storage.os_disk import OsDisk
 from storage.record import scan
 from storage.wal.facts import load_or_create
@@ -124,6 +126,19 @@ def test_a_node_whose_files_are_all_empty_is_told_of(node: Path) -> None:
     assert lost(node) == [(1, NOT_BEGUN)]
     (node / log_file(1)).write_bytes(bytes(700))
     assert [(one.offset, one.length) for one in covered(node).damage] == [(0, 700)]
+
+
+def test_a_ram_node_makes_a_file_and_never_writes_to_it(node: Path) -> None:
+    """Each answer about a cluster with one ended with 75, as if something of its log was lost."""
+    for path in (node / "log").iterdir():
+        path.write_bytes(bytes(700))
+    disk = OsDisk(str(node))
+    assert identity.RAM == RAM
+    for kind, told in ((identity.DISK, [(1, NOT_BEGUN)]), (RAM, [])):
+        fact_file.save(disk, NODE_FACTS, {"kind": kind})
+        assert lost(node) == told, kind
+    (node / NODE_FACTS).write_bytes(b"damage")
+    assert lost(node) == [(1, NOT_BEGUN)]
 
 
 def test_a_file_behind_which_another_one_lies_than_the_next_is_not_judged_by_that(node: Path) -> None:
