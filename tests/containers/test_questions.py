@@ -52,4 +52,4 @@ def test_what_became_of_messages_is_told_by_spark_and_none_is_missing(cluster_wi
     }
     answer(cluster, "report", "--html", "/tables/report.html")
     report = (cluster.tables() / "report.html").read_text()
-    assert "queues is accounted for." in report
+    assert "Every message of 1 queue is accounted for." in report
