@@ -26,8 +26,7 @@ STREAM_FRAME_MAX_MIN = 8_192  # what a client may send before it is tuned
 BUSY_POLL_US_MAX = 10_000
 EXPORT_BYTES_PER_S_MIN = 65_536
 SNAPSHOT_BYTES_PER_S_MIN = 1_048_576  # who is sent less is asked again and again what it lacks
-# With less of these a node would serve nobody, or do nothing but look at the time; of all other numbers 0 is the least, and
-# where it is a time or a number of something it is no limit.
+# With less of these a node would serve nobody, or do nothing but look at the time. Of all other numbers 0 is the least.
 AT_LEAST_1 = """
     listen.backlog amqp.tls_handshake_timeout_ms amqp.message_bytes_max amqp.write_buffer_high_bytes grpc.message_bytes_max
     grpc.streams_max grpc.metadata_bytes_max grpc.handshake_timeout_ms grpc.connection_idle_max_ms memory.nodes_on_machine
