@@ -45,8 +45,9 @@ class HeaderCondition:
         ]
         return cls(tuple(wanted), mode.startswith("all"))
 
-    def holds(self, headers: dict[str, Any]) -> bool:
-        tests = (name in headers and (key is None or key == header_key(headers[name])) for name, key in self.wanted)
+    def holds(self, keys: dict[str, Any]) -> bool:
+        """`keys`: of the values of a message's headers, by name."""
+        tests = (name in keys and (key is None or key == keys[name]) for name, key in self.wanted)
         return all(tests) if self.every else any(tests)
 
 
@@ -110,9 +111,9 @@ class HeadersBindings:
     def match(self, keys: Sequence[str], headers: Headers) -> Iterable[Destination]:
         if not self._bindings:
             return ()
-        present = headers() or {}
+        present = {name: header_key(value) for name, value in (headers() or {}).items()}
         found = dict(self._of_all)
-        for name, value in present.items():
-            for one in (trait(name, header_key(value)), (name, _ANY_VALUE)):
+        for name, key in present.items():
+            for one in (trait(name, key), (name, _ANY_VALUE)):
                 found |= self._by_trait.get(one, {})
         return [found[number].destination for number in sorted(found) if found[number].condition.holds(present)]

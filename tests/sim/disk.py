@@ -289,6 +289,7 @@ class SimDisk:
         self.on_full: Callable[[], None] | None = None  # room ran out by itself
         self._directories: dict[str, _Directory] = {"": _Directory()}
         self._unsynced: set[str] = set()  # directories whose names a power cut may take
+        self._lacks_descriptors = False  # as of the last call that needs one
 
     # The world's side.
 
@@ -365,6 +366,8 @@ class SimDisk:
     def call(self, operation: str, name: str) -> Fault | None:
         self.calls += 1
         fault = None if self.faults is no_faults else self.faults(Call(self.calls, operation, name))
+        if operation in OPENING:
+            self._lacks_descriptors = fault is Fault.EMFILE
         if fault is Fault.EMFILE:
             if operation in OPENING:
                 raise NoDescriptors(f"cannot {operation} {name}: simulated EMFILE")
@@ -502,7 +505,8 @@ class SimDisk:
         )
 
     def lacks_descriptors(self) -> bool:
-        return False
+        """Whether the last call that needed one found none."""
+        return self._lacks_descriptors
 
     def free_bytes(self) -> int:
         self._may_fail("free_bytes", "")
