@@ -13,7 +13,7 @@ DISK_ALARM = "disk"
 
 @dataclass(slots=True, frozen=True)
 class ResourceAlarm:
-    kind: str  # memory, disk
+    kind: str  # memory, disk; of another node with "@" and its number behind it
     reason: str
     since: int
 
@@ -33,9 +33,8 @@ class Alarms:
         return list(self._raised.values())
 
     def reason_of(self, kind: str) -> str | None:
-        """None: no alarm of this kind is raised."""
-        alarm = self._raised.get(kind)
-        return None if alarm is None else alarm.reason
+        """Of the oldest alarm of this kind, of any node; None: there is none."""
+        return next((alarm.reason for alarm in self._raised.values() if alarm.kind.partition("@")[0] == kind), None)
 
     def raise_alarm(self, kind: str, reason: str, now: int) -> None:
         """Raising again what is raised changes nothing."""

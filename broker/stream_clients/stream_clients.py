@@ -72,7 +72,7 @@ class StreamClients:
             client.permissions_changed(now)
 
     def is_held_by_alarms(self, connection: Connection) -> bool | None:
-        """None: it has no stream client. Of these only a full disk holds publishers."""
+        """None: it has no stream client. Of these only a full disk, of any node, holds publishers."""
         if connection.id not in self._clients:
             return None
         return self._broker.alarms.reason_of(DISK_ALARM) is not None

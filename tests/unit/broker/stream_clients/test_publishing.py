@@ -169,6 +169,19 @@ def test_a_full_disk_holds_publishers_and_much_memory_does_not(world: StreamWorl
     assert world.blocked[1:] == [(user.connection.name, None)]
 
 
+def test_a_full_disk_of_another_node_holds_publishers(world: StreamWorld, user: StreamUser) -> None:
+    """Theirs were not held: the copy of a stream on that node had its disk filled further."""
+    alarms = world.broker.alarms
+    alarms.raise_alarm("memory@2", "much memory (on node two)", world.now)
+    alarms.raise_alarm("disk@2", "no room (on node two)", world.now)
+    user.publish(1, 1)
+    assert user.streams.disk_alarm
+    alarms.clear_alarm("memory@2")
+    assert world.blocked == [(user.connection.name, "no room (on node two)")]
+    alarms.clear_alarm("disk@2")
+    assert world.blocked[1:] == [(user.connection.name, None)]
+
+
 def test_the_last_id_of_a_reference_is_told_to_who_may_read(world: StreamWorld, user: StreamUser) -> None:
     user.publish(1, 41, 42)
     assert _value(user.streams.publisher_sequence("orders", "s", world.now)) == 42
