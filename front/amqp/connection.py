@@ -453,6 +453,7 @@ class Connection:
             channel.stop()
         self.channels.clear()
         self.pressure.forget_channels()
+        self.pressure.alarm = None  # it publishes no more, and its close-ok is to be read
         client, self.client = self.client, None
         if client is not None:
             client.left = left

@@ -436,6 +436,7 @@ class StreamConnection:
 
     def _leave_broker(self) -> None:
         self.pressure.answering = False
+        self.pressure.alarm = None  # it publishes no more, and the answer to a Close is to be read
         self._intake.forget_publishing()
         session, self.session = self.session, None
         self.publishers = self.subscriptions = None

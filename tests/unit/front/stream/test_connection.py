@@ -417,6 +417,15 @@ class TestHeartbeats:
             client.elapse()
         assert client.core.state is ConnectionPhase.CLOSED
 
+    def test_a_held_publisher_that_is_told_to_close_is_read_from(self) -> None:
+        client = publishing(StreamClient())
+        client.core.set_blocked("disk")
+        assert not client.core.pressure.reads
+        client.core.crashed()
+        (close,) = client.take()
+        assert isinstance(close, CloseRequest)
+        assert client.core.pressure.reads
+
     def test_deadlines_of_updates_and_heartbeats_do_not_replace_each_other(self) -> None:
         client = publishing(StreamClient())
         properties = {"single-active-consumer": "true", "name": "app"}
