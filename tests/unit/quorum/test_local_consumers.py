@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -62,6 +62,7 @@ class World:
             leading=None,
             news=NO_NEWS,
             remote_serving=None,
+            record=SimpleNamespace(label="queue 'q'"),
             attend=lambda: None,
             say_who=lambda number, actor: None,
         )
@@ -234,6 +235,31 @@ def test_what_was_not_seen_by_a_client_that_left_goes_back_where_its_node_applie
     cluster.run(1)
     assert clients.drain(3, record) == bodies
     cluster.close()
+
+
+# ------------------------------------------------------------------------- one of very many
+
+
+def test_who_comes_to_a_queue_with_very_many_consumers_does_not_have_all_of_them_looked_at(world: World) -> None:
+    """2,000 on one queue took seconds, and each of them was looked at twice by each that came after it."""
+    looked_at = 0
+
+    def subscribed() -> Iterator[Any]:
+        nonlocal looked_at
+        for number in range(1000):
+            looked_at += 1
+            yield SimpleNamespace(exclusive=False, key=ConsumerKey(9, 1, number))
+
+    world.machine.state.consumers.subscribed = subscribed
+    world.consume()
+    assert looked_at <= 1
+
+
+def test_an_exclusive_consumer_of_another_node_keeps_others_out(world: World) -> None:
+    others = [SimpleNamespace(exclusive=True, key=ConsumerKey(9, 1, 1))]
+    world.machine.state.consumers.subscribed = lambda: iter(others)
+    with pytest.raises(AccessRefused):
+        world.consume()
 
 
 # ------------------------------------------------------------------------- on a node without a member
