@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from broker.queues import added_headers
 from broker.queues.added_headers import with_headers
 from native.content import encode, messages
 from wire.amqp.tables import decode_properties, encode_properties, join_properties, split_properties, split_table
@@ -40,3 +41,21 @@ def test_headers_that_nobody_can_read_make_room() -> None:
     broken = join_properties({"headers": b"\x00\x00\x00\x03\x01a?"})
     ((properties, body),) = messages(with_headers(encode(broken, b"body"), 0, 1, {"x-acquired-count": 1}), 0, 1)
     assert (decode_properties(properties), body) == ({"headers": {"x-acquired-count": 1}}, b"body")
+
+
+def test_properties_that_neighbours_share_are_taken_apart_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """60,000 messages of a quorum queue that came again took 0.1 s of one turn of the loop."""
+    taken_apart: list[bytes] = []
+
+    def split(props: bytes) -> dict[str, bytes]:
+        taken_apart.append(bytes(props))
+        return split_properties(props)
+
+    monkeypatch.setattr(added_headers, "split_properties", split)
+    persistent, transient = b"\x10\0\x02", b"\x10\0\x01"
+    order = [persistent, persistent, persistent, transient, transient, persistent]
+    content = b"".join(encode(props, b"%d" % number) for number, props in enumerate(order))
+    whole = with_headers(content, 0, len(order), {"x-delivery-count": 3})
+    assert taken_apart == [persistent, transient, persistent]
+    runs_of_one = [encode(props, b"%d" % number) for number, props in enumerate(order)]
+    assert whole == b"".join(with_headers(run, 0, 1, {"x-delivery-count": 3}) for run in runs_of_one)
