@@ -163,7 +163,7 @@ class Unacknowledged:
         return taken
 
     def put_back(self, taken: list[Held]) -> None:
-        """What was taken, and is held after all."""
+        """What was taken, and is held after all. All of it at once: each time all ranges are put in order."""
         self._ranges = sorted([*self._ranges[self._head :], *taken], key=lambda held: held.first)
         self._head = 0
         self.count += sum(held.count for held in taken)

@@ -441,8 +441,8 @@ class Session:
 
     def rollback(self, now: int) -> None:
         """Forget the publishes; what was settled is unacknowledged again."""
-        for held, _ in self._transactions.end().settlements:
-            self.unacknowledged.put_back(held)
+        settlements = self._transactions.end().settlements
+        self.unacknowledged.put_back([held for taken, _ in settlements for held in taken])
 
     # the end, and figures
 
@@ -472,9 +472,7 @@ class Session:
         if self.publisher.reply_queue is not None:
             self._broker.replies.close(self.publisher.reply_queue)
         if self._transactions.current is not None:
-            left = self._transactions.end()  # its messages go now: the session may stay for long, being part of a cycle
-            for held, _ in left.settlements:
-                self._give_back(held, Outcome.REQUEUED, turns.now, back)
+            self.rollback(turns.now)  # its messages go now: the session may stay for long, being part of a cycle
         self._give_back(self.unacknowledged.take_all(), Outcome.REQUEUED, turns.now, back)
         self.actor.gone(self._left)
         self._on_closed(self)
