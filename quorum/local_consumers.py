@@ -327,11 +327,14 @@ class LocalConsumers:
     def pump(self, now: int) -> None:
         if self._leaving:
             self._cancel_settled()
+        member = self._queue.member
+        alone = member is not None and member.machine.state.consumers.count == 1  # else none begins to be ahead
         for subscription in list(self.subscriptions.values()):
             if subscription.known:
                 if subscription.waiting:
                     self._deliver(subscription, now)
-                self._keep_ahead(subscription, now)
+                if alone or subscription.waiting or subscription.ahead.messages:
+                    self._keep_ahead(subscription, now)
                 self.windows.keep(subscription)
         if self.departed:
             self._forget_departed()
