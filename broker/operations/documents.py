@@ -5,8 +5,9 @@ What is declared already stays as it is. Nothing of a document is applied where 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,18 +18,22 @@ from broker.catalog.definitions.definitions_reader import DefinitionsReader, Def
 from broker.catalog.definitions.definitions_writer import CLUSTER, ONE_VHOST, exported, exported_vhost, one_vhost_head
 from broker.catalog.proposed_queue import proposed_queue
 from broker.json_values import to_json
-from broker.operations.import_plan import ImportPlan
+from broker.operations.import_plan import ImportChecks, ImportPlan
 from broker.operations.node_facts import NodePort
-from broker.operations.operator import ADMINISTRATOR, Operator
+from broker.operations.operator import ADMINISTRATOR, Operator, check_administrator_remains, has_administrator
 from broker.pending import Pending
+from broker.records import ParameterRecord, UserRecord
 
 if TYPE_CHECKING:
     from broker.broker import Broker
 
 
 class Documents:
-    def __init__(self, broker: Broker, node: NodePort) -> None:
+    def __init__(
+        self, broker: Broker, node: NodePort, fault_of_parameter: Callable[[ParameterRecord], str | None]
+    ) -> None:
         self._broker = broker
+        self._fault_of_parameter = fault_of_parameter
         self._catalog = broker.catalog
         self._node = node
 
@@ -56,11 +61,23 @@ class Documents:
         if vhost is not None:
             self._catalog.namespace(vhost)
         reader = DefinitionsReader(self._catalog, self._node.password_hashes, self._broker.node)
-        return ImportPlan(self._catalog, reader, self._broker.check_kind, raw, vhost)
+        checks = ImportChecks(self._broker.check_kind, self._fault_of_parameter, partial(self._check_users, who))
+        return ImportPlan(self._catalog, reader, checks, raw, vhost)
+
+    def _check_users(self, who: Operator, users: Iterable[UserRecord]) -> None:
+        """Who is no user, as at the start of the node, shuts nobody out: the next start may have another document."""
+        if who.name in self._catalog.users and has_administrator(self._catalog.users.values()):
+            check_administrator_remains(who, users)
 
     def needs_what_was_applied(self, command: commands.Command) -> bool:
-        """Wait for what was applied before: its vhost may be among that, and says what its queues are by default."""
-        return isinstance(command, commands.DeclareQueue) and command.vhost not in self._catalog.vhosts
+        """Wait for what was applied before: its vhost may be among that. It says what its queues are by default, and what
+        delays messages is checked before it is submitted, with the queue that it needs (holding_queues.py)."""
+        match command:
+            case commands.DeclareExchange(record):
+                return record.vhost not in self._catalog.vhosts
+            case commands.DeclareQueue(vhost):
+                return vhost not in self._catalog.vhosts
+        return False
 
     def hashed(self, wanted: DefinitionWish) -> Pending[commands.Command]:
         """What is to be applied, once its password is hashed."""

@@ -39,4 +39,4 @@ class Operations:
         self.clients = Clients(broker)
         self.stream_admin = StreamAdmin(broker)
         self.stream_users = StreamUsers(broker)
-        self.documents = Documents(broker, node)
+        self.documents = Documents(broker, node, self.parameters.fault_of)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from broker.catalog import permissions
 from broker.catalog.catalog import Catalog
-from broker.errors import AccessRefused, InvalidRequest, NotFound
+from broker.errors import AccessRefused, InvalidRequest, NotFound, PreconditionFailed
 from broker.records import UserRecord
 from broker.vouched.scopes import ScopeRights
 from broker.vouched.vouched_user import VouchedUser
@@ -97,3 +98,17 @@ def check_named(what: str, name: str) -> None:
 
 def no_access(who: Operator, vhost: str) -> AccessRefused:
     return AccessRefused(f"user '{who.name}' has no access to vhost '{vhost}'")
+
+
+def has_administrator(users: Iterable[UserRecord]) -> bool:
+    """Whether one of them can log in with a password, and do everything."""
+    return any(ADMINISTRATOR in one.tags and one.password_hash is not None for one in users)
+
+
+def check_administrator_remains(who: Operator, users: Iterable[UserRecord]) -> None:
+    """`users`: as they would be when who asks has shut themselves out. Raises PreconditionFailed."""
+    if who.vouched is None and not has_administrator(users):
+        raise PreconditionFailed(
+            f"user '{who.name}' is the last administrator with a password, and nobody could undo this: "
+            "first give another user the tag administrator"
+        )

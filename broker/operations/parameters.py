@@ -67,14 +67,24 @@ class Parameters:
         if record.component in SET_ELSEWHERE:
             raise InvalidRequest(f"parameters of component '{record.component}' have a path of their own to be set by")
         if record.component not in KEPT:
-            raise InvalidRequest(f"component {record.component} not found: there are {', '.join(sorted(KEPT))}")
+            raise InvalidRequest(_no_component(record.component))
+        if fault := self.fault_of(record):
+            raise InvalidRequest(f"Validation failed\n\n{fault}")
+        return self._set(record)
+
+    def fault_of(self, record: ParameterRecord) -> str | None:
+        """Why its value means nothing to what would read it."""
+        if record.vhost == GLOBAL:
+            return None
+        if record.component not in KEPT:
+            return _no_component(record.component)
         check = self.checks.get(record.component)
         if check is not None:
             try:
                 check(record.name, record.value)
             except ValueError as error:
-                raise InvalidRequest(f"Validation failed\n\n{error}") from error
-        return self._set(record)
+                return str(error)
+        return None
 
     def clear(self, who: Operator, component: str, vhost: str, name: str) -> Pending[Any]:
         """Raises NotFound."""
@@ -115,3 +125,7 @@ class Parameters:
             raise InvalidRequest(said)
         existed = self._catalog.parameter(record.vhost, record.component, record.name) is not None
         return self._submit(commands.SetParameter(record)).map(lambda _: existed)
+
+
+def _no_component(name: str) -> str:
+    return f"component {name} not found: there are {', '.join(sorted(KEPT))}"

@@ -11,7 +11,14 @@ from broker.catalog.definitions.definitions_writer import DEFAULT_HASHING, Passw
 from broker.errors import PreconditionFailed
 from broker.login.audit import as_actor_of_now
 from broker.operations.node_facts import NodePort
-from broker.operations.operator import ADMINISTRATOR, MANAGEMENT, MONITORING, Operator, check_named
+from broker.operations.operator import (
+    ADMINISTRATOR,
+    MANAGEMENT,
+    MONITORING,
+    Operator,
+    check_administrator_remains,
+    check_named,
+)
 from broker.operations.vhosts import changed_limits
 from broker.pending import Pending
 from broker.records import UserRecord
@@ -97,12 +104,8 @@ class Users:
 
     def _check_administrator_remains(self, who: Operator, losing: str) -> None:
         """Who asks remains one, unless it is themselves that they shut out. Raises PreconditionFailed."""
-        others = [one for one in self._catalog.users.values() if one.name != losing and one.password_hash is not None]
-        if who.name == losing and who.vouched is None and not any(ADMINISTRATOR in one.tags for one in others):
-            raise PreconditionFailed(
-                f"user '{losing}' is the last administrator with a password, and nobody could undo this: "
-                "first give another user the tag administrator"
-            )
+        if who.name == losing:
+            check_administrator_remains(who, [one for one in self._catalog.users.values() if one.name != losing])
 
     @staticmethod
     def _takes_password(change: UserChange) -> bool:

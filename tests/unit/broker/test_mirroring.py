@@ -13,11 +13,12 @@ from broker.catalog.commands.catalog_commands import DeclareQueue
 from broker.catalog.known_by_all import KnownByAll
 from broker.catalog.mirrored_queues import MirroringTold, as_replicated, stays_alone, told_of
 from broker.errors import PreconditionFailed
-from broker.operations.import_plan import ImportPlan
+from broker.operations.import_plan import ImportChecks, ImportPlan
 from broker.records import NodeRecord, PolicyRecord, QueueRecord, VhostRecord
 from tests.unit.broker.catalog_at_once import CatalogAtOnce
 from tests.unit.broker.test_definitions import reader
 
+NO_CHECKS = ImportChecks(lambda record: None, lambda record: None, lambda users: None)
 ALL = {"ha-mode": "all"}
 BEFORE = "mirroring wanted, not active: it was there before its policy, and is to be converted"
 
@@ -203,7 +204,7 @@ def test_an_import_declares_mirrored_queues_as_quorum_queues_and_tells_of_those_
             {"vhost": "/", "name": "other", "durable": True, "auto_delete": False, "arguments": {}},
         ],
     }
-    plan = ImportPlan(catalog, reader(catalog), lambda record: None, json.dumps(document).encode(), None)
+    plan = ImportPlan(catalog, reader(catalog), NO_CHECKS, json.dumps(document).encode(), None)
     for _ in plan.steps():
         pass
     for wanted in plan.wanted:

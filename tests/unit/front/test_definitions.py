@@ -12,13 +12,14 @@ import pytest
 
 from broker.catalog.catalog import Catalog, default_commands
 from broker.catalog.commands import catalog_commands as commands
+from broker.catalog.holding_queues import HoldingMetadata
 from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExhausted
 from broker.operations import import_plan
 from broker.operations.documents import Documents
 from broker.operations.import_plan import ImportReport
 from broker.operations.operator import ADMINISTRATOR, Operator
 from broker.pending import Pending
-from broker.records import QueueRecord
+from broker.records import ParameterRecord, QueueRecord
 from front.definitions import (
     REMARKS_LOGGED,
     TOGETHER,
@@ -67,10 +68,15 @@ class Broker:
             except BrokerError as error:
                 pending.fail(error)
 
+    def subscribe(self, on_applied: Any) -> None: ...
+
+    def fault_of_parameter(self, record: ParameterRecord) -> str | None:
+        return "it is wrong" if record.value == "wrong" else None
+
     def documents(self, identity: dict[str, Any]) -> Documents:
         broker: Any = self
         node: Any = SimpleNamespace(identity=identity, password_hashes=Hashes(), hash_password=hash_password)
-        return Documents(broker, node)
+        return Documents(broker, node, self.fault_of_parameter)
 
     def document(self, identity: dict[str, Any]) -> bytes:
         return asyncio.run(export_definitions(self.documents(identity), ROOT, None, password_hashes=True))
@@ -301,3 +307,69 @@ def test_a_policy_with_a_number_that_amqp_has_no_place_for_is_refused_before_any
     with pytest.raises(PreconditionFailed, match=r"policies\[0\]: 'definition': integers have 64 bits"):
         broker.take({"queues": [queue("q")], "policies": [policy]})
     assert broker.catalog.queue("/", "q") is None
+
+
+def test_an_exchange_that_delays_messages_waits_for_its_new_vhost() -> None:
+    """Its queue is checked before either is submitted."""
+    broker = Broker()
+    broker.check_kind = lambda record: None  # type: ignore[method-assign]
+    broker.metadata = HoldingMetadata(broker, broker.catalog, "n1")  # type: ignore[assignment]
+    exchange = {"vhost": "new", "name": "later", "type": "x-delayed-message", "arguments": {"x-delayed-type": "direct"}}
+    assert broker.told({"vhosts": [{"name": "new"}], "exchanges": [exchange]}) == "2 changes"
+    assert broker.catalog.exchange("new", "later") is not None
+
+
+EXPORTED_BINDINGS = [
+    {"vhost": "/", "source": "amq.topic", "destination": "exclusive"},
+    {"vhost": "/", "source": "internal", "destination": "there"},
+    {"vhost": "/", "source": "amq.topic", "destination": "internal", "destination_type": "exchange"},
+    {"vhost": "/", "source": "amq.topic", "destination": "there"},
+]
+
+
+def test_bindings_of_what_rabbitmq_does_not_export_are_left_out() -> None:
+    """Of exclusive queues and internal exchanges, which its exports lack."""
+    document = {"rabbit_version": "4.3.6", "queues": [queue("there")], "bindings": EXPORTED_BINDINGS}
+    broker = Broker()
+    left_out = [(one, text) for one, _, text in broker.check(document) if one == "skipped"]
+    assert left_out == [
+        ("skipped", f"{what} is not declared: a binding of it is left out")
+        for what in ("queue 'exclusive'", "exchange 'internal'", "exchange 'internal'")
+    ]
+    assert broker.take(document) == 2
+
+
+def test_a_binding_of_nothing_in_another_document_is_a_fault() -> None:
+    document = {"rabbit_version": "3.13.7", "product_name": "Leveret", "queues": [queue("there")]}
+    told = Broker().told({**document, "bindings": EXPORTED_BINDINGS})
+    assert "bindings[0]: no queue 'exclusive' in vhost '/'; bindings[1]: no exchange 'internal'" in told
+
+
+def test_bindings_of_queues_with_names_of_the_broker_s_own_are_left_out_as_these_are() -> None:
+    names = queue("amq.gen-1"), {"vhost": "/", "source": "amq.topic", "destination": "amq.gen-1"}
+    assert Broker().take({"queues": [names[0]], "bindings": [names[1]]}) == 0
+
+
+def test_parameters_that_mean_nothing_are_told() -> None:
+    parameters = [{"vhost": "/", "component": "shovel", "name": name, "value": name} for name in ("right", "wrong")]
+    told = Broker().check({"parameters": parameters})
+    assert ("skipped", "", "shovel 'wrong' in vhost '/' is kept, and nothing comes of it: it is wrong") in told
+    assert len(told) == 3
+
+
+@pytest.mark.parametrize("change", [{"tags": ""}, {"tags": "administrator", "password_hash": ""}])
+def test_who_imports_does_not_shut_everybody_out(change: dict[str, str]) -> None:
+    broker = Broker()
+    broker.take({"users": [{"name": "root", "password": "p", "tags": "administrator"}, {"name": "guest", "tags": ""}]})
+    before = broker.catalog.version
+    users = [{"name": "root", **change}]
+    assert broker.told({"users": users}).startswith("users: user 'root' is the last administrator with a password")
+    assert broker.catalog.version == before
+    successor = {"name": "next", "password": "p", "tags": "administrator"}
+    assert broker.told({"users": [*users, successor]}) == "2 changes"
+
+
+def test_the_node_itself_imports_what_its_file_has() -> None:
+    broker = Broker()
+    assert "root" not in broker.catalog.users
+    assert broker.take({"users": [{"name": "guest", "tags": ""}]}) == 1
