@@ -435,8 +435,7 @@ class Kernel:
 
     def _repair_member(self, group: int, damage: Damaged, lives_again: Callable[[], bool]) -> None:
         """Of a queue: it comes back as another one, which the others repair."""
-        logger.error("group %d takes no part on this node for now: %s", group, damage)
-        self.disk_losses.members += not self.member.alone
+        self.disk_losses.member_begins_anew(group, damage, alone=self.member.alone)
 
         def repaired(_: MemberId) -> None:
             if not lives_again():

@@ -15,8 +15,8 @@ from functools import partial
 from typing import Generic, TypeAlias, TypeVar
 
 from broker.records import QueueRecord
-from raft.core.errors import CannotApply, Damaged
-from raft.core.messages import MemberId, Membership, member_id, node_of
+from raft.core.errors import CannotApply, Damaged, ReadmittedEarly, Superseded
+from raft.core.messages import MemberId, Membership, member_id, node_of, shown
 from raft.core.settings import Settings
 from raft.driver import SnapshotRules
 from raft.store.group_records import GroupIdentity
@@ -189,7 +189,7 @@ class LocalMembers(Generic[Q]):
             queue.member_life = MemberLife.DAMAGED
             queue.quarantined = None
             self._leave(queue)
-        self._have_repaired(driver.group, damage)
+        self._have_repaired(driver.group, self._readmitted(driver, damage))
 
     def repaired(self, driver: MemberDriver) -> None:
         self._reports.on_repaired(driver)
@@ -198,6 +198,15 @@ class LocalMembers(Generic[Q]):
         queue = self._queues.get(driver.group)
         if queue is not None:
             self._quarantine(queue, str(error))
+
+    def _readmitted(self, driver: MemberDriver, damage: Damaged) -> Damaged:
+        """It may be only that the leader was faster with both than this node heard of the first. No earlier process, and so no
+        lost disk, has had a number that this one promised."""
+        if not isinstance(damage, Superseded) or self._promised.get(driver.group) != damage.later:
+            return damage
+        del self._promised[driver.group]
+        text = f"member {shown(driver.me)} was removed, and {shown(damage.later)} taken in before this node heard of it"
+        return ReadmittedEarly(text, damage.later)
 
     def _have_repaired(self, group: int, damage: Damaged) -> None:
         if self._reports.on_damaged is None:

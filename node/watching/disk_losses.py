@@ -6,9 +6,13 @@ that a disk is not to be trusted, also after everything that was lost is repaire
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 
 from broker.records import QueueRecord
+from raft.core.errors import Damaged, ReadmittedEarly
+
+logger = logging.getLogger("leveret")
 
 
 @dataclass(slots=True)
@@ -28,6 +32,14 @@ class DiskLosses:
             f"{record.label} had its only copy on this node, and a part of that is damaged or gone: it {left}. Confirmed "
             f"messages behind that, if there were any, are lost, and messages that were acknowledged there come again"
         )
+
+    def member_begins_anew(self, group: int, damage: Damaged, *, alone: bool) -> None:
+        """Of a queue. `alone`: there are no others to repair it."""
+        if isinstance(damage, ReadmittedEarly):
+            logger.info("group %d begins anew on this node: %s", group, damage)
+            return
+        logger.error("group %d takes no part on this node for now: %s", group, damage)
+        self.members += not alone
 
     def sentences(self) -> tuple[str, ...]:
         found = []

@@ -67,6 +67,11 @@ class Superseded(Damaged):
         self.later = later
 
 
+class ReadmittedEarly(Superseded):
+    """Returned when the member that is stored here was removed, and `later`, which this process promised to the leader, was
+    taken in before this node heard of that. Nothing is lost: nobody counts on the one that is here any more."""
+
+
 class Forgotten(Damaged):
     """Returned when a member no longer has an entry that it acknowledged to its leader: the disk confirmed an fsync and lost
     what was written, or is an old copy. What it still has is sound, and `index` is the first entry behind that.

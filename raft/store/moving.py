@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from raft.core.errors import Damaged, RaftError
 from raft.core.live_entries import LiveEntries
-from raft.core.messages import MemberId
+from raft.core.messages import MemberId, shown
 from raft.store.group_records import SegmentRow, StoredSnapshot
 from raft.store.groups_file import GroupsFile
 from raft.store.kept_logs import worth_keeping
@@ -319,6 +319,17 @@ class Loss(NamedTuple):
     last_good: int  # entries up to this one are kept; below the snapshot: nothing is
     why: str
     heard: MemberId = 0  # a later member of this node than its own, that others know
+    is_fault: bool = True
+
+    def told(self, store: WalLogStore, old: MemberId, aside: Sequence[str]) -> str:
+        """Behind it: `old` is the member that the store had, and files of these names have what it gives up."""
+        kept = f"entries up to {store.log.last}" if store.log.last else "nothing"
+        copies = f"are {', '.join(aside)}" if aside else "were not possible"
+        identity = store.identity
+        return (
+            f"group {identity.group} ('{identity.name}') keeps {kept}: {self.why}. Its member {shown(old)} is "
+            f"{shown(store.member)} from now on, and will be repaired from the others. Copies of what it gives up {copies}"
+        )
 
 
 class Renumber:

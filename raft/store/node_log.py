@@ -25,9 +25,9 @@ from itertools import count, islice
 from typing import Protocol
 
 from raft.core import membership, packs
-from raft.core.errors import Damaged, RaftError, Superseded
+from raft.core.errors import Damaged, RaftError, ReadmittedEarly, Superseded
 from raft.core.live_entries import LiveEntries
-from raft.core.messages import Entry, EntryKind, MemberId, SnapshotChunk, SnapshotMeta, shown
+from raft.core.messages import Entry, EntryKind, MemberId, SnapshotChunk, SnapshotMeta
 from raft.core.ready import Facts
 from raft.store.entry_files import EntryInFile, large_entry
 from raft.store.group_log import GroupLog
@@ -208,7 +208,8 @@ class RaftStore:
         stands before the damage and that the others repair. `done` is told the new member when it is durable, unless the
         group was removed meanwhile, also where it is here again by then."""
         heard = damage.later if isinstance(damage, Superseded) else 0
-        self._jobs.add(Renumber(self, self.stores[group], Loss(max(0, damage.index - 1), str(damage), heard), done))
+        loss = Loss(max(0, damage.index - 1), str(damage), heard, is_fault=not isinstance(damage, ReadmittedEarly))
+        self._jobs.add(Renumber(self, self.stores[group], loss, done))
 
     def renumber_now(
         self, store: WalLogStore, loss: Loss, aside: Sequence[str], done: Callable[[MemberId], None]
@@ -223,13 +224,8 @@ class RaftStore:
         store.forget_all()
         self._drop_incoming(store)
         self._let_go(group, before, store.log)
-        kept = f"entries up to {store.log.last}" if store.log.last else "nothing"
-        copies = f"are {', '.join(aside)}" if aside else "were not possible"
-        self._found(
-            f"group {group} ('{store.identity.name}') keeps {kept}: {loss.why}. Its member {shown(old)} is {shown(member)} "
-            f"from now on, and will be repaired from the others. Copies of what it gives up {copies}"
-        )
-
+        if loss.is_fault:
+            self._found(loss.told(store, old, aside))
         self._when_durable_here(store, ticket, partial(done, member))
         self._jobs.add(Flush(self))  # the damage may have kept log files from being let go
 

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+
+import pytest
+
 from broker.records import QueueRecord
 from node.watching.disk_losses import DiskLosses
+from raft.core.errors import ReadmittedEarly
+from raft.core.messages import member_id
+from raft.stopped_members import old_disk
 
 QUEUE = QueueRecord("/", "orders", "quorum", True, False, False, {}, 1)
 
@@ -29,3 +36,13 @@ def test_a_log_that_is_gone_is_told_as_that() -> None:
     losses = DiskLosses(log_places=1, log_is_gone=True)
     assert losses.sentences() == ("found nothing of its log when it started: what was only there is lost",)
     assert "begins empty" in losses.queue_cut(QUEUE, 0)
+
+
+def test_a_member_that_was_removed_and_taken_in_again_is_no_loss(caplog: pytest.LogCaptureFixture) -> None:
+    losses = DiskLosses()
+    old, later = member_id(1, 1), member_id(1, 2)
+    with caplog.at_level(logging.INFO):
+        losses.member_begins_anew(7, ReadmittedEarly("member 1.1 was removed", later), alone=False)
+    assert losses.sentences() == () and [record.levelname for record in caplog.records] == ["INFO"]
+    losses.member_begins_anew(7, old_disk(old, later), alone=False)
+    assert len(losses.sentences()) == 1 and caplog.records[-1].levelname == "ERROR"

@@ -10,9 +10,10 @@ import pytest
 from broker.records import QueueRecord
 from quorum.fifo import commands
 from quorum.fifo.commands import Upgrade
-from raft.core.errors import Damaged
+from raft.core.errors import Damaged, ReadmittedEarly, Superseded
 from raft.core.messages import NodeId, member_id
 from raft.groups import NoSuchGroup
+from raft.stopped_members import old_disk
 from replicated.member import MemberLife
 from storage.errors import DiskFailed, DiskFull
 from tests.unit.quorum.clients import Clients
@@ -72,6 +73,27 @@ def test_a_member_that_cannot_be_read_is_damaged_until_another_one_begins() -> N
     assert lives_at_repair == [MemberLife.DAMAGED]
     assert queue.member_life is MemberLife.SERVING
     assert node.store.group(queue.group).member != before
+
+
+def test_a_member_that_was_removed_and_taken_in_again_before_its_node_heard_of_it_is_no_old_disk() -> None:
+    """The leader speaks to a number that this very process has promised it, and no earlier one can have had."""
+    cluster, record = declared()
+    node = cluster.nodes[3]
+    queue = node.queue(record)
+    found: list[Damaged] = []
+
+    def repair(group: int, damage: Damaged, lives_again: Any) -> None:
+        found.append(damage)
+        QuorumNode._repair(node, group, damage, lives_again)
+
+    vars(node)["_repair"] = repair
+    for later in (node.kind.members.promise(queue), member_id(3, 4000)):
+        before = node.store.group(queue.group).member
+        node.groups.damaged(queue.group, old_disk(before, later))
+        cluster.run(3)
+        assert queue.member_life is MemberLife.SERVING and node.store.group(queue.group).member > later
+    assert [type(damage) for damage in found] == [ReadmittedEarly, Superseded]
+    assert "was removed, and" in str(found[0]) and "the disk is an old copy" in str(found[1])
 
 
 def test_a_member_that_cannot_begin_from_what_it_has_is_damaged_until_another_one_begins() -> None:
