@@ -6,6 +6,7 @@ its status, each in one table. The text is for a person: what was wrong, with wh
     BrokerError
      ├─ AccessRefused        the user may not do this, or nobody may (names starting with amq.)
      ├─ NotFound             there is no such vhost, exchange, queue or consumer
+     │   └─ QueueAway            there is such a queue, and this node cannot reach it now
      ├─ ResourceLocked       it is somebody else's alone (exclusive queues)
      ├─ PreconditionFailed   it exists, but not as asked; or the request contradicts what was agreed
      │   ├─ InvalidRequest   a field is missing or has a value that means nothing
@@ -57,6 +58,10 @@ class AccessRefused(BrokerError):
 
 class NotFound(BrokerError):
     """Returned when the vhost, exchange, queue or consumer named does not exist."""
+
+
+class QueueAway(NotFound):
+    """Returned when the queue is declared, and its home node cannot be reached, or this node is just opening it."""
 
 
 class ResourceLocked(BrokerError):

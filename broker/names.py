@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 
-from broker.errors import AccessRefused, NotFound, PreconditionFailed
+from broker.errors import AccessRefused, NotFound, PreconditionFailed, QueueAway
 
 NAME_BYTES_MAX = 255
 DEFAULT_EXCHANGE = ""
@@ -137,6 +137,13 @@ def check_deletable_exchange(name: str, vhost: str) -> None:
 
 def not_found(kind: str, name: str, vhost: str) -> NotFound:
     return NotFound(f"no {labelled(kind, name, vhost)}")
+
+
+def not_open(name: str, vhost: str, *, is_declared: bool) -> NotFound:
+    """Of a queue that is not open on this node."""
+    if not is_declared:
+        return not_found("queue", name, vhost)
+    return QueueAway(f"{labelled('queue', name, vhost)} is being opened on this node: try again")
 
 
 def server_named(random: bytes) -> str:

@@ -240,7 +240,7 @@ class NodeQueues:
     def queue(self, vhost: str, name: str) -> Queue:
         found = self._queues.get((vhost, name))
         if found is None:
-            raise names.not_found("queue", name, vhost)
+            raise names.not_open(name, vhost, is_declared=self.catalog.queue(vhost, name) is not None)
         return found.queue
 
     def queues(self) -> Iterable[Queue]:

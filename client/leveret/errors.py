@@ -7,6 +7,7 @@ LeveretError
  ├─ RequestRefused       the node understood and said no; asking again gives the same answer
  │   ├─ AccessRefused        the user lacks a permission or a tag
  │   ├─ NotFound             no such vhost, exchange, queue or consumer
+ │   │   └─ QueueAway            there is such a queue, and the node cannot reach it now: later, or elsewhere
  │   ├─ ResourceLocked       it belongs to another connection alone
  │   ├─ PreconditionFailed   it exists, but not as asked; or a message is too large
  │   ├─ NotAllowed           a limit, or something this connection may never do
@@ -57,6 +58,10 @@ class AccessRefused(RequestRefused):
 
 class NotFound(RequestRefused):
     """There is no such vhost, exchange, queue or consumer."""
+
+
+class QueueAway(NotFound):
+    """The queue is declared, and its home node cannot be reached, or the node that was asked is just opening it."""
 
 
 class ResourceLocked(RequestRefused):
@@ -125,6 +130,7 @@ _BY_NAME: dict[str, type[LeveretError]] = {
         NotFound,
         NotSupported,
         PreconditionFailed,
+        QueueAway,
         ResourceExhausted,
         ResourceLocked,
         Unauthenticated,

@@ -35,6 +35,7 @@ ERROR_TRAILER = "leveret-error"  # trailing metadata: the name of the error's cl
 _STATUS: dict[type[errors.BrokerError], grpc.StatusCode] = {
     errors.AccessRefused: grpc.StatusCode.PERMISSION_DENIED,
     errors.NotFound: grpc.StatusCode.NOT_FOUND,
+    errors.QueueAway: grpc.StatusCode.NOT_FOUND,
     errors.ResourceLocked: grpc.StatusCode.FAILED_PRECONDITION,
     errors.PreconditionFailed: grpc.StatusCode.FAILED_PRECONDITION,
     errors.NotAllowed: grpc.StatusCode.PERMISSION_DENIED,

@@ -12,7 +12,7 @@ from typing import cast
 
 from broker.actors import LogActor
 from broker.catalog.policy import EffectiveArguments
-from broker.errors import NotFound
+from broker.errors import NotFound, QueueAway
 from broker.messages.browsed import Browsed
 from broker.messages.confirms import Receipt
 from broker.messages.message import Run
@@ -139,7 +139,7 @@ class RemoteQueue:
     def is_down(self) -> NotFound:
         record = self.record
         durable = "durable " if record.durable else ""
-        return NotFound(f"home node '{record.home}' of {durable}{record.label} is down or inaccessible")
+        return QueueAway(f"home node '{record.home}' of {durable}{record.label} is down or inaccessible")
 
     def _home(self) -> Home:
         """Raises NotFound."""

@@ -9,6 +9,7 @@ import typer
 from leveret.ctl.terminal import exits, render
 from leveret.ctl.terminal.exits import UsageError
 from leveret.ctl.terminal.run import options, with_node
+from leveret.errors import PreconditionFailed
 from leveret.records import ForgetPlan
 
 LIMIT, LIMIT_MAX = 20, 1_000
@@ -38,6 +39,8 @@ def forget(
         if dry_run:
             _show(plan)
             return exits.TEMPORARY if plan.obstacles else exits.OK
+        if plan.obstacles and not anyway:
+            raise PreconditionFailed(plan.obstacles[0])
         if plan.count and not _typed(plan):
             raise UsageError(f"another name than {name!r} was typed: nothing was done")
     with_node(lambda node: node.admin.forget_node(name, anyway=anyway))
@@ -55,10 +58,13 @@ def _show(plan: ForgetPlan) -> None:
     if options.json:
         render.print_record(plan)
         return
-    render.print_line(
-        f"{plan.count} classic queues live on node '{plan.node}' and go with it, with messages that only it could count"
-    )
-    render.rows([render.fields_of(one) for one in plan.lost], COLUMNS)
+    if plan.count:
+        render.print_line(
+            f"{plan.count} classic queues live on node '{plan.node}' and go with it, with messages that only it could count"
+        )
+        render.rows([render.fields_of(one) for one in plan.lost], COLUMNS)
+    else:
+        render.print_line(f"no classic queues live on node '{plan.node}'")
     if plan.count > len(plan.lost):
         render.print_line(f"and {plan.count - len(plan.lost)} more")
     for obstacle in plan.obstacles:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker.catalog.commands.catalog_commands import DeclareQueue, PutVhost, SetVhostLimits
-from broker.errors import AccessRefused, NotFound, PreconditionFailed, ResourceExhausted, ResourceLocked
+from broker.errors import AccessRefused, NotFound, PreconditionFailed, QueueAway, ResourceExhausted, ResourceLocked
 from broker.pending import Pending
 from broker.records import VhostRecord
 from tests.unit.broker.broker_world import Client, World, refused
@@ -190,7 +190,9 @@ def test_a_queue_that_was_just_declared_and_is_not_open_here_yet_is_deleted_all_
     )
     with pytest.raises(ResourceLocked):
         client.delete("theirs")
-    refused(NotFound, "no queue 'q' in vhost '/'", lambda: client.delete("q", if_empty=True))
+    text = "queue 'q' in vhost '/' is being opened on this node: try again"
+    refused(QueueAway, text, lambda: client.delete("q", if_empty=True))
+    refused(QueueAway, text, lambda: client.declare("q", passive=True))
     assert client.delete("q") == 0
     assert world.catalog.queue("/", "q") is None
 

@@ -83,3 +83,13 @@ def test_a_dry_run_changes_nothing_and_says_by_its_code_whether_it_would_be_refu
     cluster.obstacles.append("node 'n2' is up")
     leveretctl("cluster", "forget", "n2", "--dry-run", code=exits.TEMPORARY)
     assert cluster.asked == []
+
+
+def test_who_would_be_refused_is_told_before_the_name_is_to_be_typed(
+    leveretctl: Ctl, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.forgotten = 1
+    cluster.obstacles.append("node 'n2' is up")
+    asked = typed(monkeypatch, "n2")
+    leveretctl("cluster", "forget", "n2", code=exits.DATA)
+    assert (cluster.asked, asked) == ([], [])

@@ -12,7 +12,7 @@ from typing import TypeVar
 import leveret
 from leveret.channels import DEFAULT_TARGET
 from leveret.ctl.terminal.exits import ConfigError, UsageError
-from leveret.errors import NotFound
+from leveret.errors import NotFound, QueueAway
 
 T = TypeVar("T")
 
@@ -59,8 +59,10 @@ async def is_there(asked: Awaitable[object]) -> bool:
     """Whether a passive declaration finds it. What is on a node that is down is there, too."""
     try:
         await asked
-    except NotFound as error:
-        return not str(error).startswith("no ")
+    except QueueAway:
+        return True
+    except NotFound:
+        return False
     return True
 
 
