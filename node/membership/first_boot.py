@@ -119,6 +119,7 @@ class FirstBoot:
         self._stranger = stranger
         self._refused_since: float | None = None
         self._told, self._told_at = "", 0.0
+        self._unanswered: dict[Address, str] = {}  # why
         self._look_up_at = 0.0
         self._joiner = random_bytes(JOINER_BYTES).hex()
         self._discovery = Discovery(
@@ -211,9 +212,10 @@ class FirstBoot:
         try:
             greeted = await self._stranger.greet(ask.address, greeting, ANSWER_S)
         except NoAnswer as error:
-            logger.debug("%s: %s", ask.address, error)
+            self._tell_unanswered(ask.address, str(error))
             self._discovery.answered(ask, None)
         else:
+            self._unanswered.pop(ask.address, None)
             self._discovery.answered(ask, _answer(greeted))
 
     async def _join(self, decision: Join, now: float) -> None:
@@ -245,6 +247,12 @@ class FirstBoot:
         self._refused_since = self._refused_since or now
         if now - self._refused_since > REFUSED_S_MAX:
             raise NoPlace(f"the cluster does not take this node in: {refusal}")
+
+    def _tell_unanswered(self, address: Address, why: str) -> None:
+        """Only what is new: each is asked again and again."""
+        if self._unanswered.get(address) != why:
+            self._unanswered[address] = why
+            logger.info("no answer from a node at %s: %s", address, why)
 
     def _tell(self, waiting_for: str, now: float) -> None:
         if waiting_for and (waiting_for != self._told or now > self._told_at + REMIND_S):

@@ -408,3 +408,40 @@ def test_places_of_other_nodes_are_what_is_written_down_and_what_a_name_leads_to
     assert asyncio.run(look_up("127.0.0.1:5681")) == written | {"127.0.0.1:5681"}
     assert asyncio.run(look_up("no-such-host.invalid:5681")) == written
     assert asyncio.run(look_up("no..name:5681")) == written
+
+
+def test_a_node_with_another_secret_says_so_and_not_only_that_it_waits() -> None:
+    """Its operator looks at its log, and the nodes that refuse it may be somebody else's."""
+
+    class Heard(logging.Handler):
+        def __init__(self) -> None:
+            super().__init__(logging.INFO)
+            self.texts: list[str] = []
+            self.is_told = asyncio.Event()
+
+        def emit(self, record: logging.LogRecord) -> None:
+            self.texts.append(record.getMessage())
+            if "which knows this cluster's secret" in self.texts[-1] and "no answer from" in self.texts[-1]:
+                self.is_told.set()
+
+    async def scenario() -> None:
+        heard = Heard()
+        log = logging.getLogger("leveret")
+        before = log.level
+        log.addHandler(heard)
+        log.setLevel(logging.INFO)
+        try:
+            async with booting("n1", section()) as one:
+                one.peers.answer_strangers(Welcoming(await one.take_place()))
+                other = ClusterSection(secret="a secret of another cluster", join=one.peers.address)
+                async with booting("n2", other) as two:
+                    waiting = asyncio.ensure_future(two.take_place())
+                    async with asyncio.timeout(TIMEOUT_S):
+                        await heard.is_told.wait()
+                    waiting.cancel()
+                    await asyncio.gather(waiting, return_exceptions=True)
+        finally:
+            log.removeHandler(heard)
+            log.setLevel(before)
+
+    asyncio.run(scenario())
