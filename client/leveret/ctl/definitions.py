@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -44,8 +47,7 @@ def export_definitions(
         sys.stdout.write(raw.decode() + "\n")
         return
     try:
-        file.touch(mode=0o600)
-        file.write_bytes(raw)
+        _write(file, raw)
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror}") from error
     render.done(f"{len(raw)} bytes of definitions are in {file}", file=str(file), bytes=len(raw))
@@ -70,6 +72,16 @@ def import_definitions(
     counts = ", ".join(f"{count} {effect}" for effect, count in sorted(report.counts.items()))
     begin = "nothing was changed, this would be" if dry_run else "definitions are imported"
     render.done(f"{begin}: {report.applied} changes ({counts or 'they are empty'})")
+
+
+def _write(file: Path, raw: bytes) -> None:
+    """Hashes of passwords are in it: a file that is there already, from an earlier export, is its owner's alone from now on."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode=0o600)
+    with open(descriptor, "wb") as target:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            with suppress(PermissionError):  # it belongs to somebody else, who lets this user write
+                os.fchmod(descriptor, 0o600)
+        target.write(raw)
 
 
 def _read(file: Path) -> bytes:

@@ -1,0 +1,39 @@
+"""leveretctl definitions export: who can read the file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from leveret.ctl.terminal import exits
+from tests.unit.client.test_ctl import Ctl, node
+from tests.unit.front.grpc.fakes import Running
+
+__all__ = ["node"]  # the fixture
+
+
+@pytest.fixture
+def leveretctl(node: Running, capsys: pytest.CaptureFixture[str]) -> Ctl:
+    return Ctl(node.target, capsys)
+
+
+@pytest.mark.parametrize("before", [None, 0o644])
+def test_only_its_owner_reads_what_was_exported_also_where_there_was_a_file(
+    leveretctl: Ctl, tmp_path: Path, before: int | None
+) -> None:
+    """Hashes of passwords are in it."""
+    file = tmp_path / "shop.json"
+    if before is not None:
+        file.write_bytes(b"x" * 100_000)
+        file.chmod(before)
+    leveretctl("definitions", "export", str(file))
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.read_bytes().startswith(b"{") and file.read_bytes().endswith(b"}")
+
+
+def test_what_is_no_file_is_written_to_as_it_is(leveretctl: Ctl, tmp_path: Path) -> None:
+    leveretctl("definitions", "export", os.devnull)
+    assert os.stat(os.devnull).st_mode & 0o777 != 0o600
+    leveretctl("definitions", "export", str(tmp_path), code=exits.USAGE)
