@@ -339,7 +339,7 @@ class Channel:
     def timed_out(self, consumer_tag: str) -> None:
         if self.connection.client_can("consumer_cancel_notify"):
             self.cancelled(consumer_tag)
-        elif self.state is ChannelState.OPEN:
+        else:
             text = f"delivery acknowledgement on channel {self.number} timed out for consumer '{consumer_tag}'"
             self._refuse(PreconditionFailed(text), None)
 

@@ -237,6 +237,26 @@ def test_a_congested_connection_handles_the_rest_of_a_read_when_its_output_is_se
     assert client.core.kept_bytes == 0
 
 
+def test_a_congested_connection_keeps_more_of_a_client_that_has_logged_in_than_of_a_stranger() -> None:
+    client = Client().connect()
+    client.say(1, commands.Queue.Declare(queue="q"))
+    client.core.pressure.unsent_bytes = UNSENT_BYTES_MAX
+    client.core.receive_data(_qos() + publish("q", bytes(50_000)) + publish("q", bytes(50_000), mandatory=True), NOW)
+    assert len(client.core.pressure.postponed or ()) == 2
+    client.core.data_to_send()
+    client.core.proceed(NOW)
+    assert len(client.broker.queues["q"].ready) == 2
+
+
+def test_an_alarm_during_the_handshake_is_no_part_of_it() -> None:
+    client = Client()
+    client.give(PROTOCOL_HEADER)
+    client.say(0, start_ok())
+    client.core.set_blocked("memory")
+    assert client.take() == []
+    assert not client.core.pressure.reads
+
+
 def test_what_a_client_sends_behind_its_login_waits_for_the_answer() -> None:
     client = Client()
     client.broker.answers_later = True

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pamqp import body, commands, frame, header
 
-from broker.errors import NotFound, ResourceExhausted
+from broker.errors import NotAllowed, NotFound, ResourceExhausted
 from broker.messages.message import Run
 from broker.queues.queue_type import Slice
 from front.amqp.states import ConnectionState
@@ -99,6 +99,24 @@ def test_a_late_error_answers_the_method_that_asked_and_what_was_held_is_ignored
     assert names(said) == ["Channel.Close"]
     assert (said[0][1].class_id, said[0][1].method_id) == (50, 10)
     assert names(client.say(1, commands.Channel.CloseOk(), commands.Channel.Open())) == ["Channel.OpenOk"]
+
+
+def test_a_late_error_on_a_channel_that_was_closed_meanwhile_leaves_its_connection_alone() -> None:
+    client = Client().connect(capabilities={})
+    client.broker.answers_later = True
+    client.say(1, commands.Queue.Declare(queue="q"))
+    client.core.channels[1].timed_out("t")
+    client.broker.pending.pop()[0].fail(NotAllowed("an error of the whole connection, were the channel there"))
+    assert names(client.take()) == ["Channel.Close"]
+
+
+def test_consumers_that_end_with_a_queue_hear_that_behind_an_answer_that_comes_later() -> None:
+    client = Client().connect()
+    client.say(1, commands.Queue.Declare(queue="q"), commands.Basic.Consume(queue="q", consumer_tag="t"))
+    client.broker.answers_later = True
+    assert client.say(1, commands.Queue.Delete(queue="q")) == []
+    client.broker.answer_all()
+    assert names(client.take()) == ["Queue.DeleteOk", "Basic.Cancel"]
 
 
 def test_a_number_opened_again_behind_a_held_close_ok_is_a_new_channel() -> None:

@@ -148,8 +148,43 @@ class TestCuts:
             assert all(one == body[number:] for number, one in enumerate(stored))
             assert client.core.kept_bytes == 0
 
+    def test_a_frame_that_three_big_reads_bring_is_whole(self) -> None:
+        client = Client().connect()
+        client.say(1, commands.Queue.Declare(queue="q"))
+        body = bytes(range(251)) * 522  # one frame, of which more than one read joins what was kept
+        data = publish("q", body)
+        for start, end in ((0, 10), (10, 70_010), (70_010, len(data))):
+            client.core.receive_data(data[start:end], NOW)
+        assert [message[2][10:] for message in client.broker.queues["q"].ready] == [body]
+        assert client.core.kept_bytes == 0
+
+    def test_a_frame_in_the_read_that_brings_tune_ok_may_have_the_size_that_was_agreed(self) -> None:
+        client = Client()
+        client.give(PROTOCOL_HEADER)
+        client.say(0, start_ok())
+        agreed = (
+            (0, spec.encode("connection.tune-ok", channel_max=10, frame_max=131_072, heartbeat=0)),
+            (0, spec.encode("connection.open", virtual_host="/")),
+            (1, spec.encode("channel.open")),
+        )
+        client.give(
+            b"".join(raw_frame(1, channel, payload) for channel, payload in agreed) + publish("q", bytes(20_000))
+        )
+        assert client.core.state is ConnectionState.RUNNING
+        assert client.broker.calls == [("publish_raw", "", "q", 1, 20_000, False)]
+
 
 class TestChannels:
+    def test_one_that_its_client_closes_gives_back_what_it_holds(self) -> None:
+        client = Client().connect()
+        client.say(1, commands.Queue.Declare(queue="q"))
+        client.give(publish("q", b"held"))
+        client.say(1, commands.Basic.Get(queue="q"))
+        assert not client.broker.queues["q"].ready
+        assert names(client.say(1, commands.Channel.Close(200, "", 0, 0))) == ["Channel.CloseOk"]
+        assert len(client.broker.queues["q"].ready) == 1
+        assert client.broker.sessions == []
+
     def test_channel_max_is_how_many_may_be_open_and_not_the_highest_number(self) -> None:
         client = Client().connect()
         for number in range(65_535, 65_535 - 2046, -1):
@@ -219,6 +254,16 @@ class TestWriting:
         assert 10_000 <= client.core.pressure.unsent_bytes < 12_000
         assert client.broker.calls[-1] == ("resume",)
 
+    def test_a_large_delivery_alone_is_written_soon(self) -> None:
+        client = Client().connect()
+        client.say(1, commands.Queue.Declare(queue="q"))
+        client.say(1, commands.Basic.Consume(queue="q", consumer_tag="t", no_ack=True))
+        client.core.receive_data(publish("q", bytes(200_000)), NOW)
+        woken = client.outside.woken
+        client.broker.pump(NOW)
+        assert client.core.pressure.unsent_bytes > 200_000
+        assert client.outside.woken > woken
+
     def test_every_channel_goes_on_when_it_is_written(self) -> None:
         client = Client(limits=Limits(write_buffer_high_bytes=10_000)).connect()
         client.say(2, commands.Channel.Open())
@@ -259,6 +304,11 @@ class TestPatience:
         client.say(0, commands.Connection.Close(200, "", 0, 0))
         client.core.connection_lost(NOW)
         assert client.core.close_reason is None
+
+    def test_a_client_that_goes_without_a_word_went_unexpectedly(self) -> None:
+        client = Client().connect()
+        client.core.connection_lost(NOW)
+        assert client.core.close_reason == "client unexpectedly closed TCP connection"
 
 
 class TestTable:

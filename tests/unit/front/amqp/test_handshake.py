@@ -44,6 +44,7 @@ class TestHandshake:
             "version",
         ]  # fmt: skip
         assert start.server_properties["product"] == start.server_properties["product_name"] == "Leveret"
+        assert start.server_properties["version"] == start.server_properties["product_version"] == IDENTITY.version
         assert set(start.server_properties["capabilities"].values()) == {True}
         assert len(start.server_properties["capabilities"]) == 9
 
