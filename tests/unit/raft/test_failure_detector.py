@@ -121,14 +121,38 @@ def test_a_lost_connection_is_suspicion_at_once_and_an_answer_over_the_next_one_
     assert pair.verdicts[1:] == [TrustChange(THEM, False), TrustChange(THEM, True)]
 
 
-def test_an_answer_to_a_ping_of_before_the_connection_was_lost_is_no_trust() -> None:
+def asked_again() -> tuple[FailureDetector, Sign]:
+    """One that knows the process of a peer and trusts it, at 0.3, and its ping of that moment."""
     detector = FailureDetector(10, SETTINGS, 0.0)
     detector.add(THEM, 0.0)
     detector.tick(0.0)
+    for _ in ("a process that was not known is asked again", "and trusted"):
+        ping = detector.take_signs()[-1][1]
+        detector.heard_sign(THEM, Sign(True, 20, ping.number, 10), 0.0)
+    assert detector.trusts(THEM)
+    detector.tick(0.3)
     ((_, ping),) = detector.take_signs()
+    return detector, ping
+
+
+def test_an_answer_to_a_ping_of_before_the_connection_was_lost_is_no_trust() -> None:
+    detector, ping = asked_again()
     detector.disconnected(THEM)
-    detector.heard_sign(THEM, Sign(True, 20, ping.number, 10), 0.1)
+    detector.heard_sign(THEM, Sign(True, 20, ping.number, 10), 0.4)
     assert not detector.trusts(THEM)
+
+
+def test_an_answer_that_comes_twice_counts_once() -> None:
+    detector, ping = asked_again()
+    for now in (0.4, 0.7):
+        detector.heard_sign(THEM, Sign(True, 20, ping.number, 10), now)
+        assert detector.round_trip_s(THEM) == pytest.approx(0.1)
+
+
+def test_a_peer_that_is_added_is_asked_though_the_others_are_not_due() -> None:
+    detector, _ = asked_again()
+    detector.add(3, 0.35)
+    assert detector.deadline == 0.35
 
 
 def test_a_new_process_of_a_peer_is_suspected_and_then_trusted() -> None:

@@ -496,6 +496,32 @@ def test_a_removed_group_answers_nobody_and_closes_who_waits() -> None:
         leader.propose(put(b"a", b"1"), group=2)
 
 
+def test_a_group_that_is_removed_by_who_was_answered_asks_for_no_round_and_no_time() -> None:
+    world = World(groups=2)
+    leader = world.leader(2)
+    driver, told = leader.driver(2), []
+
+    def removed(results: object, error: RaftError | None) -> None:
+        told.append((results, error))
+        leader.groups.remove(2)
+
+    leader.groups.propose(2, [put(b"a", b"1")], removed)
+    world.run(3 * DELAY_S)
+    assert told
+    assert driver.core.deadline is not None
+    assert driver.heap_deadline is None and not driver.waking
+
+
+def test_a_mistake_in_a_round_ends_the_nodes_part() -> None:
+    world = World()
+    leader = world.leader()
+    answer = leader.propose(put(b"a", b"1"))
+    with patch.object(Driver, "begin", side_effect=ZeroDivisionError), pytest.raises(ZeroDivisionError):
+        world.run(0.1)
+    assert leader.failures == ["a fault of this node: ZeroDivisionError()"]
+    assert answer.errors
+
+
 def test_a_node_on_an_old_copy_of_its_disk_gives_up_the_member_that_was_replaced_since() -> None:
     """Found by the simulator (seed 329): the leader fed a member that the copy knew nothing of, and nobody answered."""
     world = World(limits=SMALL)

@@ -56,6 +56,11 @@ def test_a_full_letter_is_followed_by_another_and_a_large_message_has_one_of_its
     assert [read(letter) for letter in letters] == [[one] for one in groups]
 
 
+def test_letters_behind_a_full_one_are_filled_as_it_was() -> None:
+    groups = [(group, [append_of(LETTER_BYTES * 2 // 5)]) for group in range(1, 7)]
+    assert [read(letter) for letter in encode_batches(groups)] == [groups[:2], groups[2:4], groups[4:]]
+
+
 @pytest.mark.parametrize("size", [10, JOINED_BYTES_MAX // 2, JOINED_BYTES_MAX, 3 * LETTER_BYTES])
 def test_only_a_large_letter_is_in_pieces_and_its_entries_are_not_copied_into_it(size: int) -> None:
     message = append_of(size)
@@ -96,7 +101,7 @@ def test_nothing_to_send_is_no_letter() -> None:
     assert list(encode_batches([])) == []
 
 
-@pytest.mark.parametrize("letter", [b"", b"\x00", b"\x04", b"\x02", b"\x03" + bytes(23), b"\x02" + bytes(25)])
+@pytest.mark.parametrize("letter", [b"", b"\x00", b"\x04", b"\x02", b"\x03" + bytes(23), b"\x02" + bytes(25), b"\x09" + bytes(24)])
 def test_what_is_no_letter_is_refused(letter: bytes) -> None:
     with pytest.raises(BadBytes):
         decode(letter)

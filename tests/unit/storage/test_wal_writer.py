@@ -201,6 +201,20 @@ def test_files_roll_at_their_size_and_released_ones_are_gone() -> None:
     assert recover(log.disk).damage == []
 
 
+def test_a_release_of_less_than_was_released_changes_nothing() -> None:
+    """The facts would say that files count which are gone: the next start would miss them."""
+    log = open_log(file_bytes_max=1000)
+    for index in range(20):
+        log.append(index, bytes(200))
+        log.loop.run_soon()
+    log.writer.release(3)
+    log.writer.release(2)
+    assert log.writer.files()[0] == 3
+    log.writer.close()
+    log.disk.kill()
+    assert recover(log.disk).damage == []
+
+
 def test_release_never_deletes_the_last_file_that_was_written() -> None:
     log = open_log(file_bytes_max=100)
     log.append(1, bytes(200))
@@ -402,6 +416,9 @@ class SlowDisk(SimDisk):
             self.now += self.takes_s
 
 
+FAST_S, SLOW_S, STALLED_S = 0.0001, 0.004, 0.05
+
+
 class SmallCommits:
     """A log with a thread, which writes one small record after the other."""
 
@@ -435,7 +452,18 @@ class SmallCommits:
             await asyncio.wait_for(self._durable.wait(), 10)
 
 
-FAST_S, SLOW_S, STALLED_S = 0.0001, 0.004, 0.05
+def test_a_log_that_is_closed_has_no_thread_any_more() -> None:
+    def threads() -> list[str]:
+        return [thread.name for thread in threading.enumerate() if thread.name.startswith("leveret-log")]
+
+    async def run() -> None:
+        log = SmallCommits()
+        await log.by_loop(FAST_S)
+        assert threads()
+        log.writer.close()
+        assert not threads()
+
+    asyncio.run(run())
 
 
 def test_while_the_disk_is_slow_the_loop_leaves_small_commits_to_the_thread() -> None:
