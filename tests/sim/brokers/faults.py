@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from random import Random
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from broker.catalog.commands.metadata_entry import METADATA_GROUP
 from node.identity import DISK
+from quorum.queue import QuorumQueue
 from raft.core.messages import Membership, node_of
 from storage import names
+from stream.queue import StreamQueue
 from tests.sim.brokers.conversions import BEHIND_THE_FENCE
 from tests.sim.disk import Call
 from tests.sim.disk import Fault as DiskFault
@@ -191,33 +194,36 @@ def _drain(faults: Faults, fault: Fault, random: Random) -> bool | None:
 @kind("grow queue")
 @kind("shrink queue")
 def _change_members(faults: Faults, fault: Fault, random: Random) -> bool | None:
-    """Never so few that are not frail that these are no majority any more."""
+    """What grows is a queue that can, where there is one: most have a member on every node."""
     world = world_of(faults)
-    found = world.a_queue(random)
-    if found is None:
-        return False
-    process, queue = found
+    grows = fault.kind == "grow queue"
+    for process, queue in islice(world.some_queues(random), None if grows else 1):
+        node = _node_for_a_change(world, queue, random, grows=grows)
+        if node is None:
+            continue
+        if not grows:
+            world.shrunk_at = world.loop.time()
+        change = partial(world.operator.change_members, process, queue, node, grows=grows)
+        process.site.run(process.site.life, partial(change, done=partial(faults.took_effect, fault)), ())
+        return None
+    return False
+
+
+def _node_for_a_change(
+    world: BrokerWorld, queue: QuorumQueue | StreamQueue, random: Random, *, grows: bool
+) -> int | None:
+    """Where this queue may get a member, or lose one: never so that those that are not frail are no majority any more."""
     led = world.leader(queue.group)
     if led is None:
-        return False
+        return None
     membership = led[1].core._s.membership
     members = [node_of(one) for one in (*membership.voters, *membership.learners)]
-    grows = fault.kind == "grow queue"
     others = [number for number, site in world.sites.items() if number not in world.away and site.kind == DISK]
     fit = [number for number in others if (number in members) != grows]
     if world.shape.seeks and not grows:
         fit = [number for number in fit if _can_go(world, membership, number)]
-    if not fit:
-        return False
-    node = random.choice(fit)
-    if not grows and not _can_go(world, membership, node):
-        return False
-    if not grows:
-        world.shrunk_at = world.loop.time()
-    site = process.site
-    done = partial(faults.took_effect, fault)
-    site.run(site.life, lambda: world.operator.change_members(process, queue, node, grows=grows, done=done), ())
-    return None
+    node = random.choice(fit) if fit else None
+    return node if node is None or grows or _can_go(world, membership, node) else None
 
 
 def _can_go(world: BrokerWorld, membership: Membership, node: int) -> bool:

@@ -7,7 +7,7 @@ that take whatever comes must find each queue empty at last. What they saw is ju
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -544,15 +544,18 @@ class BrokerWorld(World):
         group = QUEUE_GROUPS + record.id if record is not None else 0
         return group, len(self.watch.book(group).leaders) if group else 0
 
-    def a_queue(self, random: Random) -> tuple[BrokerProcess, QuorumQueue | StreamQueue] | None:
-        """One of the queues that have members, as some node that runs sees it."""
+    def some_queues(self, random: Random) -> Iterator[tuple[BrokerProcess, QuorumQueue | StreamQueue]]:
+        """The queues that have members, in some order, as some node that runs sees them."""
         sites = [site for site in self.sites.values() if site.process is not None and not site.stopped]
         if not sites:
-            return None
+            return
         process = random.choice(sites).process
         assert process is not None, "it has just been found to run"
-        found = process.broker.find_queue("/", random.choice([*self.queue_names, *self.shape.stream_names]))
-        return (process, found.queue) if found and isinstance(found.queue, QuorumQueue | StreamQueue) else None
+        names = [*self.queue_names, *self.shape.stream_names]
+        for name in random.sample(names, len(names)):
+            found = process.broker.find_queue("/", name)
+            if found and isinstance(found.queue, QuorumQueue | StreamQueue):
+                yield process, found.queue
 
     def members_change(self) -> None:
         """Somebody asks for what no log knows of yet, and a node that is lost now might be one too many."""
