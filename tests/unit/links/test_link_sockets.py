@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from links.sockets import PEM_BYTES_MAX, LinkSockets, client_context
+from links.sockets import PEM_BYTES_MAX, LinkSockets, _LinkProtocol, client_context
 from links.world import LinkSocket, TlsTerms
 
 
@@ -115,3 +115,49 @@ class TestName:
     def test_one_with_a_nul_is_said(self, authority: trustme.CA, tmp_path: Path) -> None:
         """The task died of a TypeError, and the shovel was `starting` until its minute was over."""
         assert "NUL" in self.connect(authority, tmp_path, authority, server_name="a\0b")
+
+
+def test_who_writes_hears_when_the_other_side_takes_no_more_and_when_it_does() -> None:
+    class User:
+        def __init__(self) -> None:
+            self.lasting: list[bool] = []
+            self.socket: LinkSocket | None = None
+
+        def connected(self, socket: LinkSocket) -> None:
+            self.socket = socket
+
+        def writable(self, writable: bool) -> None:
+            self.lasting.append(writable)
+            changed.set()
+
+        def received(self, data: bytes) -> None:
+            raise AssertionError("nothing was sent")
+
+        def lost(self, reason: str) -> None:
+            changed.set()
+
+    changed = asyncio.Event()
+
+    async def run() -> None:
+        user, taken = User(), asyncio.Event()
+
+        async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await taken.wait()
+            while await reader.read(1 << 20):
+                pass
+            writer.close()
+
+        async with await asyncio.start_server(take, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            await asyncio.get_running_loop().create_connection(lambda: _LinkProtocol(user), "127.0.0.1", port)
+            assert user.socket is not None
+            while not user.lasting:
+                user.socket.write(bytes(1 << 20))
+            taken.set()
+            while len(user.lasting) < 2:
+                changed.clear()
+                await asyncio.wait_for(changed.wait(), 10)
+            user.socket.abort()
+        assert user.lasting == [False, True]
+
+    asyncio.run(run())

@@ -47,6 +47,8 @@ def test_no_secret_is_in_its_description() -> None:
         ({"prefetch-count": "5"}, "src-prefetch-count should be a number, actually was '5'"),
         ({"prefetch-count": 65_536}, "src-prefetch-count should be between 0 and 65535"),
         ({"reconnect-delay": -1}, "reconnect-delay should be between 0 and 86400 seconds"),
+        ({"reconnect-delay": "soon"}, "reconnect-delay should be a number"),
+        ({"reconnect-delay": True}, "reconnect-delay should be a number"),
         ({"dest-predeclared": 1}, "dest-predeclared should be boolean, actually was 1"),
         ({"src-queue": "q" * 256}, "src-queue should be at most 255 bytes"),
         ({"src-queue-args": []}, "src-queue-args should be a map"),

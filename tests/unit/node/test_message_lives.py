@@ -68,6 +68,13 @@ def test_the_copy_that_tells_most_counts_whoever_says_it_first(swapped: bool) ->
     assert [step["event"] for step in merged.all()[0]["steps"]] == ["delivered", "acked"]
 
 
+def test_lives_are_told_in_the_order_of_their_publishing_and_first_those_of_which_that_is_unknown() -> None:
+    merged = MergedLives()
+    merged.add("a", [life(1, 4, 0, 0, published_at="2026-11-29T10:00:02"), life(1, 5, 0, 0)])
+    merged.add("b", [life(2, 9, 0, 0, published_at="2026-11-29T10:00:01")])
+    assert [one["place"][0] for one in merged.all()] == [5, 9, 4]
+
+
 def test_a_dead_letter_and_what_it_was_name_each_other() -> None:
     merged = MergedLives()
     merged.add("a", [life(1, 7, steps=(("rejected", NAMED),))])

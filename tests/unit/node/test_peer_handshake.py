@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from node.peers import handshake as peer_handshake
-from node.peers.handshake import Calling, Gatekeeper, NotProven, PeerIdentity, Secret, StrangerCalling
+from node.peers.handshake import SECRET_BYTES_MIN, Calling, Gatekeeper, NotProven, PeerIdentity, Secret, StrangerCalling
 
 SECRET = Secret(b"a secret that both sides know")
 OTHER = Secret(b"a secret of somebody else")
@@ -133,6 +133,7 @@ def test_a_number_that_is_no_nodes_is_refused_even_with_a_proof(node: str) -> No
 def test_a_secret_that_is_too_short_is_refused_and_none_is_ever_shown() -> None:
     with pytest.raises(ValueError, match="15 bytes"):
         Secret(bytes(15))
+    Secret(bytes(SECRET_BYTES_MIN))
     assert "know" not in repr(SECRET)
 
 

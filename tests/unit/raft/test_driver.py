@@ -13,6 +13,7 @@ from raft.core.membership import AddLearner, Change
 from raft.core.messages import Append, Entry, EntryKind, Membership, Message, SnapshotMeta, member_id
 from raft.core.ready import Facts, ReadPoint, Ready, Role, Standing
 from raft.driver import ROOM_BYTES_MIN, ROOM_SHARE_OF_HELD, SNAPSHOT_HELD_BACK_TIMES, Driver, SnapshotRules
+from raft.requests import AwaitedEntries, Proposers
 from raft.store.member_store import GroupStore
 from raft.store.memory_log_store import NOWHERE
 from storage.errors import DiskFailed
@@ -643,3 +644,13 @@ def test_a_member_that_has_yet_to_hear_who_belongs_to_its_group_takes_no_snapsho
     assert world.store.saved == []
     world.turn(committed=[entry(4, kind=EntryKind.MEMBERSHIP)])
     assert [(meta.index, meta.membership) for meta, _, _ in world.store.saved] == [(4, Membership((ME,)))]
+
+
+def test_what_is_applied_in_front_of_a_proposal_is_none_of_its_results() -> None:
+    """A leader's first entry has the term of what is proposed behind it, and is applied with it."""
+    told: list[Any] = []
+    asked = AwaitedEntries(6, 7, lambda results, error: told.append((results, error)))
+    asked.term = 3
+    entries = [Entry(index, 3, EntryKind.COMMAND, b"") for index in (5, 6, 7)]
+    Proposers([asked]).tell(entries, ["another's", "first", "second"])
+    assert told == [(["first", "second"], None)]

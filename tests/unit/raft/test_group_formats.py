@@ -10,7 +10,7 @@ from raft.core.messages import Membership
 from raft.store import groups_file
 from raft.store.group_records import GroupIdentity, encode_identity, encode_member
 from storage import doctor, fact_file
-from storage.names import LOG_FACTS, RAFT_DIRECTORY
+from storage.names import LOG_FACTS, RAFT_DIRECTORY, RAFT_GROUPS
 from storage.os_disk import OsDisk
 from storage.record import Kind
 from tests.unit.raft.test_store_damage import flushed_world
@@ -46,6 +46,17 @@ def test_the_groups_of_a_node_are_shown(tmp_path: Path) -> None:
                 (7, "g7", "map"),
                 (8, "g8", "map"),
             ]
+
+
+def test_a_group_that_makes_no_sense_is_found_though_every_checksum_is_right(tmp_path: Path) -> None:
+    disk = flushed_world().disk
+    file, _ = groups_file.load(disk)
+    file.states[7] = b"no state of a group"
+    file.save(disk)
+    path = tmp_path / Path(RAFT_GROUPS[file.generation % 2]).name
+    path.write_bytes(disk.content(RAFT_GROUPS[file.generation % 2]))
+    (finding,) = doctor.verify(str(path))
+    assert "group 7" in str(finding)
 
 
 def test_every_flipped_bit_is_found(tmp_path: Path) -> None:

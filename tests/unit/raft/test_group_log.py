@@ -42,3 +42,14 @@ def test_a_member_that_has_lost_what_stands_behind_its_snapshot_keeps_the_snapsh
     assert (log.snapshot, log.first, log.last) == (taken, 4, 3)
     log.renumbered(member_id(1, 3), 2)
     assert (log.snapshot.file, log.first, log.last) == (0, 1, 0), "something that the snapshot stands for is lost"
+
+
+def test_an_entry_of_an_earlier_term_than_the_one_before_it_cannot_stand_there() -> None:
+    log = GroupLog(GroupIdentity(1, member_id(1, 1), "g", "register", FIRST))
+    for index, term in enumerate(TERMS, 1):
+        log.append(index, 1, term, int(EntryKind.COMMAND), Location(1, 100 * index, 10))
+    assert log.problem(6, 3) is None
+    assert log.problem(6, 4) is None
+    assert log.problem(6, 2) == "entry 6 of term 2 follows one of term 3"
+    assert log.problem(4, 1) == "entry 4 of term 1 follows one of term 2"
+    assert log.problem(7, 3) == "entry 7 follows 5: something in between is missing"

@@ -512,12 +512,23 @@ def test_a_group_that_is_removed_by_who_was_answered_asks_for_no_round_and_no_ti
     assert driver.heap_deadline is None and not driver.waking
 
 
+def test_a_node_that_is_added_is_asked_for_a_sign_of_life_without_waiting_for_one_of_its_own() -> None:
+    world = World(count=1)
+    asked: list[NodeId] = []
+    world.carry = lambda sender, to, letter: asked.append(to)  # type: ignore[method-assign]
+    world.run(5.0)
+    world.nodes[1].groups.add_node(2)
+    world.run(0.001)
+    assert asked == [2]
+
+
 def test_a_mistake_in_a_round_ends_the_nodes_part() -> None:
     world = World()
     leader = world.leader()
     answer = leader.propose(put(b"a", b"1"))
     with patch.object(Driver, "begin", side_effect=ZeroDivisionError), pytest.raises(ZeroDivisionError):
         world.run(0.1)
+    leader.groups.fail("and it fails once more")
     assert leader.failures == ["a fault of this node: ZeroDivisionError()"]
     assert answer.errors
 

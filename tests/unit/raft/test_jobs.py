@@ -233,3 +233,14 @@ def sparse(world: World, *groups: int) -> World:
 
 def segments_on(world: World) -> list[str]:
     return [name for name in world.disk.files() if name.endswith(SEGMENT_SUFFIX)]
+
+
+def test_a_store_that_is_closed_takes_no_snapshot_any_more_and_says_so() -> None:
+    world = World().open()
+    world.create(7)
+    world.append(7, 1, 1, [b"a", b"b"])
+    world.settle()
+    before = world.disk.files()
+    world.store.close()
+    assert not world.snapshot(7, 2, [], b"state")
+    assert world.disk.files() == before

@@ -101,7 +101,9 @@ def test_nothing_to_send_is_no_letter() -> None:
     assert list(encode_batches([])) == []
 
 
-@pytest.mark.parametrize("letter", [b"", b"\x00", b"\x04", b"\x02", b"\x03" + bytes(23), b"\x02" + bytes(25), b"\x09" + bytes(24)])
+@pytest.mark.parametrize(
+    "letter", [b"", b"\x00", b"\x04", b"\x02", b"\x03" + bytes(23), b"\x02" + bytes(25), b"\x09" + bytes(24)]
+)
 def test_what_is_no_letter_is_refused(letter: bytes) -> None:
     with pytest.raises(BadBytes):
         decode(letter)

@@ -134,6 +134,12 @@ def test_a_snapshot_is_received_in_chunks_of_any_size() -> None:
         assert digest_of(world.reopened().store.group(7)) == world.now(7)
 
 
+def test_without_a_snapshot_there_is_none_to_send() -> None:
+    world = World().open()
+    world.create(7)
+    assert world.store.group(7).read_snapshot(0, 0, 100) is None
+
+
 def test_a_snapshot_that_replaced_the_one_that_was_sent_before_is_sent_itself() -> None:
     """What had been read of the one before was sent as this one, and no follower could install it."""
     donor = world_with(30, World(node=2).open())
