@@ -155,6 +155,7 @@ class ReplicatedNode:
                 on_diverged=lambda _, odd: cluster.diverged.append((number, odd)),
                 on_quarantined=lambda queue, why: cluster.quarantined.append((number, queue.record.name, why)),
                 on_refused=lambda queue, why: cluster.refused.append((number, why)),
+                on_leads=lambda record: cluster.led.append((number, record.name)),
             ),
             settings=cluster.settings,
             snapshot_rules=cluster.rules,
@@ -225,6 +226,7 @@ class Cluster:
         self.diverged: list[tuple[NodeId, Odd]] = []  # what leaders' nodes have said
         self.quarantined: list[tuple[NodeId, str, str]] = []  # node, queue, and why
         self.expects_quarantine = False  # else nobody's machine may fail
+        self.led: list[tuple[NodeId, str]] = []  # queues, by nodes that have come to lead them
         self.refused: list[tuple[NodeId, str]] = []  # what nodes did not propose or have proposed, and why
         self.records: dict[int, QueueRecord] = {}
         self.cuts: set[frozenset[NodeId]] = set()

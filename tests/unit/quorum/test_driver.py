@@ -120,6 +120,17 @@ def test_a_publisher_on_a_node_that_is_cut_off_is_answered_once_it_is_back() -> 
     assert sorted(found) == sorted([*numbered(55), *other.confirmed])
 
 
+def test_who_comes_to_lead_a_queue_tells_its_node_so_and_no_other_does() -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    first = cluster.leader(record).number
+    assert cluster.led == [(first, "q")]
+    cluster.leader(record).kill()
+    cluster.run(5)
+    assert cluster.led == [(first, "q"), (cluster.leader(record).number, "q")]
+
+
 def test_what_a_consumer_holds_when_the_leader_dies_stays_its_own_and_is_settled_for_good() -> None:
     clients = Clients()
     cluster = clients.cluster

@@ -412,6 +412,7 @@ def test_a_closed_session_names_who_still_waited_and_hears_nothing_more() -> Non
     line.session.say(Purge(), told.append)
     waiting = line.session.close()
     assert len(waiting) == 2 and line.session.idle
+    assert (line.session.waiting_bytes, line.session.waiting_messages) == (0, 0)
     line.answer(0)
     line.session.failed(line.sent[0][1])
     line.session.flush()

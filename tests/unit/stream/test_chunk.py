@@ -90,7 +90,9 @@ def test_data_that_goes_on_too_long_is_refused() -> None:
         list(items_in(DATA, 2))
 
 
-@pytest.mark.parametrize("header", [b"", bytes(47), bytes(48), b"\x51" + bytes(47), b"\x50\x01" + bytes(46)])
+@pytest.mark.parametrize(
+    "header", [b"", bytes(47), bytes(48), b"\x51" + bytes(47), b"\x50\x01" + bytes(46), b"\x50" + bytes(47)]
+)
 def test_what_is_no_header_is_refused(header: bytes) -> None:
     with pytest.raises(BadBytes):
         read_header(header)
