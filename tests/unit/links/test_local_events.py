@@ -81,6 +81,16 @@ class Spoken:
         self.tell("ended", reason)
 
 
+def test_one_that_ends_leaves_the_broker_and_says_so_once_whatever_its_user_does() -> None:
+    spoken = Spoken(consuming()).open()
+    assert [one for one in spoken.world.broker.connections() if one.protocol == PROTOCOL]
+    spoken.conversation.cancelled("t")
+    for _ in range(3):
+        spoken.conversation.flush()
+    assert spoken.names().count("ended") == 1
+    assert not [one for one in spoken.world.broker.connections() if one.protocol == PROTOCOL]
+
+
 def test_of_one_turn_it_takes_so_many_bytes_and_the_queue_goes_on_in_the_next() -> None:
     spoken, most = Spoken(consuming()), 0
     spoken.client.bind("q", "amq.fanout", "")

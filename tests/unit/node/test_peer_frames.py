@@ -241,6 +241,36 @@ def test_a_connection_that_ended_keeps_no_buffer() -> None:
     asyncio.run(end())
 
 
+class Ending:
+    """A transport that is on its way to its end."""
+
+    def __init__(self) -> None:
+        self.is_closing, self.written, self.aborted = lambda: False, list[bytes](), 0
+        self.write = self.written.append
+        self.writelines = self.written.extend
+        self.set_write_buffer_limits = self.get_extra_info = lambda _: None
+
+    def abort(self) -> None:
+        self.aborted += 1
+        self.is_closing = lambda: True
+
+
+def test_a_connection_that_is_given_up_keeps_its_first_reason_and_takes_nothing_more() -> None:
+    async def end() -> None:
+        never, one, transport = PeerSocket(lambda payload: None), PeerSocket(lambda payload: None), Ending()
+        never.send([b"before there is a connection"])
+        one.connection_made(transport)  # type: ignore[arg-type]
+        one.send([b"taken"])
+        assert len(transport.written) == 1
+        one.abort(ValueError("the first reason"))
+        one.abort(OSError("what came of it"))
+        one.send([b"too late"])
+        one.connection_lost(ConnectionResetError())
+        assert (one.why(), len(transport.written)) == ("the first reason", 1)
+
+    asyncio.run(end())
+
+
 @given(st.dictionaries(NAMES, st.text(max_size=40), max_size=FIELDS_MAX))
 def test_a_hello_comes_back_as_it_was(fields: dict[str, str]) -> None:
     assert decode_hello(encode_hello(EXCHANGE, fields.items())) == Hello(EXCHANGE, fields)

@@ -110,8 +110,18 @@ class Thoughtful(Counting):
         return await asyncio.Future()
 
 
+class Garbage:
+    """Fulfils what `said_to` needs of a request."""
+
+    def SerializeToString(self) -> bytes:  # noqa: N802
+        return b"\xff\xff no request"
+
+
 async def said_to(
-    address: str, proven: peer_pb2.JoinRequest, *sent: peer_pb2.JoinRequest, hangs_up: bool = False
+    address: str,
+    proven: peer_pb2.JoinRequest | Garbage,
+    *sent: peer_pb2.JoinRequest | Garbage,
+    hangs_up: bool = False,
 ) -> bytes:
     """All that is said to who proves one request, and sends these."""
     host, _, port = address.rpartition(":")
@@ -136,6 +146,15 @@ def test_a_request_that_was_changed_on_its_way_is_not_answered_though_the_proof_
             said = await said_to(address, peer_pb2.JoinRequest(name="n2"), peer_pb2.JoinRequest(name="another"))
         assert b"the request is not the one that was proven" in said
         assert doorman.joined == []
+
+    asyncio.run(scenario())
+
+
+def test_a_request_that_cannot_be_read_is_refused_at_once() -> None:
+    async def scenario() -> None:
+        async with listening(Counting()) as address:
+            said = await said_to(address, Garbage(), Garbage())
+        assert b"the request cannot be read" in said
 
     asyncio.run(scenario())
 
