@@ -227,6 +227,7 @@ KILLERS = (
                 "broker/test_background_work",
                 "broker/test_turns",
                 "front/amqp/test_channel",
+                "front/amqp/test_connection",
                 "front/amqp/test_server",
                 "front/stream/test_connection",
                 "front/test_client_socket",
