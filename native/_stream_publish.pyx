@@ -186,7 +186,8 @@ cdef object taken(const uint8_t *data, uint64_t length, uint64_t position, uint6
         end = at + SIZE_SIZE + u32(data + at)
         entry = at + HEAD_SIZE
         while entry < end:
-            read_entry(data + entry, end - entry, &item)
+            if not read_entry(data + entry, end - entry, &item):
+                raise AssertionError(f"no item is at {entry} of {end} bytes of a frame that was taken")
             note(runs, data[at + 8], &item)
             entry += ID_SIZE + item.size
         at = end
