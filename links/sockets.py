@@ -14,6 +14,9 @@ from links.world import Cancel, LinkTimer, SocketUser, TlsTerms
 
 WRITE_BUFFER_HIGH_BYTES = 1_048_576
 PEM_BYTES_MAX = 1 << 20
+# From 3.13 on Python's default is VERIFY_X509_STRICT, too: it refuses certificates without an Authority Key Identifier, as many
+# brokers have and RabbitMQ takes. A link must not fail because its node got another Python.
+VERIFY_FLAGS = ssl.VerifyFlags.VERIFY_X509_TRUSTED_FIRST
 READ_BYTES = 131_072  # at once: where each message is rewritten, small ones of that much take 10 ms
 
 
@@ -74,6 +77,7 @@ def client_context(terms: TlsTerms) -> ssl.SSLContext:
     for path in filter(None, (terms.ca_file, terms.certificate_file, terms.key_file)):
         _check_pem_file(path)
     context = ssl.create_default_context(cafile=terms.ca_file or None)
+    context.verify_flags = VERIFY_FLAGS
     context.check_hostname = terms.verify and terms.checks_name
     if not terms.verify:
         context.verify_mode = ssl.CERT_NONE

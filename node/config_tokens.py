@@ -13,6 +13,7 @@ from node.tokens.token_check import TokenRules
 from node.tokens.verification_keys import ALGORITHMS, BadKey, VerificationKey, key_of_file
 
 LEEWAY_S_MAX = 300
+VERIFY_FLAGS = ssl.VerifyFlags.VERIFY_X509_TRUSTED_FIRST  # with every Python: links/sockets.py
 
 
 def token_settings(section: Oauth2Section) -> TokenSettings:
@@ -60,6 +61,7 @@ def _source(section: Oauth2Section) -> JwksSource | None:
         return None
     try:
         tls = ssl.create_default_context(cafile=section.jwks_ca or None)
+        tls.verify_flags = VERIFY_FLAGS
         return JwksSource(section.jwks_url, tls)
     except OSError as error:  # also what ssl says of a file that holds no certificate
         raise ConfigError(f"oauth2.jwks_ca: {section.jwks_ca} cannot be used: {error.strerror or error}") from error

@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from links.sockets import PEM_BYTES_MAX, LinkSockets, _LinkProtocol, client_context
 from links.world import LinkSocket, TlsTerms
+from tests.bare_certificates import bare_server
 
 
 @pytest.mark.parametrize("which", ["ca_file", "certificate_file", "key_file"])
@@ -81,6 +82,22 @@ class Told:
             self.what.set_result(reason)
 
 
+def connected_to(serving: ssl.SSLContext, terms: TlsTerms) -> str:
+    async def run() -> str:
+        server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0, ssl=serving)
+        async with server:
+            told, port = Told(), server.sockets[0].getsockname()[1]
+            LinkSockets(lambda: None).connect("127.0.0.1", port, terms, 10.0, told)
+            return await asyncio.wait_for(told.what, 10.0)
+
+    return asyncio.run(run())
+
+
+def test_a_certificate_without_identifiers_of_keys_is_taken_by_every_python(tmp_path: Path) -> None:
+    serving, ca_file = bare_server("broker.example", tmp_path)
+    assert connected_to(serving, TlsTerms("broker.example", verify=True, ca_file=str(ca_file))) == "connected"
+
+
 class TestName:
     @pytest.fixture
     def authority(self) -> trustme.CA:
@@ -89,18 +106,10 @@ class TestName:
     def connect(self, authority: trustme.CA, folder: Path, believes: trustme.CA, **terms: Any) -> str:
         """What comes of a connection to a broker whose certificate is of another host."""
         believes.cert_pem.write_to_path(str(folder / "ca.pem"))
-
-        async def run() -> str:
-            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-            authority.issue_cert("other.example").configure_cert(context)
-            server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0, ssl=context)
-            async with server:
-                told, port = Told(), server.sockets[0].getsockname()[1]
-                own = TlsTerms(**({"server_name": "127.0.0.1"} | terms), verify=True, ca_file=str(folder / "ca.pem"))
-                LinkSockets(lambda: None).connect("127.0.0.1", port, own, 10.0, told)
-                return await asyncio.wait_for(told.what, 10.0)
-
-        return asyncio.run(run())
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        authority.issue_cert("other.example").configure_cert(context)
+        own = TlsTerms(**({"server_name": "127.0.0.1"} | terms), verify=True, ca_file=str(folder / "ca.pem"))
+        return connected_to(context, own)
 
     def test_the_certificate_has_to_be_of_it(self, authority: trustme.CA, tmp_path: Path) -> None:
         assert "certificate verify failed" in self.connect(authority, tmp_path, authority)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 import trustme
 
+from node.config import Oauth2Section
+from node.config_tokens import token_settings
 from node.tokens import jwks_source
 from node.tokens.jwks_source import BadUrl, JwksSource, check_url
+from tests.bare_certificates import bare_server
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 Fetched = tuple[bytes | None, str]
@@ -33,15 +37,16 @@ async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     writer.close()
 
 
-def fetched(
-    serve: Serve, *, tls: ssl.SSLContext | None = None, trusted: ssl.SSLContext | None = None
-) -> tuple[bytes | None, str]:
-    async def run() -> tuple[bytes | None, str]:
+def fetched(serve: Serve, *, tls: ssl.SSLContext | None = None, trusted: ssl.SSLContext | None = None) -> Fetched:
+    return fetched_by(lambda url: JwksSource(url, trusted or ssl.create_default_context()), serve, tls)
+
+
+def fetched_by(source_of: Callable[[str], JwksSource], serve: Serve, tls: ssl.SSLContext | None) -> Fetched:
+    async def run() -> Fetched:
         server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
         port = server.sockets[0].getsockname()[1]
         answer: asyncio.Future[Fetched] = asyncio.get_running_loop().create_future()
-        scheme = "http" if tls is None else "https"
-        source = JwksSource(f"{scheme}://localhost:{port}/keys?a=1", trusted or ssl.create_default_context())
+        source = source_of(f"{'http' if tls is None else 'https'}://localhost:{port}/keys?a=1")
         source.fetch(lambda content, why: answer.set_result((content, why)))
         async with server, asyncio.timeout(20):
             return await answer
@@ -96,6 +101,17 @@ def test_its_certificate_is_verified() -> None:
     assert fetched(serve, tls=serving, trusted=right) == (BODY, "")
     content, why = fetched(serve, tls=serving, trusted=wrong)
     assert content is None and "CERTIFICATE_VERIFY_FAILED" in why
+
+
+def test_a_certificate_without_identifiers_of_keys_is_taken_by_every_python(tmp_path: Path) -> None:
+    serving, ca_file = bare_server("localhost", tmp_path)
+
+    def configured(url: str) -> JwksSource:
+        source = token_settings(Oauth2Section(resource_server_id="b", jwks_url=url, jwks_ca=str(ca_file))).source
+        assert source is not None
+        return source
+
+    assert fetched_by(configured, answering(HEAD % len(BODY) + BODY), serving) == (BODY, "")
 
 
 REFUSED_URLS = [
