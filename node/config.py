@@ -321,11 +321,11 @@ class Config(Section, frozen=True):
 def load(path: Path) -> Config:
     """The configuration in this TOML file; `check` it when the command line has had its say. Raises ConfigError."""
     try:
-        text = path.read_bytes()
+        content = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"cannot read the configuration {path}: {error.strerror}") from error
     try:
-        return msgspec.toml.decode(text, type=Config)
+        return msgspec.toml.decode(content.decode(), type=Config)
     except msgspec.DecodeError as error:
         raise ConfigError(f"{path}: {error}{_suggestion(str(error))}") from error
     except UnicodeDecodeError as error:
