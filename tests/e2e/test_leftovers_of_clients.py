@@ -23,14 +23,14 @@ from tests.running_node import RunningNode, start_node
 
 TOLD_WITHIN_S = 30.0
 # Each call over gRPC leaves a cycle of that library's own, with the call's metadata.
-OF_GRPCIO = ("grpc.", "_cython_", "importlib._bootstrap._Metadatum", "builtins.tuple")
+OF_GRPCIO = ("grpc.", "_cython_", "importlib._bootstrap._Metadatum", "_frozen_importlib._Metadatum", "builtins.tuple")
 
 OF_MEMBERS = (
     "raft.", "quorum.member.", "quorum.leading.", "quorum.dead_letters.", "quorum.fifo.machine.", "quorum.fifo.state.",
     "replicated.leader_duties.", "replicated.comparison.", "stream.group.member.", "stream.group.machine.",
     "stream.group.leading.",
 )  # fmt: skip
-SHELLS_OBJECTS_MAX = 90  # of a quorum queue and a stream: 76
+SHELLS_OBJECTS_MAX = 80  # of a quorum queue and a stream: 71, without the dictionaries that newer Pythons make
 
 
 @pytest.fixture(scope="module")
@@ -225,7 +225,8 @@ def test_deleted_replicated_queues_leave_nothing_of_their_members(node: RunningN
     all_gone(node)
     left = leftovers(node)
     assert [name for name in left["types"] if name.startswith(OF_MEMBERS)] == [], left["held"]
-    assert left["count"] < 3 * SHELLS_OBJECTS_MAX, left["types"]
+    shells = left["count"] - left["types"].get("builtins.dict", 0)
+    assert shells < 3 * SHELLS_OBJECTS_MAX, left["types"]
 
 
 def all_gone(node: RunningNode) -> None:
