@@ -17,7 +17,7 @@ BUILD_TOOLS := pip setuptools wheel 'Cython>=3.1'
 EXTRAS := test,bench
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup lock run cluster format unit unit-times test test-containers analytics test-spark test-spark-containers test-page test-rabbitmqadmin check fuzz seeds instants mutants sim sim-long chaos crash crash-delayed crash-shovels crash-federation migration bench bench-check proto docs clean
+.PHONY: setup lock run cluster format unit unit-times test test-python test-containers analytics test-spark test-spark-containers test-page test-rabbitmqadmin check fuzz seeds instants mutants sim sim-long chaos crash crash-delayed crash-shovels crash-federation migration bench bench-check proto docs clean
 
 setup: $(STAMP)
 
@@ -60,6 +60,10 @@ unit-times: setup
 # In the order of names: xdist would take the files with few tests last, which are those that wait for nodes, two at a time.
 test: setup
 	$(BIN)/python -m pytest tests -q --numprocesses $(TEST_JOBS) --dist loadfile --no-loadscope-reorder
+
+# The same with another interpreter, in an environment of its own: make test-python PYTHON=python3.14
+test-python:
+	$(MAKE) test VENV=build/$(notdir $(PYTHON))
 
 # The cluster of deploy/compose.yaml. Where no container engine runs, one is installed and started: that needs root.
 test-containers: setup
