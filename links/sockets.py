@@ -14,9 +14,10 @@ from links.world import Cancel, LinkTimer, SocketUser, TlsTerms
 
 WRITE_BUFFER_HIGH_BYTES = 1_048_576
 PEM_BYTES_MAX = 1 << 20
-# From 3.13 on Python's default is VERIFY_X509_STRICT, too: it refuses certificates without an Authority Key Identifier, as many
-# brokers have and RabbitMQ takes. A link must not fail because its node got another Python.
-VERIFY_FLAGS = ssl.VerifyFlags.VERIFY_X509_TRUSTED_FIRST
+# The same with every Python: a link must not fail because its node got another one. From 3.13 on Python's default has two more:
+# STRICT refuses certificates without an Authority Key Identifier, as many brokers have and RabbitMQ takes; PARTIAL_CHAIN trusts
+# an intermediate authority that a file names without its root.
+VERIFY_FLAGS = ssl.VerifyFlags.VERIFY_X509_TRUSTED_FIRST | ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
 READ_BYTES = 131_072  # at once: where each message is rewritten, small ones of that much take 10 ms
 
 

@@ -13,7 +13,8 @@ from node.tokens.token_check import TokenRules
 from node.tokens.verification_keys import ALGORITHMS, BadKey, VerificationKey, key_of_file
 
 LEEWAY_S_MAX = 300
-VERIFY_FLAGS = ssl.VerifyFlags.VERIFY_X509_TRUSTED_FIRST  # with every Python: links/sockets.py
+# With every Python: links/sockets.py.
+VERIFY_FLAGS = ssl.VerifyFlags.VERIFY_X509_TRUSTED_FIRST | ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
 
 
 def token_settings(section: Oauth2Section) -> TokenSettings:

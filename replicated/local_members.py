@@ -9,6 +9,7 @@ no leader, see replicated/sole_replica.py. When a member leaves, see replicated/
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -30,6 +31,7 @@ from replicated.stored_entries import StoredEntries
 from storage.errors import Exhausted, StorageError
 
 QUEUE_GROUPS = 1 << 32  # the group of a queue is this and its id; those below are the cluster's own
+PROMISED_MAX = 8  # of a group: those of before were refused, or their leaders are gone
 
 Q = TypeVar("Q", bound=ReplicatedQueue)
 MakeMember: TypeAlias = Callable[[Q, StoredEntries], ReplicatedMember]  # with a new machine
@@ -74,7 +76,7 @@ class LocalMembers(Generic[Q]):
         self._reports = reports
         self._on_leading = on_leading
         self._on_unnamed = on_unnamed
-        self._promised: dict[int, MemberId] = {}  # by group: the member that its leader was told to add here
+        self._promised: dict[int, deque[MemberId]] = {}  # by group: members that its leaders were told to add here
         self._put_off: dict[Q, None] = {}  # whose member begins when there is room or a descriptor again
 
     # what they are
@@ -119,7 +121,8 @@ class LocalMembers(Generic[Q]):
 
     def promise(self, queue: Q) -> MemberId:
         """The member that begins here once the queue's record names it: whoever leads the group is about to add it."""
-        mine = self._promised[queue.group] = member_id(self._ports.node, self._new_replica(0))
+        mine = member_id(self._ports.node, self._new_replica(0))
+        self._promised.setdefault(queue.group, deque(maxlen=PROMISED_MAX)).append(mine)
         return mine
 
     def _new_identity(self, queue: Q, named: MemberId) -> GroupIdentity:
@@ -127,7 +130,7 @@ class LocalMembers(Generic[Q]):
         if not queue.record.formed and named == member_id(self._ports.node, self._disk_id):
             return GroupIdentity(queue.group, named, label, kind, Membership(tuple(sorted(queue.record.members))))
         # What the leader was promised to, no member has been yet. Any other one that is named may be lost with all it promised.
-        mine = named if self._promised.pop(queue.group, 0) == named else successor(named, self._new_replica)
+        mine = named if named in self._promised.pop(queue.group, ()) else successor(named, self._new_replica)
         return GroupIdentity(queue.group, mine, label, kind, Membership(()))
 
     def _begin(self, queue: Q) -> None:
@@ -202,7 +205,7 @@ class LocalMembers(Generic[Q]):
     def _readmitted(self, driver: MemberDriver, damage: Damaged) -> Damaged:
         """It may be only that the leader was faster with both than this node heard of the first. No earlier process, and so no
         lost disk, has had a number that this one promised."""
-        if not isinstance(damage, Superseded) or self._promised.get(driver.group) != damage.later:
+        if not isinstance(damage, Superseded) or damage.later not in self._promised.get(driver.group, ()):
             return damage
         del self._promised[driver.group]
         text = f"member {shown(driver.me)} was removed, and {shown(damage.later)} taken in before this node heard of it"

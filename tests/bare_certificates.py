@@ -5,12 +5,15 @@ from __future__ import annotations
 import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+NEWER_FLAGS = ssl.VerifyFlags.VERIFY_X509_STRICT  # which Python sets by default from 3.13 on
 NOW = datetime.now(UTC)
 
 
@@ -28,6 +31,18 @@ def bare_server(host: str, folder: Path) -> tuple[ssl.SSLContext, Path]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(chain)
     return context, ca_file
+
+
+def as_newer_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Default contexts have its flags."""
+    default = ssl.create_default_context
+
+    def newer(*given: Any, **named: Any) -> ssl.SSLContext:
+        context = default(*given, **named)
+        context.verify_flags |= NEWER_FLAGS
+        return context
+
+    monkeypatch.setattr(ssl, "create_default_context", newer)
 
 
 def _name(text: str) -> x509.Name:

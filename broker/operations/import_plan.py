@@ -139,7 +139,7 @@ class ImportPlan:
 
     def _undeclared_end(self, draft: Catalog, command: Command) -> str | None:
         """Of a binding that can be left out: what is not there, as exports lack it."""
-        if isinstance(command, commands.Bind):
+        if isinstance(command, commands.Bind) and command.record.vhost in draft.vhosts:
             record = command.record
             for kind, name in (("exchange", record.source), (record.destination_kind, record.destination)):
                 is_there = draft.exchange if kind == "exchange" else draft.queue
@@ -151,8 +151,9 @@ class ImportPlan:
         """Passwords in clear are hashed later."""
         users = dict(draft.users)
         for one in self.wanted:
-            if isinstance(one.command, commands.PutUser) and one.password is not None:
-                users[one.command.record.name] = replace(one.command.record, password_hash=IN_CLEAR)
+            if isinstance(one.command, commands.PutUser):
+                record = one.command.record
+                users[record.name] = record if one.password is None else replace(record, password_hash=IN_CLEAR)
         try:
             self._checks.users(users.values())
         except PreconditionFailed as error:

@@ -346,6 +346,8 @@ class Renumber:
     def plan(self) -> int | None:
         if self._node.stores.get(self._store.identity.group) is not self._store:
             return None
+        if not self._loss.is_fault:
+            return self._node.last_ticket  # nobody would look at copies of what was given up in order
         log = self._store.log
         self._names = [
             name for row in log.segments if row.last > self._loss.last_good for name in row.files(log.identity.group)

@@ -34,6 +34,14 @@ def test_only_its_owner_reads_what_was_exported_also_where_there_was_a_file(
 
 
 def test_what_is_no_file_is_written_to_as_it_is(leveretctl: Ctl, tmp_path: Path) -> None:
-    leveretctl("definitions", "export", os.devnull)
-    assert os.stat(os.devnull).st_mode & 0o777 != 0o600
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    pipe.chmod(0o644)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        leveretctl("definitions", "export", str(pipe))
+        assert os.read(reader, 1 << 16).startswith(b"{")
+    finally:
+        os.close(reader)
+    assert pipe.stat().st_mode & 0o777 == 0o644
     leveretctl("definitions", "export", str(tmp_path), code=exits.USAGE)

@@ -350,6 +350,12 @@ def test_bindings_of_queues_with_names_of_the_broker_s_own_are_left_out_as_these
     assert Broker().take({"queues": [names[0]], "bindings": [names[1]]}) == 0
 
 
+def test_a_binding_in_a_vhost_that_is_not_there_is_a_fault() -> None:
+    bound = {"vhost": "typo", "source": "amq.topic", "destination": "q"}
+    for document in ({}, {"rabbit_version": "4.3.6"}):
+        assert "bindings[0]: no vhost 'typo'" in Broker().told({**document, "bindings": [bound]})
+
+
 def test_parameters_that_mean_nothing_are_told() -> None:
     parameters = [{"vhost": "/", "component": "shovel", "name": name, "value": name} for name in ("right", "wrong")]
     told = Broker().check({"parameters": parameters})
@@ -365,6 +371,8 @@ def test_who_imports_does_not_shut_everybody_out(change: dict[str, str]) -> None
     users = [{"name": "root", **change}]
     assert broker.told({"users": users}).startswith("users: user 'root' is the last administrator with a password")
     assert broker.catalog.version == before
+    twice = [{"name": "root", "password": "p", "tags": "administrator"}, *users]
+    assert broker.told({"users": twice}).startswith("users: user 'root' is the last administrator with a password")
     successor = {"name": "next", "password": "p", "tags": "administrator"}
     assert broker.told({"users": [*users, successor]}) == "2 changes"
 

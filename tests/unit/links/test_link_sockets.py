@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from links.sockets import PEM_BYTES_MAX, LinkSockets, _LinkProtocol, client_context
 from links.world import LinkSocket, TlsTerms
-from tests.bare_certificates import bare_server
+from tests.bare_certificates import as_newer_python, bare_server
 
 
 @pytest.mark.parametrize("which", ["ca_file", "certificate_file", "key_file"])
@@ -93,7 +93,10 @@ def connected_to(serving: ssl.SSLContext, terms: TlsTerms) -> str:
     return asyncio.run(run())
 
 
-def test_a_certificate_without_identifiers_of_keys_is_taken_by_every_python(tmp_path: Path) -> None:
+def test_a_certificate_without_identifiers_of_keys_is_taken_by_every_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_newer_python(monkeypatch)
     serving, ca_file = bare_server("broker.example", tmp_path)
     assert connected_to(serving, TlsTerms("broker.example", verify=True, ca_file=str(ca_file))) == "connected"
 

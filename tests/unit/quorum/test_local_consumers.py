@@ -300,3 +300,20 @@ def test_a_client_that_cancels_and_consumes_again_is_not_in_its_own_way_if_exclu
     with pytest.raises(AccessRefused):
         Taker(clients, NODE_OF_CLIENTS, record, exclusive=True)
     cluster.close()
+
+
+def test_one_that_was_ahead_is_asked_again_when_another_comes_though_nothing_waits(world: World) -> None:
+    world.consume()
+    (subscription,) = world.consumers.subscriptions.values()
+    subscription.ahead.messages = 100
+    world.machine.state.consumers.count = 2
+    world.machine.state.ready = SimpleNamespace(alike=True, count=0)
+    world.pump()
+    assert subscription.ahead.messages == 0
+
+
+def test_an_exclusive_one_of_this_node_that_has_left_keeps_nobody_out(world: World) -> None:
+    left = [SimpleNamespace(exclusive=True, key=ConsumerKey(*KEY, 1))]
+    world.machine.state.consumers.subscribed = lambda: iter(left)
+    world.consume()
+    assert len(world.consumers.subscriptions) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import repeat
 from random import Random
 
-from raft.core.errors import Damaged
+from raft.core.errors import Damaged, ReadmittedEarly
 from raft.core.messages import Membership, member_id
 from raft.driver import SnapshotRules
 from raft.store.store_limits import StoreLimits
@@ -77,6 +77,20 @@ def test_a_segment_of_a_follower_that_has_rotted_before_it_is_compacted() -> Non
     must_be_repaired(world, victim, old)
     assert victim.store.failed is None
     assert victim.disk.list(QUARANTINE_DIRECTORY), "what is given up lies in the quarantine"
+
+
+def test_a_member_that_was_removed_in_order_leaves_no_copies() -> None:
+    world = World(limits=TINY, rules=SnapshotRules(entries_max=100), file_bytes_max=8_192)
+    write(world, range(200))
+    for node in world.nodes.values():
+        node.store.tick(10_000)
+    victim = world.others(world.leader().number)[0]
+    old = victim.driver().me
+    assert [name for name in victim.disk.list(RAFT_DIRECTORY) if name.endswith(".seg")]
+    victim.groups.damaged(victim.driver().group, ReadmittedEarly("it was removed", old + 1))
+    world.run(5.0)
+    assert victim.driver().me > old + 1
+    assert not [name for name in victim.disk.files() if name.startswith(QUARANTINE_DIRECTORY)]
 
 
 def test_a_segment_of_the_leader_that_has_rotted_before_a_client_reads() -> None:

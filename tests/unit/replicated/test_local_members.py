@@ -87,7 +87,9 @@ def test_a_member_that_was_removed_and_taken_in_again_before_its_node_heard_of_i
         QuorumNode._repair(node, group, damage, lives_again)
 
     vars(node)["_repair"] = repair
-    for later in (node.kind.members.promise(queue), member_id(3, 4000)):
+    promised = node.kind.members.promise(queue)
+    node.kind.members.promise(queue)  # to another who asked at the same time, and was refused
+    for later in (promised, member_id(3, 4000)):
         before = node.store.group(queue.group).member
         node.groups.damaged(queue.group, old_disk(before, later))
         cluster.run(3)

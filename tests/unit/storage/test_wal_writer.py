@@ -453,8 +453,10 @@ class SmallCommits:
 
 
 def test_a_log_that_is_closed_has_no_thread_any_more() -> None:
-    def threads() -> list[str]:
-        return [thread.name for thread in threading.enumerate() if thread.name.startswith("leveret-log")]
+    before = set(threading.enumerate())
+
+    def threads() -> set[threading.Thread]:
+        return {thread for thread in threading.enumerate() if thread.name.startswith("leveret-log")} - before
 
     async def run() -> None:
         log = SmallCommits()

@@ -14,7 +14,7 @@ from node.config import Oauth2Section
 from node.config_tokens import token_settings
 from node.tokens import jwks_source
 from node.tokens.jwks_source import BadUrl, JwksSource, check_url
-from tests.bare_certificates import bare_server
+from tests.bare_certificates import as_newer_python, bare_server
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 Fetched = tuple[bytes | None, str]
@@ -103,7 +103,10 @@ def test_its_certificate_is_verified() -> None:
     assert content is None and "CERTIFICATE_VERIFY_FAILED" in why
 
 
-def test_a_certificate_without_identifiers_of_keys_is_taken_by_every_python(tmp_path: Path) -> None:
+def test_a_certificate_without_identifiers_of_keys_is_taken_by_every_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_newer_python(monkeypatch)
     serving, ca_file = bare_server("localhost", tmp_path)
 
     def configured(url: str) -> JwksSource:
