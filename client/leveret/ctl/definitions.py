@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import stat
 import sys
-from contextlib import suppress
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -75,13 +74,22 @@ def import_definitions(
 
 
 def _write(file: Path, raw: bytes) -> None:
-    """Hashes of passwords are in it: a file that is there already, from an earlier export, is its owner's alone from now on."""
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode=0o600)
-    with open(descriptor, "wb") as target:
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            with suppress(PermissionError):  # it belongs to somebody else, who lets this user write
-                os.fchmod(descriptor, 0o600)
-        target.write(raw)
+    """Hashes of passwords are in it: it is its owner's alone, also where there was a file that others could read. An earlier
+    export stays whole until this one is."""
+    if file.exists() and not file.is_file():
+        file.write_bytes(raw)  # a pipe, a terminal
+        return
+    whole = file.resolve()
+    descriptor, part = tempfile.mkstemp(prefix=".definitions-", dir=whole.parent)
+    try:
+        with open(descriptor, "wb") as target:
+            target.write(raw)
+            target.flush()
+            os.fsync(descriptor)
+        os.replace(part, whole)
+    except BaseException:
+        os.unlink(part)
+        raise
 
 
 def _read(file: Path) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -31,6 +32,20 @@ def test_only_its_owner_reads_what_was_exported_also_where_there_was_a_file(
     leveretctl("definitions", "export", str(file))
     assert file.stat().st_mode & 0o777 == 0o600
     assert file.read_bytes().startswith(b"{") and file.read_bytes().endswith(b"}")
+
+
+def test_an_earlier_export_stays_where_there_is_no_room_for_the_next(
+    leveretctl: Ctl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    file = tmp_path / "shop.json"
+    file.write_text("of yesterday")
+    monkeypatch.setattr(os, "fsync", no_room)
+    said = leveretctl("definitions", "export", str(file), code=exits.USAGE)
+    assert file.read_text() == "of yesterday" and list(tmp_path.iterdir()) == [file]
+    assert "No space left on device" in said
 
 
 def test_what_is_no_file_is_written_to_as_it_is(leveretctl: Ctl, tmp_path: Path) -> None:
