@@ -139,10 +139,8 @@ def not_found(kind: str, name: str, vhost: str) -> NotFound:
     return NotFound(f"no {labelled(kind, name, vhost)}")
 
 
-def not_open(name: str, vhost: str, *, is_declared: bool) -> NotFound:
-    """Of a queue that is not open on this node."""
-    if not is_declared:
-        return not_found("queue", name, vhost)
+def not_open(name: str, vhost: str) -> QueueAway:
+    """Of a queue that is declared, and not open on this node."""
     return QueueAway(f"{labelled('queue', name, vhost)} is being opened on this node: try again")
 
 

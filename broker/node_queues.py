@@ -240,7 +240,8 @@ class NodeQueues:
     def queue(self, vhost: str, name: str) -> Queue:
         found = self._queues.get((vhost, name))
         if found is None:
-            raise names.not_open(name, vhost, is_declared=self.catalog.queue(vhost, name) is not None)
+            is_declared = self.catalog.queue(vhost, name) is not None
+            raise names.not_open(name, vhost) if is_declared else names.not_found("queue", name, vhost)
         return found.queue
 
     def queues(self) -> Iterable[Queue]:

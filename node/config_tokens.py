@@ -6,6 +6,7 @@ import ssl
 from pathlib import Path
 
 from broker.vouched.claims import TokenTerms
+from links.sockets import VERIFY_FLAGS
 from node.config import ConfigError, Oauth2Section
 from node.tokens.begin import TokenSettings
 from node.tokens.jwks_source import BadUrl, JwksSource
@@ -13,8 +14,6 @@ from node.tokens.token_check import TokenRules
 from node.tokens.verification_keys import ALGORITHMS, BadKey, VerificationKey, key_of_file
 
 LEEWAY_S_MAX = 300
-# With every Python: links/sockets.py.
-VERIFY_FLAGS = ssl.VerifyFlags.VERIFY_X509_TRUSTED_FIRST | ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
 
 
 def token_settings(section: Oauth2Section) -> TokenSettings:

@@ -285,7 +285,7 @@ class Topology:
         record = self._existing_record(name)
         found = self._broker.find_queue(self._vhost, name)
         if found is None:
-            raise names.not_open(name, self._vhost, is_declared=True)
+            raise names.not_open(name, self._vhost)
         check_exclusive_access(record, self._owner)
         return found
 

@@ -193,6 +193,8 @@ def test_a_queue_that_was_just_declared_and_is_not_open_here_yet_is_deleted_all_
     text = "queue 'q' in vhost '/' is being opened on this node: try again"
     refused(QueueAway, text, lambda: client.delete("q", if_empty=True))
     refused(QueueAway, text, lambda: client.declare("q", passive=True))
+    refused(QueueAway, text, lambda: world.broker.queue("/", "q"))
+    refused(NotFound, "no queue 'other' in vhost '/'", lambda: world.broker.queue("/", "other"))
     assert client.delete("q") == 0
     assert world.catalog.queue("/", "q") is None
 

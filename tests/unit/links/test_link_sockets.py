@@ -101,6 +101,15 @@ def test_a_certificate_without_identifiers_of_keys_is_taken_by_every_python(
     assert connected_to(serving, TlsTerms("broker.example", verify=True, ca_file=str(ca_file))) == "connected"
 
 
+def test_an_intermediate_authority_is_trusted_without_its_root(tmp_path: Path) -> None:
+    intermediate = trustme.CA().create_child_ca()
+    intermediate.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    intermediate.issue_cert("broker.example").configure_cert(serving)
+    terms = TlsTerms("broker.example", verify=True, ca_file=str(tmp_path / "ca.pem"))
+    assert connected_to(serving, terms) == "connected"
+
+
 class TestName:
     @pytest.fixture
     def authority(self) -> trustme.CA:
